@@ -10,6 +10,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,7 +30,6 @@ PAGE = ROOT / "docs" / "performance.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code."""
     told = _parse(arguments)
     tidy_up_when_terminated()
     if told.render:
@@ -71,7 +71,7 @@ def measure(
         for number in range(rounds):
             try:
                 for sample in experiment.run(stage, scale):
-                    samples.append(_numbered(sample, number))
+                    samples.append(replace(sample, round=number))
                     print(_line(experiment, samples[-1]), flush=True)
             except NotMeasuredError as error:
                 samples.append(Sample(contender="", note=str(error), round=number))
@@ -79,17 +79,6 @@ def measure(
             write_samples(folder, experiment, samples)
         found.append((experiment, Samples(samples)))
     return found
-
-
-def _numbered(sample: Sample, number: int) -> Sample:
-    return Sample(
-        contender=sample.contender,
-        case=sample.case,
-        figures=sample.figures,
-        series=sample.series,
-        note=sample.note,
-        round=number,
-    )
 
 
 def _line(experiment: Experiment, sample: Sample) -> str:

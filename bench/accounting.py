@@ -9,8 +9,6 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A process and its descendants."""
-
     root: psutil.Process
 
     @classmethod
@@ -57,6 +55,5 @@ def machine_busy_seconds() -> float:
 
 
 def own_cpu_seconds() -> float:
-    """CPU of the harness itself."""
     times = os.times()
     return times.user + times.system

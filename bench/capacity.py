@@ -57,8 +57,6 @@ class Bearing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What comes in."""
-
     turns_per_second: float
     handler_seconds: float = 2.0
     session_turns: float = 10.0
@@ -70,8 +68,6 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What it takes."""
-
     workers: int
     """Processes: for their slots or for their CPU, whichever is more."""
     postgres_connections: int
@@ -96,7 +92,6 @@ class Limit:
 
 
 def plan(load: Load, costs: Costs = Costs(), bearing: Bearing = Bearing()) -> Plan:
-    """What `load` asks for, with HEADROOM."""
     rate = load.turns_per_second
     by_slots = rate * load.handler_seconds / bearing.slots
     by_cpu = rate * costs.worker_cpu_ms / 1000
@@ -205,7 +200,6 @@ USUAL = [
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.capacity", description=__doc__)
     parser.add_argument("--turns-per-second", type=float, nargs="+", help="instead of 100, 1,000 and 10,000")
     parser.add_argument("--handler-seconds", type=float, default=2.0)

@@ -31,7 +31,6 @@ class Contender:
     """Why it can't run here, if it can't."""
 
     def environment(self, room: Room, slots: int, sleep_seconds: float) -> dict[str, str]:
-        """What it is told."""
         return room.environment(slots, sleep_seconds) | {
             "BENCH_NODE_FOLDER": str(NODE_FOLDER),
             # Of the product and of the floor; the others do not look. What is not said here is as in production.

@@ -22,8 +22,6 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a queue has seen so far."""
-
     calls: dict[str, int] = field(default_factory=dict)
     messages: dict[str, int] = field(default_factory=dict)
     left: int = 0
@@ -44,11 +42,9 @@ class EmulatedSqs:
         return str(self._call("CreateQueue", QueueName=name, Attributes=attributes)["QueueUrl"])
 
     def send(self, queue_url: str, entry: Entry) -> None:
-        """Sends one message."""
         self._call("SendMessage", QueueUrl=queue_url, **entry)
 
     def send_all(self, queue_url: str, entries: Sequence[Entry]) -> None:
-        """Sends many."""
         for start in range(0, len(entries), BATCH):
             batch = [{"Id": str(n), **entry} for n, entry in enumerate(entries[start : start + BATCH])]
             self._call("SendMessageBatch", QueueUrl=queue_url, Entries=batch)
@@ -68,7 +64,6 @@ class EmulatedSqs:
         return json.loads(body)
 
     def answers(self) -> bool:
-        """Whether it is up."""
         with suppress(OSError, http.client.HTTPException):
             self._call("ListQueues")
             return True
@@ -78,7 +73,6 @@ class EmulatedSqs:
 
 @contextmanager
 def start_emulator(log: Path) -> Iterator[EmulatedSqs]:
-    """An emulator for as long as the block."""
     port = choose_free()
     command = [sys.executable, "-m", "bench.emulator", "--port", str(port)]
     with launch("the emulator", command, log, Path(__file__).parents[1]) as launched:

@@ -26,7 +26,6 @@ class Scale:
         return min(2.0, wanted) if self.quick else wanted
 
     def wants(self, contender: str) -> bool:
-        """Whether this contender is to be measured."""
         return not self.contenders or contender in self.contenders
 
 
@@ -56,8 +55,6 @@ class TargetResult:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of an experiment's table."""
-
     figure: str
     title: str
     digits: int = 0
@@ -67,8 +64,6 @@ TIMES = (Column("p50", "p50 ms", 1), Column("p95", "p95", 1), Column("p99", "p99
 
 
 class Samples:
-    """All samples of an experiment, asked by contender and case."""
-
     def __init__(self, samples: Sequence[Sample]) -> None:
         self.all = samples
 
@@ -77,7 +72,6 @@ class Samples:
         return list(dict.fromkeys((sample.case, sample.contender) for sample in self.all))
 
     def values(self, figure: str, contender: str, case: str = "") -> dict[int, float]:
-        """By round."""
         return {
             sample.round: sample.figures[figure]
             for sample in self.all
@@ -115,8 +109,6 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """One question to the machine."""
-
     name: str
     measures: str
     columns: Sequence[Column]
@@ -128,12 +120,10 @@ class Experiment:
 
 
 def at_least(what: str, value: float | None, bound: float, unit: str = "x") -> TargetResult:
-    """A target that is met from `bound` upwards."""
     return TargetResult(what, _told(value, unit), f"≥ {bound:g} {unit}", None if value is None else value >= bound)
 
 
 def at_most(what: str, value: float | None, bound: float, unit: str = "x") -> TargetResult:
-    """A target that is met up to `bound`."""
     return TargetResult(what, _told(value, unit), f"≤ {bound:g} {unit}", None if value is None else value <= bound)
 
 

@@ -13,8 +13,6 @@ from turnstile.ops.dev.stack.ports import LOOPBACK
 
 @dataclass(slots=True)
 class Load:
-    """What was asked, and how it was answered."""
-
     milliseconds: list[float] = field(default_factory=list)
     refused: int = 0
     seconds: float = 0.0

@@ -18,8 +18,6 @@ START_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """One that answers."""
-
     address: str
     port: int
     tree: Tree

@@ -26,7 +26,6 @@ _TOTAL = re.compile(r"^(?:totals|summary): (\d+)", re.MULTILINE)
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "instructions")
     told = parser.parse_args()

@@ -37,7 +37,6 @@ def install() -> None:
 
 
 def versions() -> dict[str, str]:
-    """Of what is measured beside the product, by package."""
     if not (PEERS_BIN / "python").exists():
         return {}
     listed = subprocess.run(  # noqa: S603

@@ -51,7 +51,6 @@ def end_turns(room: Room, count: int, each: int, prefix: str = "past-") -> None:
 
 
 def weigh(room: Room) -> Weight:
-    """As of now."""
     with psycopg.connect(room.database_url, autocommit=True) as connection:
         row = connection.execute(
             "SELECT pg_table_size('turns'), pg_indexes_size('turns'), pg_stat_get_dead_tuples('turns'::regclass),"

@@ -51,7 +51,6 @@ Frames = tuple[str, ...]
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.profiling", description=__doc__)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "profile")
@@ -106,12 +105,10 @@ def part(frames: Frames) -> Iterable[str]:
 
 
 def of_the_product(frames: Frames) -> Iterable[str]:
-    """Every function of the product on the stack, once."""
     return {frame for frame in frames if any(place in frame for place in PRODUCT)}
 
 
 def running_function(frames: Frames) -> Iterable[str]:
-    """The innermost one."""
     return frames[-1:]
 
 

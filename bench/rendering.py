@@ -33,7 +33,6 @@ def write_between(page: Path, begin: str, end: str, said: str) -> None:
 
 
 def tell(surroundings: Surroundings, found: Iterable[tuple[Experiment, Samples]]) -> str:
-    """A run as Markdown."""
     found = list(found)
     packages = ", ".join(f"{name} {version}" for name, version in surroundings.packages.items())
     servers = ", ".join(f"{name} {version}" for name, version in surroundings.servers.items())
@@ -58,7 +57,6 @@ def _tell_rounds(found: Iterable[tuple[Experiment, Samples]]) -> str:
 
 
 def tell_targets(findings: Iterable[TargetResult]) -> str:
-    """The targets, and what was found."""
     rows = [f"| {one.what} | {one.found} | {one.target} | {VERDICTS[one.met]} |" for one in findings]
     return "\n".join(["| what | found | target | |", "|---|---|---|---|", *rows])
 

@@ -75,18 +75,15 @@ class Running(Launched):
     """Wall clock, just before its process was made."""
 
     def handled(self) -> int:
-        """How many handlers have begun."""
         return self.room.record.stat().st_size // START.size
 
     def starts(self) -> list[Start]:
-        """All of them, in the order they began."""
         # A record that is just being written is not whole yet.
         data = self.room.record.read_bytes()
         found = START.iter_unpack(data[: len(data) // START.size * START.size])
         return sorted((Start(number, nanoseconds / 1e9) for number, nanoseconds in found), key=lambda start: start.at)
 
     def look(self) -> Look:
-        """Reads the counters."""
         counts = self.stage.sqs.counts(self.room.queue)
         return Look(
             at=time.time(),
@@ -102,11 +99,9 @@ class Running(Launched):
         )
 
     def require_polling(self, seconds: float) -> None:
-        """Waits until it has asked its queue for messages."""
         self.require("polling", lambda: self.stage.sqs.counts(self.room.queue).first_receive_at is not None, seconds)
 
     def require_handled(self, count: int, seconds: float) -> None:
-        """Waits until so many handlers have begun."""
         self.require("through", lambda: self.handled() >= count, seconds)
 
     def require_empty(self, seconds: float) -> None:

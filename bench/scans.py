@@ -23,7 +23,6 @@ EXECUTION = re.compile(r"Execution Time: ([\d.]+) ms")
 
 
 def time_scans(room: Room) -> dict[str, float]:
-    """The milliseconds of each."""
     times = {}
     lines = {"queues": 2 * [room.queue], "deads": [False, True], "limits": 2 * [100], "reaches": 2 * [120.0]}
     with psycopg.connect(room.database_url) as connection:

@@ -46,11 +46,9 @@ class Room:
 
     @property
     def log(self) -> Path:
-        """What the contender printed."""
         return self.folder / "log"
 
     def environment(self, slots: int, sleep_seconds: float) -> dict[str, str]:
-        """What a contender is told."""
         return plain_environment(
             DATABASE_URL=self.database_url,
             REDIS_URL=self.redis_url,

@@ -105,7 +105,6 @@ def counts(sqs: Sqs) -> dict[str, Any]:
 
 
 async def serve(port: int) -> None:
-    """Serves for ever."""
     sqs = Sqs(f"http://127.0.0.1:{port}", time.time)
     server = await asyncio.get_running_loop().create_server(lambda: Connection(sqs), "127.0.0.1", port, backlog=512)
     async with server:
@@ -115,7 +114,6 @@ async def serve(port: int) -> None:
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     asyncio.run(serve(parser.parse_args().port))

@@ -16,8 +16,6 @@ Fields = dict[str, Any]
 
 
 class RefusedError(Exception):
-    """What SQS would refuse, by its own code."""
-
     def __init__(self, code: str, message: str, query_code: str = "") -> None:
         super().__init__(message)
         self.code = code

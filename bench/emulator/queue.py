@@ -53,7 +53,6 @@ class Queue:
 
     @property
     def depth(self) -> dict[str, int]:
-        """How many messages there are, by SQS's names."""
         counts = {"": len(self._visible), "NotVisible": len(self._in_flight), "Delayed": 0}
         return {f"ApproximateNumberOfMessages{name}": count for name, count in counts.items()}
 
@@ -89,11 +88,9 @@ class Queue:
         return f'{{"Messages":[{",".join(taken)}]}}'.encode() if taken else b"{}"
 
     def has_visible(self) -> bool:
-        """Whether a receive would bring something."""
         return bool(self._visible)
 
     def wait(self, poll: Poll) -> None:
-        """Lets a receive wait; `serve` answers it."""
         self._polls.append(poll)
 
     def forget(self, poll: Poll) -> None:
@@ -133,6 +130,5 @@ class Queue:
 
 
 def sweep_all(queues: Iterable[Queue], now: float) -> None:
-    """What a clock does to queues."""
     for queue in queues:
         queue.sweep(now)

@@ -46,7 +46,6 @@ class Case:
 
 
 def cases(scale: Scale) -> list[Case]:
-    """All of them, in the scale's size."""
     turns, skipped, one = scale.turns(MEASURED), scale.turns(SKIPPED), scale.turns(IN_ONE_SESSION)
     backlog, long = scale.turns(BACKLOG), scale.turns(LONG)
     past = FULL_PAST if scale.full else scale.turns(PAST)

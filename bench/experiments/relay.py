@@ -3,9 +3,7 @@
 Another queue's few turns fall due in the midst of it: they wait for a round, not for the others' backlog.
 """
 
-import asyncio
 import json
-import secrets
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,10 +17,7 @@ from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetR
 from bench.running import Running, attempt
 from bench.running import run as start
 from bench.stage import VISIBILITY_SECONDS, Room, Stage
-from bench.workloads import BATCH, RESEND_SECONDS, TENANT
-from turnstile.backends.postgres.database import Database
-from turnstile.statements.submit import Accepted, Submission, submit
-from turnstile.turn.identifiers import start_trace, uuid7
+from bench.workloads import schedule_turns
 
 TURNS = 10_000
 OTHERS = 10
@@ -44,8 +39,9 @@ def _measure(stage: Stage, count: int) -> dict[str, float]:
         other = f"{room.queue}-other"
         stage.sqs.create_queue(other, VISIBILITY_SECONDS)
         stage.sqs.create_queue(f"{other}-dlq", VISIBILITY_SECONDS)
-        asyncio.run(_schedule(room, room.queue, count))
-        asyncio.run(_schedule(room, other, OTHERS))
+        later = datetime.now(UTC) + timedelta(hours=1)
+        schedule_turns(room, room.queue, count, later)
+        schedule_turns(room, other, OTHERS, later)
         queues = [{"name": name, "dlq": f"{name}-dlq"} for name in (room.queue, other)]
         with start(stage, room, OURS, slots=64, wrapped=("env", f"TURNSTILE_QUEUES={json.dumps(queues)}")) as running:
             running.require_polling(WAIT_SECONDS)
@@ -77,30 +73,6 @@ def _wait_for_both(running: Running, other: str, count: int) -> float:
 
     running.require("through", through, WAIT_SECONDS)
     return sent_at[0]
-
-
-async def _schedule(room: Room, queue: str, count: int) -> None:
-    later = datetime.now(UTC) + timedelta(hours=1)
-    async with Database(room.database_url, "bench", size=1) as database:
-        for begin in range(0, count, BATCH):
-            batch = [_submission(queue, number, later) for number in range(begin, min(begin + BATCH, count))]
-            for accepted in await submit(database, batch, resend_seconds=RESEND_SECONDS):
-                if not isinstance(accepted, Accepted):
-                    raise accepted
-
-
-def _submission(queue: str, number: int, execute_at: datetime) -> Submission:
-    return Submission(
-        turn_id=uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),
-        tenant_id=TENANT,
-        session_id=f"{queue}-{number}",
-        queue=queue,
-        content={"number": number},
-        fingerprint=b"bench",
-        trace=start_trace(secrets.randbits(192)),
-        execute_at=execute_at,
-        expires_in_seconds=3600.0,
-    )
 
 
 def _fall_due(room: Room, queue: str, instant: datetime) -> None:

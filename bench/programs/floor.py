@@ -15,7 +15,6 @@ THREADS = 3
 
 
 def poll(sqs: Any) -> None:
-    """Receives ten, deletes ten."""
     while True:
         answer = sqs.receive_message(QueueUrl=QUEUE_URL, MaxNumberOfMessages=10, WaitTimeSeconds=20)
         messages = answer.get("Messages", [])
@@ -27,7 +26,6 @@ def poll(sqs: Any) -> None:
 
 
 def main() -> None:
-    """Until it is killed."""
     sqs = boto3.client("sqs", config=Config(max_pool_connections=THREADS))
     threads = [Thread(target=poll, args=(sqs,)) for _ in range(THREADS)]
     for thread in threads:

@@ -1,8 +1,8 @@
 """`python -m tests.proof.chaos.failover`: the primary of a real Redis dies in mid-run, twice, and what that costs is judged.
 
-A cast at work on a primary that sentinels watch, or on a cluster of three; nothing stands between. What the dead primary had
-not yet sent to its replicas is gone: locks, marks, streams, histories, items. Exit code 1: no replica took over, something did
-not come to rest, or the checker convicted.
+The processes work on a primary that sentinels watch, or on a cluster of three, without a proxy. What the dead primary had not
+yet sent to its replicas is gone: locks, marks, streams, histories, items. Exit code 1: no replica took over, something did not
+come to rest, or the checker convicted.
 """
 
 import argparse
@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.proof.chaos.company import open_company
@@ -23,7 +22,6 @@ from tests.proof.checker.__main__ import main as judge
 from tests.proof.checker.evidence import Fault
 from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
 from tests.support.fleet.servers import Server, program_of
-from turnstile.ops.dev.stack.stack import LocalStack
 
 FAILOVERS = 2
 TAKEN_OVER_SECONDS = 30.0
@@ -33,33 +31,20 @@ LOOK_SECONDS = 0.05
 FLEETS = {"sentinels": sentinel_trio, "cluster": cluster}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a run came to, before the checker has looked at it."""
-
-    accepted: int
-    took_over: Sequence[float]
-    """After so many seconds, each time."""
-    rested: bool
-
-
-async def fail_over(
-    kind: str, between_seconds: float, options: Options, folder: Path, stack: LocalStack | None = None
-) -> Outcome:
-    """Makes one run; its evidence is in `folder`. Raises TimeoutError where no replica takes over."""
-    async with open_company(options, folder, stack) as company, AsyncExitStack() as exits:
-        stage, journal = company.stage, company.journal
-        fleet = await asyncio.to_thread(exits.enter_context, FLEETS[kind](program_of(stage.stack), replicas=FAILOVERS))
+async def fail_over(kind: str, between_seconds: float, options: Options, folder: Path) -> bool:
+    """Whether all came to rest; its evidence is in `folder`. Raises TimeoutError where no replica takes over."""
+    async with open_company(options, folder) as company, AsyncExitStack() as exits:
+        stage = company.stage
+        opening = FLEETS[kind](program_of(stage.stack), replicas=FAILOVERS)
+        fleet = await asyncio.to_thread(exits.enter_context, opening)
         stage.redis_url = fleet.url
         await company.start()
         quiet = asyncio.Event()
         talking = [asyncio.create_task(client.run()) for client in company.clients("c", quiet)]
-        took_over = []
         primary = fleet.primaries[0]
         for _ in range(FAILOVERS):
             await pause(between_seconds)
-            primary, seconds = await _take_over(fleet, primary, journal)
-            took_over.append(seconds)
+            primary = await _take_over(fleet, primary, company.journal)
         await pause(between_seconds)
         healed_at = now()
         await pause(1.0)
@@ -68,11 +53,12 @@ async def fail_over(
         rested_at = await company.rest()
         await company.end(healed_at=healed_at, rested_at=rested_at)
         for server in (primary, *fleet.primaries[1:]):
-            await asyncio.to_thread(gather_locks, server.client, stage.redis_prefix, journal)
-    return Outcome(accepted=company.tally.accepted, took_over=took_over, rested=rested_at is not None)
+            await asyncio.to_thread(gather_locks, server.client, stage.redis_prefix, company.journal)
+    _say(f"{company.tally.accepted} turns" + ("" if rested_at else "; did not come to rest"))
+    return rested_at is not None
 
 
-async def _take_over(fleet: Fleet, primary: Server, journal: Journal) -> tuple[Server, float]:
+async def _take_over(fleet: Fleet, primary: Server, journal: Journal) -> Server:
     began = now()
     primary.kill()
     while (successor := await asyncio.to_thread(fleet.successor)) is None:
@@ -80,7 +66,8 @@ async def _take_over(fleet: Fleet, primary: Server, journal: Journal) -> tuple[S
             raise TimeoutError(f"no replica took over within {TAKEN_OVER_SECONDS:g} s")
         await pause(LOOK_SECONDS)
     journal.write(Fault(at=began, until=now(), kind="redis-failover", target=f"{primary.port} -> {successor.port}"))
-    return successor, now() - began
+    _say(f"a replica took over after {now() - began:.1f} s")
+    return successor
 
 
 def _say(text: str) -> None:
@@ -103,12 +90,8 @@ def main(arguments: Sequence[str]) -> int:
     failed = False
     for kind in asked.fleet or FLEETS:
         _say(f"{kind}, seed {asked.seed}, evidence in {home / kind}")
-        outcome = asyncio.run(fail_over(kind, asked.between, options, home / kind))
-        taken = " and ".join(f"{seconds:.1f}" for seconds in outcome.took_over)
-        _say(f"{outcome.accepted} turns; a replica took over after {taken} s")
-        if not outcome.rested:
-            _say("did not come to rest")
-        failed |= bool(judge([str(home / kind), "--limit", "3"])) or not outcome.rested
+        rested = asyncio.run(fail_over(kind, asked.between, options, home / kind))
+        failed |= bool(judge([str(home / kind), "--limit", "3"])) or not rested
     return int(failed)
 
 

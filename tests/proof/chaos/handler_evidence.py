@@ -23,7 +23,6 @@ def clock() -> float:
 
 
 def record(turn: Turn, ctx: Context, what: str, *, generation: int = 0, **more: Any) -> None:
-    """A line about a run of the handler."""
     line = {
         "at": clock(),
         "what": what,

@@ -52,8 +52,6 @@ async def remember(turn: Turn, ctx: Context, order: dict[str, Any]) -> dict[str,
 
 
 class _Acts:
-    """The calls of one attempt."""
-
     def __init__(self, turn: Turn, ctx: Context, rng: random.Random) -> None:
         self._turn = turn
         self._ctx = ctx

@@ -88,8 +88,6 @@ CASES = (
 
 @dataclass(slots=True, kw_only=True)
 class CaseRun:
-    """One case on its stack."""
-
     case: Case
     cast: Supervisor
     folder: Path

@@ -29,8 +29,6 @@ QUEUE = "chaos"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of a run."""
-
     seed: int = 1
     seconds: float = 60.0
     """How long faults strike and clients talk."""

@@ -29,8 +29,6 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracking:
-    """Where it stands."""
-
     desired: int
     above: int = 0
     """Points in a row."""

@@ -51,8 +51,6 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True, kw_only=True)
 class Load:
-    """Processes, and the load on them."""
-
     plan: Plan
     way: Submit
     database: "psycopg.AsyncConnection[Any]"

@@ -37,8 +37,6 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What a run has left behind."""
-
     name: str
     outcome: Outcome
     turns: Sequence[Turn]

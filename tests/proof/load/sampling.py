@@ -33,8 +33,6 @@ SELECT (SELECT count(*) FROM pg_stat_activity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One look."""
-
     at: float
     """Seconds since the epoch, as all evidence."""
     cpu: dict[str, float]

@@ -21,8 +21,6 @@ def reset(transport: asyncio.Transport) -> None:
 
 
 class ServerSide(asyncio.Protocol):
-    """The proxy's own connection to the upstream."""
-
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
 
@@ -205,7 +203,6 @@ class Connection(ClientSide):
 
 
 def close(transport: asyncio.Transport, *, with_reset: bool) -> None:
-    """Closes a connection, with an RST if so wanted."""
     if with_reset:
         reset(transport)
     else:

@@ -16,8 +16,6 @@ OF_BYTES = frozenset({"latency", "stall", "drip", "half_open"})
 
 
 class Relayed(Protocol):
-    """A connection through a gate, as the gate sees it."""
-
     def toxics_changed(self) -> None:
         """Let out what may go now."""
 
@@ -65,7 +63,6 @@ class Gate:
         self._place.close()
 
     def find(self, name: str) -> Any:
-        """The toxic of this name; None if it is not set."""
         return self._toxics.get(name)
 
     def strike(self, name: str, action: str | None = None) -> Any:

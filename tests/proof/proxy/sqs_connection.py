@@ -14,8 +14,6 @@ from tests.proof.proxy.wire_log import WireLog
 
 
 class _ServerSide(asyncio.Protocol):
-    """The proxy's own connection to SQS."""
-
     def __init__(self, connection: "SqsConnection") -> None:
         self._connection = connection
         self._reader = HttpReader()

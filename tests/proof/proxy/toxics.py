@@ -49,8 +49,6 @@ class OnRequests:
 
 @dataclass(slots=True, kw_only=True)
 class OnCalls(OnRequests):
-    """A fault of SQS calls."""
-
     actions: Sequence[str] = ACTIONS
 
     def __post_init__(self) -> None:

@@ -21,7 +21,6 @@ class Certificates:
 
 
 def make(folder: Path) -> Certificates:
-    """Makes them all."""
     authority = _authority(folder, "authority")
     return Certificates(
         authority,

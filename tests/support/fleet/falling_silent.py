@@ -26,11 +26,9 @@ class FallingSilent:
 
     @property
     def url(self) -> str:
-        """Names all primaries."""
         return "redis+cluster://" + ",".join(f"{LOOPBACK}:{port}" for port in self.ports[: self._nodes])
 
     async def listen(self) -> list[asyncio.Server]:
-        """Opens them all."""
         servers = [await asyncio.start_server(self._serve, LOOPBACK, 0) for _ in range(2 * self._nodes)]
         self.ports = [server.sockets[0].getsockname()[1] for server in servers]
         return servers

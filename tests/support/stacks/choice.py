@@ -23,8 +23,6 @@ from turnstile.ops.dev.stack.stack import LocalStack, temporary
 
 
 class Kind(StrEnum):
-    """The stacks there are."""
-
     EMBEDDED = "embedded"
     CONTAINERS = "containers"
     AWS = "aws"
@@ -79,7 +77,6 @@ def _containers(config: pytest.Config) -> Iterator[Stack]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option."""
     parser.addoption(
         "--stack", choices=[*Kind], default=Kind.EMBEDDED, help="what the tests run on: %(choices)s [%(default)s]"
     )
@@ -144,7 +141,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Hears it."""
     if versions := getattr(node, "workeroutput", {}).get("versions"):
         node.config.stash[VERSIONS] = versions
 

@@ -59,7 +59,6 @@ async def shift_clock(scene: Scene) -> str | None:
 
 
 async def kill_redrive(scene: Scene) -> str | None:
-    """A redrive that is killed somewhere on its way."""
     redrive = await scene.redrive()
     await scene.last(0.02, 0.6)
     if redrive.exited.done():
@@ -69,7 +68,6 @@ async def kill_redrive(scene: Scene) -> str | None:
 
 
 async def redrive_twice(scene: Scene) -> str | None:
-    """Two redrives of the same dead turns at the same time."""
     one, other = await scene.redrive(), await scene.redrive()
     await one.exited
     await other.exited

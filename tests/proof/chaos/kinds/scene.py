@@ -22,7 +22,7 @@ UNCOUNTED = frozenset({"cut", "half_open"})
 
 
 class NothingThereError(Exception):
-    """There is nothing that the fault could hit at present."""
+    pass
 
 
 @dataclass(slots=True, kw_only=True)

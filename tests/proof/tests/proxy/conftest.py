@@ -27,7 +27,6 @@ from turnstile.turn.message import WakeUp
 
 @pytest.fixture
 def wire(tmp_path: Path) -> Path:
-    """Where the proxy writes the SQS calls."""
     return tmp_path / "wire.jsonl"
 
 
@@ -83,7 +82,6 @@ async def connect(url: str, port: int | None = None) -> psycopg.AsyncConnection[
 
 @pytest.fixture
 async def sqs_port(proxy: ProxyControl) -> int:
-    """A gate in front of SQS."""
     return await proxy.open("sqs", "worker-1")
 
 
@@ -106,7 +104,6 @@ def plain(stack: Stack, sqs_port: int, settings: Settings) -> Any:
 
 
 def wake_up(session: str = "s") -> OutgoingMessage:
-    """A fresh one."""
     return OutgoingMessage(WakeUp("t", session, uuid4()), "")
 
 
