@@ -1,4 +1,4 @@
-"""Who is measured: how each is started, what it is given, and what it does for the work."""
+"""What is measured: how each contender is started, and what it is given."""
 
 import json
 import shutil

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +19,11 @@ TERM_SECONDS = 2.0
 
 class NotMeasuredError(Exception):
     """The process did not do what was to be measured; the message says what it did instead."""
+
+
+def end_on_sigterm() -> None:
+    """Lets SIGTERM end a command by way of its `finally`: servers and processes are to end with it, also in a time-out."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 @dataclass(slots=True)

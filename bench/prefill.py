@@ -39,11 +39,11 @@ class Weight:
 
 def end_turns(room: Room, count: int, each: int, prefix: str = "past-") -> None:
     """Writes `count` ended turns, `each` to a session, with what was said in them."""
-    told = {"tenant": TENANT, "prefix": prefix, "each": each, "queue": room.queue, "count": count}
+    parameters = {"tenant": TENANT, "prefix": prefix, "each": each, "queue": room.queue, "count": count}
     with psycopg.connect(room.database_url, autocommit=True) as connection:
         # No transition brought them to where they are.
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
-        connection.execute(ENDED_TURNS, told)
+        connection.execute(ENDED_TURNS, parameters)
         connection.execute(THEIR_SESSIONS)
         connection.execute(THEIR_MESSAGES)
         connection.execute("ALTER TABLE turns ENABLE TRIGGER ALL")

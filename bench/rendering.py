@@ -24,7 +24,7 @@ def render(folder: Path, page: Path, plots: Path) -> None:
 
 
 def write_between(page: Path, begin: str, end: str, said: str) -> None:
-    """Puts `said` between two markers of a page, in place of what stands there. Raises ValueError if it has them not."""
+    """Puts `said` between two markers of a page, in place of what was there. Raises ValueError if the page lacks them."""
     text = page.read_text()
     between = re.compile(rf"(?<={re.escape(begin)}\n).*?(?={re.escape(end)})", re.DOTALL)
     if not between.search(text):
@@ -78,10 +78,10 @@ def tell_samples(experiment: Experiment, samples: Samples) -> str:
 def _cell(values: Mapping[int, float], median: float | None, digits: int) -> str:
     if median is None:
         return ""
-    told = f"{median:,.{digits}f}"
+    text = f"{median:,.{digits}f}"
     if len(values) < 2:
-        return told
-    return f"{told} ({min(values.values()):,.{digits}f} to {max(values.values()):,.{digits}f})"
+        return text
+    return f"{text} ({min(values.values()):,.{digits}f} to {max(values.values()):,.{digits}f})"
 
 
 def _capital(text: str) -> str:

@@ -1,8 +1,6 @@
 """The servers of a run (Postgres and Redis of the embedded stack, the emulator), and a room for each measurement."""
 
 import shutil
-import signal
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,11 +19,6 @@ from turnstile.ops.migration_run import apply
 ROOT = Path(__file__).parents[1]
 VISIBILITY_SECONDS = 60
 TEMPLATE = "template_bench"
-
-
-def tidy_up_when_terminated() -> None:
-    """Lets SIGTERM end a command by way of its `finally`: children and stack are to end with it, also in a time-out."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +49,7 @@ class Room:
             AWS_REGION=REGION,
             AWS_DEFAULT_REGION=REGION,
             AWS_ACCESS_KEY_ID="local",
-            AWS_SECRET_ACCESS_KEY="local",  # noqa: S106 - the emulator asks nobody
+            AWS_SECRET_ACCESS_KEY="local",  # noqa: S106 - the emulator checks no key
             AWS_EC2_METADATA_DISABLED="true",
             PYTHONPATH=str(ROOT),
             BENCH_QUEUE=self.queue,
@@ -79,7 +72,7 @@ class Stage:
 
     @contextmanager
     def room(self, tag: str) -> Iterator[Room]:
-        """A room that is gone after the block; its folder stays if the block has failed, for whoever wants to know why."""
+        """A room that is gone after the block; its folder stays if the block has failed, to show why."""
         name = f"{tag}-{uuid4().hex[:8]}".replace("_", "-")
         folder = self.folder / name
         folder.mkdir(parents=True)

@@ -45,9 +45,9 @@ def fill_jobs(room: Room, count: int) -> list[Entry]:
 
 
 def fill_turns(room: Room, count: int, name_session: NameSession = lambda number: f"session-{number}") -> list[Entry]:
-    """Turns, recorded by the product's own submit, and their wake-ups. Each in a session of its own, unless told otherwise.
+    """Turns, recorded by the product's own submit, and their wake-ups. Each has a session of its own, unless named.
 
-    With fresh statistics: whoever measures something else wants none of what `burst` is about.
+    With fresh statistics: only `burst` is about stale ones.
     """
     entries = record_turns(room, count, name_session)
     with psycopg.connect(room.database_url, autocommit=True) as connection:

@@ -27,7 +27,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, _: Exception | None) -> None:
-        # What a poll of somebody who is gone would still be given would be lost for a whole visibility timeout.
+        # A message that the poll of a client that is gone still got would be lost for a whole visibility timeout.
         self._stop_waiting()
 
     def data_received(self, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """Growth: does a turn cost more when there is much: a backlog, a past, a long session, hours of churn?
 
-Every case drains as many turns as the case that it is held against; the long session against a short one, because one
+Every case drains as many turns as the case that it is compared with; the long session against a short one, because one
 session's turns go one by one.
 """
 
@@ -117,14 +117,14 @@ def _measure(stage: Stage, case: Case) -> dict[str, float]:
 
 def judge(samples: Samples) -> list[TargetResult]:
     names = [case for case, _ in samples.rows()]
-    held = [(name, SHORT if name.startswith("session") else EMPTY) for name in names if name not in (EMPTY, SHORT)]
+    pairs = [(name, SHORT if name.startswith("session") else EMPTY) for name in names if name not in (EMPTY, SHORT)]
     return [
         at_most(
             f"CPU a turn (worker and Postgres), {name}, of {against}",
             samples.ratio("both_cpu_ms", (OURS.name, name), (OURS.name, against)),
             MOST,
         )
-        for name, against in held
+        for name, against in pairs
     ]
 
 

@@ -1,4 +1,4 @@
-"""Latency: work comes at a quiet pace, and somebody waits for each piece of it."""
+"""Latency: work comes at a quiet pace, and a client waits for each piece of it."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Submit: one API process, as many clients as it takes. Held against a plain route that does the same two steps."""
+"""Submit: one API process, as many clients as it takes. Compared with a plain route that does the same two steps."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""`floor`: receive and delete with boto3 as anybody would use it, on three threads, and no work in between.
+"""`floor`: receive and delete with boto3 as it is usually used, on three threads, and no work in between.
 
 What a worker with boto3 costs before it has done anything. Code of ours is in it only to say that a handler begins.
 """

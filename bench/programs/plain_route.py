@@ -1,4 +1,4 @@
-"""The plain route that `turnstile api` is held against: FastAPI, an ORM session and boto3, one call of each a request."""
+"""The plain route that `turnstile api` is compared with: FastAPI, an ORM session and boto3, one call of each a request."""
 
 import asyncio
 import json

@@ -29,7 +29,7 @@ SAMPLES = Samples(
 
 
 def test_a_ratio_compares_what_was_measured_in_the_same_round() -> None:
-    """The machine was slow in the second round, for both; and in the third there was nobody to compare with."""
+    """The machine was slow in the second round, for both; and in the third there was no peer to compare with."""
     assert SAMPLES.median("rate", "ours") == 80.0
     assert SAMPLES.ratio("rate", ("ours", ""), ("peer", "")) == 2.5
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from tests.proof.chaos.environment import end_on_sigterm
+from bench.launch import end_on_sigterm
 from tests.proof.chaos.nemesis import KINDS
 from tests.proof.chaos.run import Summary, run
 from tests.proof.chaos.scaled_settings import Options

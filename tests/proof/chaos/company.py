@@ -13,6 +13,7 @@ import httpx
 from tests.proof.chaos import scaled_settings
 from tests.proof.chaos.clients import TIMEOUT_SECONDS, Client, Tally
 from tests.proof.chaos.environment import Environment, open_environment
+from tests.proof.chaos.fork_server import PLANT
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.handler_evidence import RUNS
 from tests.proof.chaos.journal import Journal
@@ -120,7 +121,9 @@ async def open_company(
             exits.enter_async_context(nullcontext(server) if server else ForkServer.open()),
         )
         stage.base.update(base or {})
-        cast = await exits.enter_async_context(Supervisor(journal, forks, options.plant))
+        if options.plant is not None:
+            stage.base[PLANT] = options.plant
+        cast = await exits.enter_async_context(Supervisor(journal, forks))
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=TIMEOUT_SECONDS))
         yield Company(options=options, journal=journal, stage=stage, cast=cast, http=http)
 

@@ -1,7 +1,6 @@
 """The servers of a run: the embedded stack, a database with the audit, two queues, and the fault proxy in front of them."""
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -79,11 +78,6 @@ class Environment:
             queue_url=self.queue_url(self.queue),
             dlq_url=self.queue_url(self.dlq),
         )
-
-
-def end_on_sigterm() -> None:
-    """SIGTERM ends this process as Ctrl-C does: it takes down its servers and processes on the way out."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @asynccontextmanager

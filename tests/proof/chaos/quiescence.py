@@ -56,7 +56,7 @@ def _is_at_rest(remains: Remains) -> bool:
 
 
 async def gather(remains: Remains, journal: Journal, after_seconds: float = LEASE_SECONDS + 0.2) -> None:
-    """Everything that the servers still hold. The product's processes have ended by now.
+    """Everything that is left on the servers. The product's processes have ended by now.
 
     `after_seconds` lets the locks of those that were killed expire.
     """

@@ -39,11 +39,10 @@ class Part:
 class Supervisor:
     """Use as a context manager: what still lives at its end is killed."""
 
-    def __init__(self, journal: Journal, forks: ForkServer, plant: str | None = None) -> None:
+    def __init__(self, journal: Journal, forks: ForkServer) -> None:
         self._journal = journal
         self._logs = journal.folder / "logs"
         self._forks = forks
-        self._plant = plant
         self.parts: dict[str, Part] = {}
         self._meant: set[int] = set()
         self._restarts: set[asyncio.Task[None]] = set()
@@ -76,7 +75,7 @@ class Supervisor:
     async def run(self, argv: list[str], environment: dict[str, str]) -> Forked:
         """Starts `turnstile <argv>` once."""
         role = argv[0]
-        forked = await self._forks.fork(role, argv, environment, self._logs, self._plant)
+        forked = await self._forks.fork(argv, environment, self._logs)
         self._journal.write(Life(at=now(), role=role, pid=forked.pid, what="started"))
         forked.exited.add_done_callback(lambda exited: self._write_end(role, forked.pid, exited.result()))
         return forked

@@ -1,4 +1,4 @@
-"""One load: what the cast can do is measured first; then a share of that is asked of it for a while, with bursts.
+"""One load: what the processes can do is measured first; then a share of that is asked of it for a while, with bursts.
 
 The load is open: a turn is due when its moment has come, however the system fares, and its times count from then on. What
 waits because everything is full waits in the figures too.
@@ -99,8 +99,8 @@ class Load:
             turn_id = await self.way(talk.next())
         finally:
             self._under_way -= 1
-        told = {"phase": phase, "burst": burst, "due": due, "at": begun, "until": now(), "turn_id": turn_id}
-        self.asked.write(json.dumps(told) + "\n")
+        line = {"phase": phase, "burst": burst, "due": due, "at": begun, "until": now(), "turn_id": turn_id}
+        self.asked.write(json.dumps(line) + "\n")
 
     async def _count(self, statement: LiteralString) -> int:
         row = await (await self.database.execute(statement)).fetchone()
@@ -120,7 +120,7 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         async def variables(_: str) -> dict[str, str]:
             return environment
 
-        cast = await exits.enter_async_context(Supervisor(journal, forks, plan.plant))
+        cast = await exits.enter_async_context(Supervisor(journal, forks))
         urls = await start_processes(cast, {"api": apis, "worker": plan.workers, "relay": 1}, variables)
         opening = open_over_http(urls, journal) if plan.over_http else open_direct(environment, room.queue, journal)
         way = await exits.enter_async_context(opening)

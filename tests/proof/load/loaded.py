@@ -128,7 +128,7 @@ def memory(loaded: Loaded) -> dict[str, Sequence[Point]]:
         found[group] = [
             (
                 loaded.since(sample["at"]),
-                sum(held for name, held in sample["memory"].items() if _group(name) == group) / MB,
+                sum(size for name, size in sample["memory"].items() if _group(name) == group) / MB,
             )
             for sample in loaded.samples
         ]

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.proof.chaos.environment import end_on_sigterm
+from bench.launch import end_on_sigterm
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.run import run
 from tests.proof.chaos.scaled_settings import Options

@@ -33,33 +33,15 @@ class ServerSide(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self._connection.server_lost()
 
-    def pause_writing(self) -> None:
-        self._connection.up.choke(True)
-
-    def resume_writing(self) -> None:
-        self._connection.up.choke(False)
-
 
 class ClientSide(asyncio.Protocol):
     """A client's connection to the gate. `up` carries its bytes to `forward`, `down` carries what it gets."""
 
-    def __init__(
-        self,
-        gate: Gate,
-        forward: Callable[[bytes], None],
-        finish: Callable[[], None],
-        let_server_send: Callable[[bool], None],
-    ) -> None:
+    def __init__(self, gate: Gate, forward: Callable[[bytes], None], finish: Callable[[], None]) -> None:
         self.gate = gate
-        self.up = Lane(gate, forward, finish, self._let_client_send)
-        self.down = Lane(gate, self._to_client, self._finish_client, let_server_send)
+        self.up = Lane(gate, forward, finish)
+        self.down = Lane(gate, self._to_client, self._finish_client)
         self._client: asyncio.Transport | None = None
-
-    def pause_writing(self) -> None:
-        self.down.choke(True)
-
-    def resume_writing(self) -> None:
-        self.down.choke(False)
 
     def toxics_changed(self) -> None:
         self.up.pump()
@@ -76,15 +58,12 @@ class ClientSide(asyncio.Protocol):
         if self._client is not None:
             self._client.close()
 
-    def _let_client_send(self, flowing: bool) -> None:
-        _regulate(self._client, flowing)
-
 
 class Connection(ClientSide):
     """A client's connection to the gate and the proxy's to the upstream, as one."""
 
     def __init__(self, gate: Gate) -> None:
-        super().__init__(gate, self._to_server, self._finish_server, self._let_server_send)
+        super().__init__(gate, self._to_server, self._finish_server)
         self._server: asyncio.Transport | None = None
         self._connecting: asyncio.Task[object] | None = None
         self._answer_lost = False
@@ -198,21 +177,9 @@ class Connection(ClientSide):
         else:
             self._server.close()
 
-    def _let_server_send(self, flowing: bool) -> None:
-        _regulate(self._server, flowing)
-
 
 def close(transport: asyncio.Transport, *, with_reset: bool) -> None:
     if with_reset:
         reset(transport)
     else:
         transport.close()
-
-
-def _regulate(transport: asyncio.Transport | None, flowing: bool) -> None:
-    if transport is None or transport.is_closing():
-        return
-    if flowing:
-        transport.resume_reading()
-    else:
-        transport.pause_reading()

@@ -31,7 +31,7 @@ class SqsConnection(ClientSide):
     what it did belongs into the wire log."""
 
     def __init__(self, gate: Gate, state: SqsState, log: WireLog) -> None:
-        super().__init__(gate, self._from_client, self._client_ended, lambda _: None)
+        super().__init__(gate, self._from_client, self._client_ended)
         self._state = state
         self._log = log
         self._requests = HttpReader()

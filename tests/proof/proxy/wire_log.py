@@ -21,7 +21,7 @@ class WireLog:
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, calls: Sequence[WireCall], *, answered: bool) -> None:
-        """Notes calls, with whether the caller was told."""
+        """Notes calls, with whether the client got the response."""
         for call in calls:
             values = {name: getattr(call, name) for name in _NAMES} | {"answered": answered}
             self._lines.append(json.dumps(values, separators=(",", ":")))

@@ -189,8 +189,8 @@ class ContainerRedis(ContainerService):
         self.url = f"{self.address}/0"
 
     def version(self) -> str:
-        told = dict(line.split(":", 1) for line in _ask_redis(self.port, "INFO server").splitlines() if ":" in line)
-        return f"Redis {told['redis_version']}"
+        answer = dict(line.split(":", 1) for line in _ask_redis(self.port, "INFO server").splitlines() if ":" in line)
+        return f"Redis {answer['redis_version']}"
 
 
 class ContainerSqs(ContainerService):
@@ -202,8 +202,8 @@ class ContainerSqs(ContainerService):
         super().__init__(container, scheme="http", port=port, inside=port, answers=_is_healthy)
 
     def version(self) -> str:
-        told = self._container.exec(["python", "-c", "import importlib.metadata as m; print(m.version('ministack'))"])
-        return f"ministack {told.output.decode().strip()}"
+        answer = self._container.exec(["python", "-c", "import importlib.metadata as m; print(m.version('ministack'))"])
+        return f"ministack {answer.output.decode().strip()}"
 
 
 class ContainerStack:

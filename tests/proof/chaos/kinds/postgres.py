@@ -52,10 +52,10 @@ async def lock_rows(scene: Scene) -> str | None:
     """A transaction that was left open has locked rows of open turns, or their sessions."""
     what, rows = scene.rng.choice([("turns", LOCK_TURNS), ("sessions", LOCK_SESSIONS)])
     with closing(await asyncio.to_thread(psycopg.connect, scene.stage.admin_url)) as other:
-        held = await asyncio.to_thread(_count, other, rows, scene.rng.randint(1, 8))
-        if held:
+        locked = await asyncio.to_thread(_count, other, rows, scene.rng.randint(1, 8))
+        if locked:
             await scene.last(0.5, 4 * LEASE_SECONDS)
-    return f"{held} {what}" if held else None
+    return f"{locked} {what}" if locked else None
 
 
 async def lock_table(scene: Scene) -> str | None:

@@ -1,4 +1,4 @@
-"""Faults of the product's own processes: killed, frozen, told to stop, restarted with another clock."""
+"""Faults of the product's own processes: killed, frozen, stopped, restarted with another clock."""
 
 import signal
 

@@ -60,7 +60,7 @@ class Scene:
                     break
         finally:
             await proxy.heal(service, None if name == ALL else name, toxic)
-        # A cut that closed nothing has refused whatever came, which nobody counts.
+        # A cut that closed nothing has refused whatever came, which is not counted.
         return f"{name}: {hits} times" if hits or toxic in UNCOUNTED else None
 
     async def submit(self, content: dict[str, Any], **fields: Any) -> str:

@@ -1,4 +1,4 @@
-"""`wire.jsonl`: what SQS did and what the callers were told, message by message."""
+"""`wire.jsonl`: what SQS did and what its clients were answered, message by message."""
 
 import asyncio
 import json
