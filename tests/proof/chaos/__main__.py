@@ -95,7 +95,7 @@ def _say(text: str) -> None:
 
 def _describe(summary: Summary) -> None:
     _say(
-        f"{summary.accepted} turns accepted, {summary.faults} faults of {len(summary.struck)} kinds "
+        f"{summary.accepted} turns accepted, {summary.struck.total()} faults of {len(summary.struck)} kinds "
         f"in {summary.seconds:.0f} s; {'at rest' if summary.rested else 'NOT at rest within the bound'}"
     )
     for name, times in sorted(summary.struck.items()):

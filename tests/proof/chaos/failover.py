@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tests.proof.chaos.company import open_company
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.quiescence import gather_locks
+from tests.proof.chaos.rig import open_rig
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.__main__ import main as judge
@@ -33,28 +33,28 @@ FLEETS = {"sentinels": sentinel_trio, "cluster": cluster}
 
 async def fail_over(kind: str, between_seconds: float, options: Options, folder: Path) -> bool:
     """Whether all came to rest; its evidence is in `folder`. Raises TimeoutError where no replica takes over."""
-    async with open_company(options, folder) as company, AsyncExitStack() as exits:
-        stage = company.stage
-        opening = FLEETS[kind](program_of(stage.stack), replicas=FAILOVERS)
+    async with open_rig(options, folder) as rig, AsyncExitStack() as exits:
+        servers = rig.servers
+        opening = FLEETS[kind](program_of(servers.stack), replicas=FAILOVERS)
         fleet = await asyncio.to_thread(exits.enter_context, opening)
-        stage.redis_url = fleet.url
-        await company.start()
+        servers.redis_url = fleet.url
+        await rig.start()
         quiet = asyncio.Event()
-        talking = [asyncio.create_task(client.run()) for client in company.clients("c", quiet)]
+        talking = [asyncio.create_task(client.run()) for client in rig.clients("c", quiet)]
         primary = fleet.primaries[0]
         for _ in range(FAILOVERS):
             await pause(between_seconds)
-            primary = await _take_over(fleet, primary, company.journal)
+            primary = await _take_over(fleet, primary, rig.journal)
         await pause(between_seconds)
         healed_at = now()
         await pause(1.0)
         quiet.set()
         await asyncio.gather(*talking)
-        rested_at = await company.rest()
-        await company.end(healed_at=healed_at, rested_at=rested_at)
+        rested_at = await rig.rest()
+        await rig.end(healed_at=healed_at, rested_at=rested_at)
         for server in (primary, *fleet.primaries[1:]):
-            await asyncio.to_thread(gather_locks, server.client, stage.redis_prefix, company.journal)
-    _say(f"{company.tally.accepted} turns" + ("" if rested_at else "; did not come to rest"))
+            await asyncio.to_thread(gather_locks, server.client, servers.redis_prefix, rig.journal)
+    _say(f"{rig.tally.accepted} turns" + ("" if rested_at else "; did not come to rest"))
     return rested_at is not None
 
 

@@ -89,7 +89,7 @@ CASES = (
 @dataclass(slots=True, kw_only=True)
 class CaseRun:
     case: Case
-    cast: Supervisor
+    processes: Supervisor
     folder: Path
     environment: dict[str, str]
     database: "psycopg.Connection[dict[str, Any]]"
@@ -109,8 +109,8 @@ class CaseRun:
 
     async def _kill(self) -> tuple[dict[str, Any], bool]:
         case = self.case
-        self.cast.parts["worker-1"].wanted = False
-        self.cast.send("worker-1", signal.SIGKILL)
+        self.processes.parts["worker-1"].wanted = False
+        self.processes.send("worker-1", signal.SIGKILL)
         killed_at = time.time()
         await until_late(lambda: self._figures()["lost"] == case.turns)
         if not case.backlog:
@@ -155,8 +155,8 @@ class CaseRun:
         return figures, pills == case.pills and not failed
 
     async def _start(self, workers: int) -> None:
-        for number in range(len(self.cast.parts) + 1, workers + 1):
-            await self.cast.add(f"worker-{number}", "worker", self.environment)
+        for number in range(len(self.processes.parts) + 1, workers + 1):
+            await self.processes.add(f"worker-{number}", "worker", self.environment)
 
     async def _submit(self, name: str, turns: int, seconds: float, *, kills: bool = False) -> None:
         metadata = {"seconds": seconds, "kills": kills}
@@ -164,7 +164,7 @@ class CaseRun:
         if lines:
             file = self.folder / f"{name}.jsonl"
             file.write_text("\n".join(json.dumps(line) for line in lines) + "\n")
-            await run_command(self.cast, self.environment, "submit", "--direct", "--file", str(file))
+            await run_command(self.processes, self.environment, "submit", "--direct", "--file", str(file))
 
     def _figures(self) -> dict[str, Any]:
         found = self.database.execute(FIGURES).fetchone()
@@ -180,8 +180,8 @@ class CaseRun:
 until_late = partial(until, within=PATIENCE_SECONDS, every=0.05)
 
 
-async def run_command(cast: Supervisor, environment: dict[str, str], *argv: str) -> None:
-    command = await cast.run(list(argv), environment)
+async def run_command(processes: Supervisor, environment: dict[str, str], *argv: str) -> None:
+    command = await processes.run(list(argv), environment)
     assert await command.exited == 0, f"turnstile {' '.join(argv)} failed"
 
 
@@ -199,12 +199,14 @@ async def play(case: Case) -> tuple[dict[str, Any], bool]:
         }
         forks = await exits.enter_async_context(ForkServer.open())
         journal = exits.enter_context(closing(Journal(folder)))
-        cast = await exits.enter_async_context(Supervisor(journal, forks))
-        await run_command(cast, environment, "migrate")
-        await run_command(cast, environment, "queues", "create")
+        processes = await exits.enter_async_context(Supervisor(journal, forks))
+        await run_command(processes, environment, "migrate")
+        await run_command(processes, environment, "queues", "create")
         database = psycopg.connect(environment["DATABASE_URL"], autocommit=True, row_factory=dict_row)
         exits.callback(database.close)
-        return await CaseRun(case=case, cast=cast, folder=folder, environment=environment, database=database).play()
+        return await CaseRun(
+            case=case, processes=processes, folder=folder, environment=environment, database=database
+        ).play()
 
 
 def main(arguments: Sequence[str]) -> int:

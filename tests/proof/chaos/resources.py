@@ -11,8 +11,8 @@ import psutil
 import psycopg
 import redis
 
-from tests.proof.chaos.environment import ROLE, Environment
 from tests.proof.chaos.journal import now
+from tests.proof.chaos.servers import ROLE, Servers
 from tests.proof.chaos.supervisor import Part, pause
 
 ANSWER_SECONDS = 5.0
@@ -58,10 +58,10 @@ def _usage(pid: int, tasks: int) -> Usage:
     )
 
 
-def count_connections(stage: Environment) -> dict[str, int]:
+def count_connections(servers: Servers) -> dict[str, int]:
     """Of the product to each server; to Redis the harness's as well."""
-    with psycopg.connect(stage.admin_url) as connection:
+    with psycopg.connect(servers.admin_url) as connection:
         row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE usename = %s", [ROLE]).fetchone()
-    with redis.Redis.from_url(stage.stack.redis.url) as client:
+    with redis.Redis.from_url(servers.stack.redis.url) as client:
         clients = int(client.info("clients")["connected_clients"])
     return {"Postgres": int(row[0]) if row else 0, "Redis": clients}

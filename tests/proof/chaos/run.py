@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.proof.chaos.clients import Tally
-from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.conversing import start_conversations
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.halted_sessions import let_sessions_go_on
@@ -22,6 +21,7 @@ from tests.proof.chaos.journal import now
 from tests.proof.chaos.kinds.scene import Scene
 from tests.proof.chaos.nemesis import Nemesis, choose
 from tests.proof.chaos.redis_watch import watch
+from tests.proof.chaos.rig import Rig, open_rig
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import pause
 from tests.proof.chaos.webhook_receiver import open_receiver
@@ -36,7 +36,6 @@ Report = Callable[[str], None]
 class Summary:
     """What a run came to, before the checker has looked at it."""
 
-    folder: Path
     seconds: float
     accepted: int
     struck: Counter[str]
@@ -46,10 +45,6 @@ class Summary:
     """What `turnstile doctor` called an error when everything was at rest."""
     late: list[str]
     """Processes that had to be killed because SIGTERM did not end them."""
-
-    @property
-    def faults(self) -> int:
-        return self.struck.total()
 
 
 async def run(
@@ -66,18 +61,18 @@ async def run(
     """
     kinds = choose(options.kinds, shared=stack is not None, fifo=options.fifo)
     begun = time.monotonic()
-    async with open_company(options, folder, stack, server) as company:
-        stage, cast, journal, tally = company.stage, company.cast, company.journal, company.tally
-        async with open_receiver(journal, stage.base, options.seed, moody=not options.is_calm) as receiver:
+    async with open_rig(options, folder, stack, server) as rig:
+        servers, processes, journal, tally = rig.servers, rig.processes, rig.journal, rig.tally
+        async with open_receiver(journal, servers.base, options.seed, moody=not options.is_calm) as receiver:
             watching = asyncio.Event()
-            watcher = asyncio.create_task(watch(stage.stack.redis.port, stage.redis_prefix, journal, watching))
-            await company.start()
-            report(f"{len(cast.parts)} processes run after {time.monotonic() - begun:.1f} s")
+            watcher = asyncio.create_task(watch(servers.stack.redis.port, servers.redis_prefix, journal, watching))
+            await rig.start()
+            report(f"{len(processes.parts)} processes run after {time.monotonic() - begun:.1f} s")
             healing, quiet = asyncio.Event(), asyncio.Event()
-            clients = company.clients("c", quiet, webhook_url=receiver.url)
+            clients = rig.clients("c", quiet, webhook_url=receiver.url)
             scene = Scene(
-                stage=stage,
-                cast=cast,
+                servers=servers,
+                processes=processes,
                 clients=clients,
                 rng=random.Random(f"{options.seed}/nemesis"),
                 healing=healing,
@@ -100,15 +95,14 @@ async def run(
             quiet.set()
             await asyncio.gather(*talking)
             report(f"healed; {tally.accepted} turns accepted, {nemesis.struck.total()} faults; waiting for rest")
-            rested_at = await company.rest()
+            rested_at = await rig.rest()
             rested.set()
             await deciding
-            ill = await _ask_the_doctor(company)
-            late = await company.end(healed_at=healed_at, rested_at=rested_at)
+            ill = await _ask_the_doctor(rig)
+            late = await rig.end(healed_at=healed_at, rested_at=rested_at)
             watching.set()
             await watcher
     return Summary(
-        folder=folder,
         seconds=time.monotonic() - begun,
         accepted=tally.accepted,
         struck=nemesis.struck,
@@ -145,18 +139,18 @@ async def _redrive_now_and_then(scene: Scene) -> None:
 
 
 async def _heal(scene: Scene) -> None:
-    await scene.stage.proxy.heal()
-    for part in scene.cast.parts.values():
+    await scene.servers.proxy.heal()
+    for part in scene.processes.parts.values():
         if part.frozen:
-            scene.cast.send(part.name, signal.SIGCONT)
+            scene.processes.send(part.name, signal.SIGCONT)
 
 
-async def _ask_the_doctor(company: Company) -> list[str]:
+async def _ask_the_doctor(rig: Rig) -> list[str]:
     # Without the DLQ: that malformed messages lie there is right after a run that sends some.
     argv = ["doctor", "--json", "--no-dlq"]
-    visit = await company.cast.run(argv, await company.stage.variables("doctor"))
+    visit = await rig.processes.run(argv, await rig.servers.variables("doctor"))
     code = await visit.exited
-    text = (company.folder / "logs" / f"doctor-{visit.pid}.log").read_text()
+    text = (rig.folder / "logs" / f"doctor-{visit.pid}.log").read_text()
     if "{" not in text:
         return [f"exit code {code}: {text.strip()}"]
     document, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])

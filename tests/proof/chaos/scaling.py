@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tests.proof.chaos import quick_minutes
-from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.journal import now
+from tests.proof.chaos.rig import Rig, open_rig
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import Part, pause
 from tests.proof.chaos.target_tracking import Policy, Tracking, track
@@ -52,7 +52,7 @@ class Point:
 class Fleet:
     """The workers, and how many of them target tracking wants."""
 
-    company: Company
+    rig: Rig
     policy: Policy
     exits: AsyncExitStack
     most: int = 0
@@ -74,7 +74,7 @@ class Fleet:
 
     @property
     def tasks(self) -> list[Part]:
-        return [part for part in self.company.cast.of("worker") if part.wanted]
+        return [part for part in self.rig.processes.of("worker") if part.wanted]
 
     async def _heed(self, ready: int, running: int) -> None:
         tasks, before = self.tasks, self._tracking.desired
@@ -83,7 +83,7 @@ class Fleet:
         protected = sum(self._is_protected(part) for part in tasks)
         desired = self._tracking.desired
         point = Point(at=now(), ready=ready, running=running, tasks=len(tasks), protected=protected, desired=desired)
-        with (self.company.folder / "scaling.jsonl").open("a") as file:
+        with (self.rig.folder / "scaling.jsonl").open("a") as file:
             file.write(json.dumps(asdict(point)) + "\n")
         if desired != before:
             _say(f"{ready} ready, {running} running: {len(tasks)} -> {desired} workers, {protected} protected")
@@ -96,15 +96,15 @@ class Fleet:
         spare = [part for part in self.tasks if not self._is_protected(part)]
         for part in spare[: max(len(self.tasks) - many, 0)]:
             part.wanted = False
-            pid = self.company.cast.send(part.name, signal.SIGTERM)
+            pid = self.rig.processes.send(part.name, signal.SIGTERM)
             target = f"{part.name} {pid}"
-            self.company.journal.write(Fault(at=now(), until=now(), kind="scale-in", target=target, pid=pid))
+            self.rig.journal.write(Fault(at=now(), until=now(), kind="scale-in", target=target, pid=pid))
 
     async def _start(self) -> None:
         name = f"worker-{len(self._agents) + 1}"
         agent = self._agents[name] = self.exits.enter_context(ecs_agent())
-        environment = await self.company.variables(name, ECS_AGENT_URI=agent.uri, TURNSTILE_RELAY="false")
-        await self.company.cast.add(name, "worker", environment)
+        environment = await self.rig.variables(name, ECS_AGENT_URI=agent.uri, TURNSTILE_RELAY="false")
+        await self.rig.processes.add(name, "worker", environment)
 
     def _is_protected(self, part: Part) -> bool:
         agent = self._agents[part.name]
@@ -114,7 +114,7 @@ class Fleet:
     def _new_backlogs(self) -> list[tuple[int, int]]:
         """What the relay has logged since the last look: ready and running."""
         found = []
-        for log in (self.company.folder / "logs").glob("relay-*.log"):
+        for log in (self.rig.folder / "logs").glob("relay-*.log"):
             with log.open("rb") as file:
                 file.seek(self._read.get(log, 0))
                 lines = [line for line in file if line.endswith(b"\n")]
@@ -129,29 +129,29 @@ class Fleet:
 async def scale(waves: int, policy: Policy, options: Options, folder: Path) -> bool:
     """Whether the fleet followed its backlog, and all came to rest. The evidence is in `folder`."""
     base = {quick_minutes.SWITCH: "yes"}
-    async with open_company(options, folder, base=base) as company, AsyncExitStack() as exits:
-        await company.start()
-        fleet = Fleet(company=company, policy=policy, exits=exits)
+    async with open_rig(options, folder, base=base) as rig, AsyncExitStack() as exits:
+        await rig.start()
+        fleet = Fleet(rig=rig, policy=policy, exits=exits)
         following = asyncio.create_task(fleet.follow())
         for phase, (turns_per_second, seconds) in enumerate([FLOOD, EBB] * waves):
             stopping = asyncio.Event()
             pace = replace(options, turns_per_second=turns_per_second)
-            talking = [asyncio.create_task(client.run()) for client in company.clients(f"p{phase}c", stopping, pace)]
+            talking = [asyncio.create_task(client.run()) for client in rig.clients(f"p{phase}c", stopping, pace)]
             ended, _ = await asyncio.wait({following}, timeout=seconds)
             stopping.set()
             await asyncio.gather(*talking)
             for each in ended:
                 each.result()
         healed_at = now()
-        rested_at = await company.rest()
+        rested_at = await rig.rest()
         deadline = now() + SHRINK_SECONDS
         while len(fleet.tasks) > policy.minimum and now() < deadline:
             await pause(BACKLOG_SECONDS)
         following.cancel()
         last = len(fleet.tasks)
         # Not a calm run for the checker: a worker that is ended while a turn has just begun hands it back, and it runs again.
-        await company.end(healed_at=healed_at, rested_at=rested_at, options=replace(options, kinds=("scale-in",)))
-    _say(f"{company.tally.accepted} turns; {policy.minimum} to {fleet.most} workers, {last} at the end")
+        await rig.end(healed_at=healed_at, rested_at=rested_at, options=replace(options, kinds=("scale-in",)))
+    _say(f"{rig.tally.accepted} turns; {policy.minimum} to {fleet.most} workers, {last} at the end")
     if rested_at is None:
         _say("did not come to rest")
     followed = fleet.most > policy.minimum == last

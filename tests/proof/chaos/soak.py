@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.fork_server import TASKS
 from tests.proof.chaos.journal import now
 from tests.proof.chaos.resources import Usage, count_connections, measure
+from tests.proof.chaos.rig import Rig, open_rig
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.__main__ import main as judge
@@ -52,32 +52,32 @@ class Moment:
 class Soak:
     """Processes under load, and what they use."""
 
-    company: Company
+    rig: Rig
     rounds: int = 0
 
     async def load(self, seconds: float, turns_per_second: float | None) -> float:
         """Lets clients call for so long, then waits until all has settled; the turns accepted a second."""
-        company, stopping = self.company, asyncio.Event()
-        options = replace(company.options, turns_per_second=turns_per_second, pause_seconds=0.01)
+        rig, stopping = self.rig, asyncio.Event()
+        options = replace(rig.options, turns_per_second=turns_per_second, pause_seconds=0.01)
         self.rounds += 1
-        before, begun = company.tally.accepted, time.monotonic()
-        clients = company.clients(f"r{self.rounds}c", stopping, options)
+        before, begun = rig.tally.accepted, time.monotonic()
+        clients = rig.clients(f"r{self.rounds}c", stopping, options)
         talking = [asyncio.create_task(each.run()) for each in clients]
         deadline = begun + seconds
         while (left := deadline - time.monotonic()) > 0:
             await pause(min(left, SAMPLE_EVERY_SECONDS))
             await self.look()
-        rate = (company.tally.accepted - before) / (time.monotonic() - begun)
+        rate = (rig.tally.accepted - before) / (time.monotonic() - begun)
         stopping.set()
         await asyncio.gather(*talking)
-        if await company.rest() is None:
+        if await rig.rest() is None:
             raise RuntimeError("the load did not come to rest")
         return rate
 
     async def look(self) -> Moment:
-        folder = self.company.folder
-        usage = await measure(self.company.cast.parts.values(), folder / "tasks")
-        connections = await asyncio.to_thread(count_connections, self.company.stage)
+        folder = self.rig.folder
+        usage = await measure(self.rig.processes.parts.values(), folder / "tasks")
+        connections = await asyncio.to_thread(count_connections, self.rig.servers)
         moment = Moment(at=now(), usage=usage, connections=connections)
         with (folder / "resources.jsonl").open("a") as file:
             file.write(json.dumps(asdict(moment)) + "\n")
@@ -114,19 +114,19 @@ def leaks(before: Moment, after: Moment) -> list[str]:
 
 async def soak(minutes: float, options: Options, folder: Path) -> list[str]:
     """Makes a soak; what had leaked. Its evidence is in `folder`."""
-    async with open_company(options, folder, base={TASKS: str(folder / "tasks")}) as company:
-        await company.start()
-        at_work = Soak(company=company)
+    async with open_rig(options, folder, base={TASKS: str(folder / "tasks")}) as rig:
+        await rig.start()
+        at_work = Soak(rig=rig)
         most = await at_work.load(MEASURE_SECONDS, None)
         _say(f"these processes can do {most:.0f} turns/s here")
         await at_work.load(WARM_UP_SECONDS, most / 2)
         before = await at_work.calm()
         rate = await at_work.load(60 * minutes, most / 2)
         after = await at_work.calm()
-        _say(f"{company.tally.accepted} turns in all, {rate:.1f}/s over {minutes:g} min")
+        _say(f"{rig.tally.accepted} turns in all, {rate:.1f}/s over {minutes:g} min")
         _table(before, after)
         rested_at = now()
-        await company.end(healed_at=rested_at, rested_at=rested_at)
+        await rig.end(healed_at=rested_at, rested_at=rested_at)
     return leaks(before, after)
 
 

@@ -19,10 +19,10 @@ from typing import IO, Any, LiteralString
 import psycopg
 
 from bench.stage import Room, Stage
-from tests.proof.chaos.company import start_processes, write_terms
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.quiescence import gather, wait_for_rest
+from tests.proof.chaos.rig import start_processes, write_terms
 from tests.proof.chaos.supervisor import Supervisor, pause
 from tests.proof.chaos.target_tracking import Policy, Tracking, track
 from tests.proof.load.arrivals import Pace, Talk, arrivals
@@ -120,8 +120,8 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         async def variables(_: str) -> dict[str, str]:
             return environment
 
-        cast = await exits.enter_async_context(Supervisor(journal, forks))
-        urls = await start_processes(cast, {"api": apis, "worker": plan.workers, "relay": 1}, variables)
+        processes = await exits.enter_async_context(Supervisor(journal, forks))
+        urls = await start_processes(processes, {"api": apis, "worker": plan.workers, "relay": 1}, variables)
         opening = open_over_http(urls, journal) if plan.over_http else open_direct(environment, room.queue, journal)
         way = await exits.enter_async_context(opening)
         database = await psycopg.AsyncConnection.connect(room.database_url, autocommit=True)
@@ -139,18 +139,18 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         sampler = Sampler(
             stage=stage,
             room=room,
-            cast=cast,
+            processes=processes,
             file=folder / "samples.jsonl",
             every_seconds=plan.sample_seconds,
         )
         sampling = asyncio.create_task(sampler.run(stopping))
-        scaling = asyncio.create_task(_scale(plan, room, cast, environment, stopping, say))
+        scaling = asyncio.create_task(_scale(plan, room, processes, environment, stopping, say))
         begun_at, ended_at = await load.ask(pace)
         remains = remains_of(room, environment)
         rested_at = await wait_for_rest(remains, plan.bound_seconds)
         stopping.set()
         await asyncio.gather(sampling, scaling)
-        for late in await cast.stop_all(within_seconds=STOP_SECONDS):
+        for late in await processes.stop_all(within_seconds=STOP_SECONDS):
             say(f"{plan.name}: {late} did not end by SIGTERM")
         await gather(remains, journal, after_seconds=0.0)
         outcome = Outcome(plan=plan, capacity=capacity, begun_at=begun_at, ended_at=ended_at, rested_at=rested_at)
@@ -160,24 +160,24 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
 
 
 async def _scale(
-    plan: Plan, room: Room, cast: Supervisor, environment: dict[str, str], stopping: asyncio.Event, say: Say
+    plan: Plan, room: Room, processes: Supervisor, environment: dict[str, str], stopping: asyncio.Event, say: Say
 ) -> None:
     """Adds workers and takes them away, as target tracking would; a minute of it is `point_seconds` here."""
     policy = Policy(per_task=plan.slots / 2, minimum=plan.workers, maximum=plan.most_workers)
     standing = Tracking(desired=plan.workers)
     numbers = itertools.count(plan.workers + 1)
-    workers = cast.of("worker")
+    workers = processes.of("worker")
     most = len(workers)
     async with Database(room.database_url, "load", size=1) as database:
         while not await pause(plan.point_seconds, stopping):
             [backlog] = await read_backlog(database, [room.queue])
             standing = track(policy, standing, backlog.ready + backlog.running, len(workers))
             for _ in range(standing.desired - len(workers)):
-                workers.append(await cast.add(f"worker-{next(numbers)}", "worker", environment))
+                workers.append(await processes.add(f"worker-{next(numbers)}", "worker", environment))
             most = max(most, len(workers))
             for part in workers[standing.desired :]:
                 part.wanted = False
-                cast.send(part.name, signal.SIGTERM)
+                processes.send(part.name, signal.SIGTERM)
                 await part.ended.wait()
             del workers[standing.desired :]
-    say(f"{plan.name}: {most} workers at most, {len(cast.of('worker'))} in all")
+    say(f"{plan.name}: {most} workers at most, {len(processes.of('worker'))} in all")

@@ -65,7 +65,7 @@ class Sampler:
 
     stage: Stage
     room: Room
-    cast: Supervisor
+    processes: Supervisor
     file: Path
     every_seconds: float
     _parts: dict[int, tuple[str, Tree]] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Sampler:
 
     def _living(self) -> list[tuple[str, Tree]]:
         found = {}
-        for part in self.cast.parts.values():
+        for part in self.processes.parts.values():
             if part.pid is not None:
                 found[part.pid] = self._parts.get(part.pid) or (part.name, Tree.of(part.pid))
         self._parts = found

@@ -29,7 +29,7 @@ GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {ROLE};
 
 
 @dataclass(slots=True, kw_only=True)
-class Environment:
+class Servers:
     """Everything that a fault can strike. `sqs`, `admin_url` and the stack lie past the proxy."""
 
     options: Options
@@ -81,9 +81,7 @@ class Environment:
 
 
 @asynccontextmanager
-async def open_environment(
-    options: Options, folder: Path, stack: LocalStack | None = None
-) -> AsyncIterator[Environment]:
+async def open_servers(options: Options, folder: Path, stack: LocalStack | None = None) -> AsyncIterator[Servers]:
     """The servers of one run on `stack`, or on a stack of its own. `folder` gets the log of all SQS calls."""
     async with AsyncExitStack() as exits:
         running = stack or await asyncio.to_thread(exits.enter_context, temporary(durable=False))
@@ -95,11 +93,11 @@ async def open_environment(
         suffix = ".fifo" if options.fifo else ""
         queue, dlq = f"{database}{suffix}", f"{database}-dlq{suffix}"
         sqs = await asyncio.to_thread(_make_queues, base, queue, dlq)
-        servers = {"postgres": running.postgres.port, "redis": running.redis.port, "sqs": running.sqs.port}
-        upstreams = {name: ("127.0.0.1", port) for name, port in servers.items()}
+        ports = {"postgres": running.postgres.port, "redis": running.redis.port, "sqs": running.sqs.port}
+        upstreams = {name: ("127.0.0.1", port) for name, port in ports.items()}
         wire = folder / "wire.jsonl"
         proxy = await exits.enter_async_context(ProxyControl.start(upstreams, wire, seed=options.seed))
-        yield Environment(
+        yield Servers(
             options=options,
             stack=running,
             database=database,

@@ -12,13 +12,13 @@ import httpx
 
 from tests.proof.chaos import scaled_settings
 from tests.proof.chaos.clients import TIMEOUT_SECONDS, Client, Tally
-from tests.proof.chaos.environment import Environment, open_environment
 from tests.proof.chaos.fork_server import PLANT
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.handler_evidence import RUNS
 from tests.proof.chaos.journal import Journal
 from tests.proof.chaos.quiescence import gather, wait_for_rest
 from tests.proof.chaos.scaled_settings import Options
+from tests.proof.chaos.servers import Servers, open_servers
 from tests.proof.chaos.supervisor import Supervisor, pause
 from tests.proof.checker.evidence import Terms
 from turnstile.ops.dev.stack.ports import choose_free
@@ -31,13 +31,13 @@ Variables = Callable[[str], Awaitable[dict[str, str]]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Company:
+class Rig:
     """A run's processes. What differs in the environment is set before `start`."""
 
     options: Options
     journal: Journal
-    stage: Environment
-    cast: Supervisor
+    servers: Servers
+    processes: Supervisor
     http: httpx.AsyncClient
     tally: Tally = field(default_factory=Tally)
     _urls: Iterator[str] = field(init=False)
@@ -49,13 +49,13 @@ class Company:
     async def start(self) -> None:
         """Starts all processes, and waits until the APIs are ready."""
         many = {"api": self.options.apis, "worker": self.options.workers, "relay": self.options.relays}
-        self._urls = itertools.cycle(await start_processes(self.cast, many, self.variables))
+        self._urls = itertools.cycle(await start_processes(self.processes, many, self.variables))
 
     async def variables(self, name: str, **more: str) -> dict[str, str]:
         # A relay in each worker would hide what the relays miss.
         relay = str(name == "worker-1").lower()
         given = {"TURNSTILE_RELAY": relay, RUNS: str(self.folder / "runs.jsonl"), **more}
-        return await self.stage.variables(name, **given)
+        return await self.servers.variables(name, **given)
 
     def clients(
         self, prefix: str, stopping: asyncio.Event, options: Options | None = None, webhook_url: str | None = None
@@ -72,12 +72,12 @@ class Company:
 
     async def rest(self) -> float | None:
         """When all has settled; None if that took longer than the bound."""
-        return await wait_for_rest(self.stage.remains(), self.options.bound_seconds)
+        return await wait_for_rest(self.servers.remains(), self.options.bound_seconds)
 
     async def end(self, *, healed_at: float, rested_at: float | None, options: Options | None = None) -> list[str]:
         """Stops all processes and gathers the evidence; the names of processes that SIGTERM did not end."""
-        late = await self.cast.stop_all()
-        await gather(self.stage.remains(), self.journal)
+        late = await self.processes.stop_all()
+        await gather(self.servers.remains(), self.journal)
         given = options or self.options
         terms = Terms(
             name="chaos",
@@ -104,31 +104,31 @@ class Company:
 
 
 @asynccontextmanager
-async def open_company(
+async def open_rig(
     options: Options,
     folder: Path,
     stack: LocalStack | None = None,
     server: ForkServer | None = None,
     base: Mapping[str, str] | None = None,
-) -> AsyncIterator[Company]:
-    """A company that has not started yet; `base` is more of the environment of all processes."""
+) -> AsyncIterator[Rig]:
+    """A rig that has not started yet; `base` is more of the environment of all processes."""
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as exits:
         journal = exits.enter_context(closing(Journal(folder)))
         # Side by side: each of them imports for seconds, in a process of its own.
-        stage, forks = await asyncio.gather(
-            exits.enter_async_context(open_environment(options, folder, stack)),
+        servers, forks = await asyncio.gather(
+            exits.enter_async_context(open_servers(options, folder, stack)),
             exits.enter_async_context(nullcontext(server) if server else ForkServer.open()),
         )
-        stage.base.update(base or {})
+        servers.base.update(base or {})
         if options.plant is not None:
-            stage.base[PLANT] = options.plant
-        cast = await exits.enter_async_context(Supervisor(journal, forks))
+            servers.base[PLANT] = options.plant
+        processes = await exits.enter_async_context(Supervisor(journal, forks))
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=TIMEOUT_SECONDS))
-        yield Company(options=options, journal=journal, stage=stage, cast=cast, http=http)
+        yield Rig(options=options, journal=journal, servers=servers, processes=processes, http=http)
 
 
-async def start_processes(cast: Supervisor, many: Mapping[str, int], variables: Variables) -> list[str]:
+async def start_processes(processes: Supervisor, many: Mapping[str, int], variables: Variables) -> list[str]:
     """Starts so many of each role, named `<role>-<number>`; the URLs of the APIs, which are ready."""
     urls = []
     for role, count in many.items():
@@ -139,7 +139,7 @@ async def start_processes(cast: Supervisor, many: Mapping[str, int], variables: 
                 port = choose_free()
                 urls.append(f"http://127.0.0.1:{port}")
                 environment = {**environment, "TURNSTILE_API_PORT": str(port)}
-            await cast.add(name, role, environment)
+            await processes.add(name, role, environment)
     async with httpx.AsyncClient(timeout=2.0) as http, asyncio.timeout(READY_SECONDS):
         for url in urls:
             while not await _is_ready(http, url):
