@@ -10,6 +10,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,10 +18,10 @@ from bench import peers
 from bench.contenders import CONTENDERS
 from bench.experiment import Experiment, Sample, Samples, Scale
 from bench.experiments import ALL
+from bench.launch import NotMeasuredError, end_on_sigterm
 from bench.rendering import render, tell
 from bench.results import look_around, write_samples, write_surroundings
-from bench.running import NotMeasuredError
-from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
+from bench.stage import ROOT, Stage, open_stage
 
 ROUNDS = 3
 QUICK = ("drain", "calls", "start", "burst")
@@ -29,33 +30,32 @@ PAGE = ROOT / "docs" / "performance.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code."""
-    told = _parse(arguments)
-    tidy_up_when_terminated()
-    if told.render:
+    asked = _parse(arguments)
+    end_on_sigterm()
+    if asked.render:
         try:
-            render(told.render, told.page, told.page.with_suffix(""))
+            render(asked.render, asked.page, asked.page.with_suffix(""))
         except (OSError, ValueError) as error:
             sys.exit(f"make bench: {error}")
         return 0
-    names = told.only.split(",") if told.only else QUICK if told.quick else [one.name for one in ALL]
+    names = asked.only.split(",") if asked.only else QUICK if asked.quick else [one.name for one in ALL]
     chosen = [experiment for experiment in ALL if experiment.name in names]
     if unknown := set(names) - {one.name for one in ALL}:
         sys.exit(f"make bench: there is no experiment {', '.join(sorted(unknown))}")
-    named = told.contenders or (QUICK_CONTENDERS if told.quick else "")
+    named = asked.contenders or (QUICK_CONTENDERS if asked.quick else "")
     contenders = tuple(named.split(",")) if named else ()
     if unknown := set(contenders) - set(CONTENDERS):
         sys.exit(f"make bench: there is no contender {', '.join(sorted(unknown))}")
-    folder = told.out or ROOT / ".bench" / "results" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    if not told.quick:
+    folder = asked.out or ROOT / ".bench" / "results" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    if not asked.quick:
         peers.install()
-    scale = Scale(quick=told.quick, full=told.full, contenders=contenders)
-    rounds = told.rounds or (1 if told.quick else ROUNDS)
+    scale = Scale(quick=asked.quick, full=asked.full, contenders=contenders)
+    rounds = asked.rounds or (1 if asked.quick else ROUNDS)
     folder.mkdir(parents=True, exist_ok=True)
     with open_stage(folder) as stage:
         found = measure(stage, chosen, scale, rounds, folder)
         versions = {name: status.version or "" for name, status in stage.stack.status().items() if status.version}
-    surroundings = look_around(_command(told), versions)
+    surroundings = look_around(_command(asked), versions)
     write_surroundings(folder, surroundings)
     print(f"\n{tell(surroundings, found)}\n\nresults: {folder}")
     return 0
@@ -71,7 +71,7 @@ def measure(
         for number in range(rounds):
             try:
                 for sample in experiment.run(stage, scale):
-                    samples.append(_numbered(sample, number))
+                    samples.append(replace(sample, round=number))
                     print(_line(experiment, samples[-1]), flush=True)
             except NotMeasuredError as error:
                 samples.append(Sample(contender="", note=str(error), round=number))
@@ -81,25 +81,14 @@ def measure(
     return found
 
 
-def _numbered(sample: Sample, number: int) -> Sample:
-    return Sample(
-        contender=sample.contender,
-        case=sample.case,
-        figures=sample.figures,
-        series=sample.series,
-        note=sample.note,
-        round=number,
-    )
-
-
 def _line(experiment: Experiment, sample: Sample) -> str:
-    told = [
+    figures = [
         f"{column.title} {sample.figures[column.figure]:.{column.digits}f}"
         for column in experiment.columns
         if column.figure in sample.figures
     ]
     who = " ".join(filter(None, (experiment.name, f"#{sample.round + 1}", sample.case, sample.contender)))
-    return f"{who}: {', '.join([*told, *filter(None, [sample.note])])}"
+    return f"{who}: {', '.join([*figures, *filter(None, [sample.note])])}"
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -119,13 +108,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _command(told: argparse.Namespace) -> str:
+def _command(asked: argparse.Namespace) -> str:
     words = [
-        *(["--quick"] if told.quick else []),
-        *(["--full"] if told.full else []),
-        *(["--only", told.only] if told.only else []),
-        *(["--contenders", told.contenders] if told.contenders else []),
-        *(["--rounds", str(told.rounds)] if told.rounds else []),
+        *(["--quick"] if asked.quick else []),
+        *(["--full"] if asked.full else []),
+        *(["--only", asked.only] if asked.only else []),
+        *(["--contenders", asked.contenders] if asked.contenders else []),
+        *(["--rounds", str(asked.rounds)] if asked.rounds else []),
     ]
     return f"make bench ARGS={shlex.quote(' '.join(words))}" if words else "make bench"
 

@@ -9,8 +9,6 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A process and its descendants."""
-
     root: psutil.Process
 
     @classmethod
@@ -41,22 +39,21 @@ class Tree:
         return total
 
     def memory_bytes(self) -> int:
-        """Memory of all, a shared page divided among those who share it. Resident memory where the system does not tell."""
+        """Memory of all, a shared page divided among those who share it. Resident memory where the system does not say."""
         total = 0
         for process in self.members():
             with suppress(psutil.Error):
-                held = process.memory_full_info()
-                total += getattr(held, "pss", held.rss)
+                memory = process.memory_full_info()
+                total += getattr(memory, "pss", memory.rss)
         return total
 
 
 def machine_busy_seconds() -> float:
-    """CPU that anybody has used since the machine started."""
+    """CPU used since the machine started."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0))
 
 
 def own_cpu_seconds() -> float:
-    """CPU of the harness itself."""
     times = os.times()
     return times.user + times.system

@@ -57,8 +57,6 @@ class Bearing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What comes in."""
-
     turns_per_second: float
     handler_seconds: float = 2.0
     session_turns: float = 10.0
@@ -70,8 +68,6 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What it takes."""
-
     workers: int
     """Processes: for their slots or for their CPU, whichever is more."""
     postgres_connections: int
@@ -96,7 +92,6 @@ class Limit:
 
 
 def plan(load: Load, costs: Costs = Costs(), bearing: Bearing = Bearing()) -> Plan:
-    """What `load` asks for, with HEADROOM."""
     rate = load.turns_per_second
     by_slots = rate * load.handler_seconds / bearing.slots
     by_cpu = rate * costs.worker_cpu_ms / 1000
@@ -155,14 +150,14 @@ def tell(loads: Sequence[Load]) -> str:
     head = ["turns/s", *(f"{load.turns_per_second:,.0f}" for load in loads)]
     rows = [["handler, seconds", *(f"{load.handler_seconds:g}" for load in loads)]]
     rows += [[_TITLES[each.name], *(_figure(getattr(one, each.name)) for one in plans)] for each in fields(Plan)]
-    told = [_row(head), _row(["---"] * len(head)), *map(_row, rows)]
+    lines = [_row(head), _row(["---"] * len(head)), *map(_row, rows)]
     for seconds in sorted({load.handler_seconds for load in loads}):
         kind = next(load for load in loads if load.handler_seconds == seconds)
-        told += ["", f"Handlers of {seconds:g} s, {kind.kept_days:g} days kept; full at so many turns/s:", ""]
-        told += [_row(["turns/s", "what is full", "then"]), _row(["---"] * 3)]
-        told += [_row([_figure(limit.turns_per_second), limit.what, limit.then]) for limit in limits(kind)]
-    told += ["", *_tell_requests(Costs(), Bearing())]
-    return "\n".join(told) + "\n"
+        lines += ["", f"Handlers of {seconds:g} s, {kind.kept_days:g} days kept; full at so many turns/s:", ""]
+        lines += [_row(["turns/s", "what is full", "then"]), _row(["---"] * 3)]
+        lines += [_row([_figure(limit.turns_per_second), limit.what, limit.then]) for limit in limits(kind)]
+    lines += ["", *_tell_requests(Costs(), Bearing())]
+    return "\n".join(lines) + "\n"
 
 
 def _tell_requests(costs: Costs, bearing: Bearing) -> list[str]:
@@ -205,21 +200,20 @@ USUAL = [
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.capacity", description=__doc__)
     parser.add_argument("--turns-per-second", type=float, nargs="+", help="instead of 100, 1,000 and 10,000")
     parser.add_argument("--handler-seconds", type=float, default=2.0)
     parser.add_argument("--session-turns", type=float, default=10.0)
     parser.add_argument("--kept-days", type=float, default=30.0)
-    told = parser.parse_args()
+    asked = parser.parse_args()
     loads = [
         Load(
             turns_per_second=rate,
-            handler_seconds=told.handler_seconds,
-            session_turns=told.session_turns,
-            kept_days=told.kept_days,
+            handler_seconds=asked.handler_seconds,
+            session_turns=asked.session_turns,
+            kept_days=asked.kept_days,
         )
-        for rate in told.turns_per_second or ()
+        for rate in asked.turns_per_second or ()
     ]
     print(tell(loads or USUAL), end="")
 

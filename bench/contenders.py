@@ -1,4 +1,4 @@
-"""Who is measured: how each is started, what it is given, and what it does for the work."""
+"""What is measured: how each contender is started, and what it is given."""
 
 import json
 import shutil
@@ -24,7 +24,6 @@ class Contender:
     """One of them. `share`: how many jobs it gets for a hundred of ours, so that none takes all the time."""
 
     name: str
-    does: str
     command: Command
     fill: Filling
     share: int
@@ -32,7 +31,6 @@ class Contender:
     """Why it can't run here, if it can't."""
 
     def environment(self, room: Room, slots: int, sleep_seconds: float) -> dict[str, str]:
-        """What it is told."""
         return room.environment(slots, sleep_seconds) | {
             "BENCH_NODE_FOLDER": str(NODE_FOLDER),
             # Of the product and of the floor; the others do not look. What is not said here is as in production.
@@ -81,14 +79,12 @@ def _without_node() -> str | None:
 
 OURS = Contender(
     name="ours",
-    does="`turnstile worker` as in production: lock, claim, history, events, heartbeat, relay, INFO log to a file",
     command=lambda slots, sleep_seconds: [sys.executable, "-m", "turnstile.ops.cli", "worker"],
     fill=fill_turns,
     share=100,
 )
 HANDMADE = Contender(
     name="handmade",
-    does="the same job by hand, unbatched: lock, row RUNNING, handler, row SUCCEEDED, delete, unlock",
     command=lambda slots, sleep_seconds: [str(PEERS_BIN / "python"), "-m", "bench.programs.handmade"],
     fill=fill_jobs,
     share=25,
@@ -96,7 +92,6 @@ HANDMADE = Contender(
 )
 CELERY = Contender(
     name="celery",
-    does=f"Celery prefork ({CELERY_PROCESSES} processes) with results in Postgres; no lock",
     command=_celery,
     fill=fill_celery,
     share=25,
@@ -104,7 +99,6 @@ CELERY = Contender(
 )
 TASKIQ = Contender(
     name="taskiq",
-    does="taskiq-aio-sqs; no status, no lock",
     command=_taskiq,
     fill=fill_taskiq,
     share=60,
@@ -112,7 +106,6 @@ TASKIQ = Contender(
 )
 BBC = Contender(
     name="bbc",
-    does="bbc's sqs-consumer (Node), handleMessage; no status, no lock",
     command=lambda slots, sleep_seconds: ["node", str(PROGRAMS / "bbc.mjs")],
     fill=fill_plain,
     share=100,
@@ -120,7 +113,6 @@ BBC = Contender(
 )
 FLOOR = Contender(
     name="floor",
-    does="receive and delete with boto3 on three threads, and nothing else",
     command=lambda slots, sleep_seconds: [sys.executable, "-m", "bench.programs.floor"],
     fill=fill_plain,
     share=200,
@@ -128,7 +120,6 @@ FLOOR = Contender(
 FLOOR_OWN = replace(
     FLOOR,
     name="floor-own",
-    does="receive and delete with the product's SQS client, and nothing else",
     command=lambda slots, sleep_seconds: [sys.executable, "-m", "bench.programs.floor_own"],
 )
 

@@ -36,8 +36,7 @@ def drain(
             before = running.look()
             whole = running.wait_for(lambda: running.handled() >= work.count, work.most_seconds)
             if whole:
-                # The last ones are begun, but not yet settled and deleted.
-                running.require("at the end", lambda: stage.sqs.counts(room.queue).left == 0, START_SECONDS)
+                running.require_empty(START_SECONDS)
             after = running.look()
             return figures(before, after) | {
                 "rss_mb": running.tree.rss_bytes() / 1e6,

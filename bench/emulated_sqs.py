@@ -1,10 +1,8 @@
-"""The emulator as a process of its own, so that its CPU is accounted apart, and the harness's hand on it."""
+"""The emulator as a process of its own, so that its CPU is accounted apart, and a client for the harness."""
 
 import http.client
 import json
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.accounting import Tree
+from bench.launch import launch
 from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
 
 BATCH = 10
@@ -23,8 +22,6 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a queue has seen so far."""
-
     calls: dict[str, int] = field(default_factory=dict)
     messages: dict[str, int] = field(default_factory=dict)
     left: int = 0
@@ -34,8 +31,8 @@ class Counts:
 class EmulatedSqs:
     """One emulator. Not for several threads at a time."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
-        self.tree = Tree.of(process.pid)
+    def __init__(self, tree: Tree, port: int) -> None:
+        self.tree = tree
         self.address = f"http://{LOOPBACK}:{port}"
         self._connection = http.client.HTTPConnection(LOOPBACK, port, timeout=30)
 
@@ -45,11 +42,9 @@ class EmulatedSqs:
         return str(self._call("CreateQueue", QueueName=name, Attributes=attributes)["QueueUrl"])
 
     def send(self, queue_url: str, entry: Entry) -> None:
-        """Sends one message."""
         self._call("SendMessage", QueueUrl=queue_url, **entry)
 
     def send_all(self, queue_url: str, entries: Sequence[Entry]) -> None:
-        """Sends many."""
         for start in range(0, len(entries), BATCH):
             batch = [{"Id": str(n), **entry} for n, entry in enumerate(entries[start : start + BATCH])]
             self._call("SendMessageBatch", QueueUrl=queue_url, Entries=batch)
@@ -69,7 +64,6 @@ class EmulatedSqs:
         return json.loads(body)
 
     def answers(self) -> bool:
-        """Whether it is up."""
         with suppress(OSError, http.client.HTTPException):
             self._call("ListQueues")
             return True
@@ -79,19 +73,9 @@ class EmulatedSqs:
 
 @contextmanager
 def start_emulator(log: Path) -> Iterator[EmulatedSqs]:
-    """An emulator for as long as the block."""
     port = choose_free()
     command = [sys.executable, "-m", "bench.emulator", "--port", str(port)]
-    with log.open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=Path(__file__).parents[1])  # noqa: S603
-    try:
-        emulator = EmulatedSqs(process, port)
-        deadline = time.monotonic() + START_SECONDS
-        while not emulator.answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the emulator did not start; see {log}")
-            time.sleep(0.02)
+    with launch("the emulator", command, log, Path(__file__).parents[1]) as launched:
+        emulator = EmulatedSqs(launched.tree, port)
+        launched.require("up", emulator.answers, START_SECONDS)
         yield emulator
-    finally:
-        process.kill()
-        process.wait()

@@ -26,7 +26,6 @@ class Scale:
         return min(2.0, wanted) if self.quick else wanted
 
     def wants(self, contender: str) -> bool:
-        """Whether this contender is to be measured."""
         return not self.contenders or contender in self.contenders
 
 
@@ -45,7 +44,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TargetResult:
     """One target, and what was found. `met` is None where nothing could be said."""
 
     what: str
@@ -56,16 +55,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of an experiment's table."""
-
     figure: str
     title: str
     digits: int = 0
 
 
-class Samples:
-    """All samples of an experiment, asked by contender and case."""
+TIMES = (Column("p50", "p50 ms", 1), Column("p95", "p95", 1), Column("p99", "p99", 1), Column("most", "most", 1))
 
+
+class Samples:
     def __init__(self, samples: Sequence[Sample]) -> None:
         self.all = samples
 
@@ -74,7 +72,6 @@ class Samples:
         return list(dict.fromkeys((sample.case, sample.contender) for sample in self.all))
 
     def values(self, figure: str, contender: str, case: str = "") -> dict[int, float]:
-        """By round."""
         return {
             sample.round: sample.figures[figure]
             for sample in self.all
@@ -112,27 +109,22 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """One question to the machine."""
-
     name: str
     measures: str
-    target: str
     columns: Sequence[Column]
     run: Callable[[Stage, Scale], Iterator[Sample]]
     """One round: every contender once."""
-    judge: Callable[[Samples], list[Finding]] = lambda samples: []
+    judge: Callable[[Samples], list[TargetResult]] = lambda samples: []
     draw: Callable[[Samples], Mapping[str, str]] = lambda samples: {}
     """SVG by file name."""
 
 
-def at_least(what: str, value: float | None, bound: float, unit: str = "x") -> Finding:
-    """A target that is met from `bound` upwards."""
-    return Finding(what, _told(value, unit), f"≥ {bound:g} {unit}", None if value is None else value >= bound)
+def at_least(what: str, value: float | None, bound: float, unit: str = "x") -> TargetResult:
+    return TargetResult(what, _told(value, unit), f"≥ {bound:g} {unit}", None if value is None else value >= bound)
 
 
-def at_most(what: str, value: float | None, bound: float, unit: str = "x") -> Finding:
-    """A target that is met up to `bound`."""
-    return Finding(what, _told(value, unit), f"≤ {bound:g} {unit}", None if value is None else value <= bound)
+def at_most(what: str, value: float | None, bound: float, unit: str = "x") -> TargetResult:
+    return TargetResult(what, _told(value, unit), f"≤ {bound:g} {unit}", None if value is None else value <= bound)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -13,8 +13,6 @@ from turnstile.ops.dev.stack.ports import LOOPBACK
 
 @dataclass(slots=True)
 class Load:
-    """What was asked, and how it was answered."""
-
     milliseconds: list[float] = field(default_factory=list)
     refused: int = 0
     seconds: float = 0.0
@@ -28,7 +26,7 @@ class Load:
 def load(port: int, *, clients: int, seconds: float, per_second: float | None = None) -> Load:
     """As many submits as that many clients can make, or `per_second` of them, each in a session of its own.
 
-    Paced, a request's time counts from when it was due, also if no client was free then: whoever waits in line waits.
+    Paced, a request's time counts from when it was due, also if no client was free then: a wait for a client counts.
     """
     return asyncio.run(_load(port, clients, seconds, per_second))
 
@@ -76,7 +74,7 @@ async def post(
 ) -> tuple[int, bytes]:
     """One request on a kept-alive connection: its status and the answer's body, which must have a Content-Length.
 
-    Raises OSError or asyncio.IncompleteReadError where the connection does not hold.
+    Raises OSError or asyncio.IncompleteReadError where the connection breaks.
     """
     named = {"Host": "bench", "Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in named.items())

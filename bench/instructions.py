@@ -15,8 +15,9 @@ import sys
 from pathlib import Path
 
 from bench.contenders import OURS, Contender
+from bench.launch import end_on_sigterm
 from bench.running import run
-from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
+from bench.stage import ROOT, Stage, open_stage
 
 FEW, MANY = 100, 500
 WAIT_SECONDS = 600.0
@@ -26,19 +27,18 @@ _TOTAL = re.compile(r"^(?:totals|summary): (\d+)", re.MULTILINE)
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "instructions")
-    told = parser.parse_args()
+    asked = parser.parse_args()
     if shutil.which("valgrind") is None:
         sys.exit("bench.instructions: there is no valgrind here")
     contender = OURS
-    tidy_up_when_terminated()
+    end_on_sigterm()
     # Or the first drain of a fresh checkout would compile the modules, and the difference say too little.
     compileall.compile_dir(ROOT, rx=re.compile(r"/\."), quiet=1)
-    told.out.mkdir(parents=True, exist_ok=True)
-    with open_stage(told.out) as stage:
-        few, many = (_count(stage, contender, turns, told.out / f"{turns}-turns") for turns in (FEW, MANY))
+    asked.out.mkdir(parents=True, exist_ok=True)
+    with open_stage(asked.out) as stage:
+        few, many = (_count(stage, contender, turns, asked.out / f"{turns}-turns") for turns in (FEW, MANY))
     print(f"{contender.name}: {(many - few) / (MANY - FEW) / 1000:,.0f} thousand instructions a turn")
 
 
@@ -51,8 +51,8 @@ def _count(stage: Stage, contender: Contender, turns: int, out: Path) -> int:
     with stage.room("instructions") as room:
         stage.sqs.send_all(room.queue_url, contender.fill(room, turns))
         with run(stage, room, contender, slots=64, wrapped=counted) as running:
-            running.require("through", lambda: running.handled() >= turns, WAIT_SECONDS)
-            running.require("at the end", lambda: stage.sqs.counts(room.queue).left == 0, END_SECONDS)
+            running.require_handled(turns, WAIT_SECONDS)
+            running.require_empty(END_SECONDS)
             # It writes what it has counted when what it looks at has ended.
             running.process.terminate()
             running.process.wait(END_SECONDS)

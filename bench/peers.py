@@ -13,7 +13,7 @@ PEERS_BIN = HOME / "peers" / "bin"
 NODE_FOLDER = HOME / "node"
 LOCK = HERE / "peers.lock"
 NODE_PACKAGES = HERE / "package.json"
-TOLD = ("celery", "kombu", "taskiq", "taskiq-aio-sqs")
+REPORTED = ("celery", "kombu", "taskiq", "taskiq-aio-sqs")
 """Whose versions the results name."""
 
 
@@ -37,7 +37,6 @@ def install() -> None:
 
 
 def versions() -> dict[str, str]:
-    """Of what is measured beside the product, by package."""
     if not (PEERS_BIN / "python").exists():
         return {}
     listed = subprocess.run(  # noqa: S603
@@ -45,7 +44,7 @@ def versions() -> dict[str, str]:
     ).stdout
     found = dict(line.split("==") for line in listed.splitlines() if "==" in line)
     node = json.loads(NODE_PACKAGES.read_text())["dependencies"]
-    return {name: found[name] for name in TOLD if name in found} | {"sqs-consumer": node["sqs-consumer"]}
+    return {name: found[name] for name in REPORTED if name in found} | {"sqs-consumer": node["sqs-consumer"]}
 
 
 def _is_older(installed: Path, wanted: Path) -> bool:

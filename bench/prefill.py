@@ -39,11 +39,11 @@ class Weight:
 
 def end_turns(room: Room, count: int, each: int, prefix: str = "past-") -> None:
     """Writes `count` ended turns, `each` to a session, with what was said in them."""
-    told = {"tenant": TENANT, "prefix": prefix, "each": each, "queue": room.queue, "count": count}
+    parameters = {"tenant": TENANT, "prefix": prefix, "each": each, "queue": room.queue, "count": count}
     with psycopg.connect(room.database_url, autocommit=True) as connection:
         # No transition brought them to where they are.
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
-        connection.execute(ENDED_TURNS, told)
+        connection.execute(ENDED_TURNS, parameters)
         connection.execute(THEIR_SESSIONS)
         connection.execute(THEIR_MESSAGES)
         connection.execute("ALTER TABLE turns ENABLE TRIGGER ALL")
@@ -51,7 +51,6 @@ def end_turns(room: Room, count: int, each: int, prefix: str = "past-") -> None:
 
 
 def weigh(room: Room) -> Weight:
-    """As of now."""
     with psycopg.connect(room.database_url, autocommit=True) as connection:
         row = connection.execute(
             "SELECT pg_table_size('turns'), pg_indexes_size('turns'), pg_stat_get_dead_tuples('turns'::regclass),"

@@ -1,7 +1,7 @@
 """`python -m bench.profiling`: where the CPU of `ours` goes in a drain, by sampling from outside which thread runs Python.
 
-Only who holds the interpreter's lock is counted: a thread that waits, for it or for an answer, looks as busy as one that
-works, and boto3 brings ten of them. The kernel's part of a send or a receive is therefore missing.
+Only the thread that has the interpreter's lock is counted: a thread that waits, for it or for a response, looks as busy as one
+that works. The kernel's part of a send or a receive is therefore missing.
 Shares of samples become milliseconds by the CPU that a drain without the profiler took. Three tables: the parts that time is
 spent in, the product's own functions with all that they call, and the functions that were running.
 """
@@ -14,8 +14,9 @@ from pathlib import Path
 from bench import peers
 from bench.contenders import OURS, Contender
 from bench.drains import Work, drain
+from bench.launch import end_on_sigterm
 from bench.running import run
-from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
+from bench.stage import ROOT, Stage, open_stage
 
 TURNS = 10_000
 SAMPLES_PER_SECOND = 200
@@ -45,26 +46,25 @@ WITHIN = {
     "handing work to threads": ("(concurrent/", "(threading.py"),
     "the event loop": ("(asyncio/", "(selectors.py"),
 }
-"""Where it is nobody's in particular."""
+"""Where it belongs to no part."""
 
 Frames = tuple[str, ...]
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.profiling", description=__doc__)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "profile")
-    told = parser.parse_args()
+    asked = parser.parse_args()
     contender = OURS
-    tidy_up_when_terminated()
+    end_on_sigterm()
     peers.install()
-    told.out.mkdir(parents=True, exist_ok=True)
-    stacks_file = told.out / "stacks"
+    asked.out.mkdir(parents=True, exist_ok=True)
+    stacks_file = asked.out / "stacks"
     stacks_file.unlink(missing_ok=True)
-    with open_stage(told.out) as stage:
-        milliseconds = drain(stage, contender, Work(count=told.turns))["worker_cpu_ms"]
-        _record(stage, contender, told.turns, stacks_file)
+    with open_stage(asked.out) as stage:
+        milliseconds = drain(stage, contender, Work(count=asked.turns))["worker_cpu_ms"]
+        _record(stage, contender, asked.turns, stacks_file)
     stacks = [stack for line in stacks_file.read_text().splitlines() if (stack := parse_stack(line))]
     print(f"{milliseconds:.3f} ms of CPU a turn\n")
     views = (("part", part), ("of the product, with what it calls", of_the_product), ("by itself", running_function))
@@ -80,7 +80,7 @@ def _record(stage: Stage, contender: Contender, turns: int, stacks_file: Path) -
     with stage.room("profile") as room:
         stage.sqs.send_all(room.queue_url, contender.fill(room, turns))
         with run(stage, room, contender, slots=64, wrapped=profiler) as running:
-            running.require("through", lambda: running.handled() >= turns, WAIT_SECONDS)
+            running.require_handled(turns, WAIT_SECONDS)
             # It writes when what it looks at has ended, and only then.
             for worker in running.tree.root.children():
                 worker.terminate()
@@ -96,7 +96,7 @@ def parse_stack(line: str) -> tuple[Frames, int] | None:
 
 
 def part(frames: Frames) -> Iterable[str]:
-    """Whose the innermost frame is that is anybody's: the standard library works for whoever called it."""
+    """The part of the innermost frame that belongs to one: the standard library works for its caller."""
     for parts in (PARTS, WITHIN):
         for frame in reversed(frames):
             for name, places in parts.items():
@@ -106,12 +106,10 @@ def part(frames: Frames) -> Iterable[str]:
 
 
 def of_the_product(frames: Frames) -> Iterable[str]:
-    """Every function of the product on the stack, once."""
     return {frame for frame in frames if any(place in frame for place in PRODUCT)}
 
 
 def running_function(frames: Frames) -> Iterable[str]:
-    """The innermost one."""
     return frames[-1:]
 
 

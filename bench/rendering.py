@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bench.experiment import Experiment, Finding, Samples
+from bench.experiment import Experiment, Samples, TargetResult
 from bench.results import Surroundings, read_results, read_surroundings
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
@@ -24,7 +24,7 @@ def render(folder: Path, page: Path, plots: Path) -> None:
 
 
 def write_between(page: Path, begin: str, end: str, said: str) -> None:
-    """Puts `said` between two markers of a page, in place of what stands there. Raises ValueError if it has them not."""
+    """Puts `said` between two markers of a page, in place of what was there. Raises ValueError if the page lacks them."""
     text = page.read_text()
     between = re.compile(rf"(?<={re.escape(begin)}\n).*?(?={re.escape(end)})", re.DOTALL)
     if not between.search(text):
@@ -33,7 +33,6 @@ def write_between(page: Path, begin: str, end: str, said: str) -> None:
 
 
 def tell(surroundings: Surroundings, found: Iterable[tuple[Experiment, Samples]]) -> str:
-    """A run as Markdown."""
     found = list(found)
     packages = ", ".join(f"{name} {version}" for name, version in surroundings.packages.items())
     servers = ", ".join(f"{name} {version}" for name, version in surroundings.servers.items())
@@ -42,7 +41,7 @@ def tell(surroundings: Surroundings, found: Iterable[tuple[Experiment, Samples]]
         f"{surroundings.machine}. Python {surroundings.python}, {servers}; {packages}.",
     ]
     findings = [one for experiment, samples in found for one in experiment.judge(samples)]
-    blocks = ["\n".join(head), *([tell_findings(findings)] if findings else [])]
+    blocks = ["\n".join(head), *([tell_targets(findings)] if findings else [])]
     for experiment, samples in found:
         blocks += [f"### {experiment.name}", f"{_capital(experiment.measures)}.", tell_samples(experiment, samples)]
     return "\n\n".join(blocks)
@@ -57,8 +56,7 @@ def _tell_rounds(found: Iterable[tuple[Experiment, Samples]]) -> str:
     return f"medians of {many} rounds" if few == many else f"medians of {few} to {many} rounds"
 
 
-def tell_findings(findings: Iterable[Finding]) -> str:
-    """The targets, and what was found."""
+def tell_targets(findings: Iterable[TargetResult]) -> str:
     rows = [f"| {one.what} | {one.found} | {one.target} | {VERDICTS[one.met]} |" for one in findings]
     return "\n".join(["| what | found | target | |", "|---|---|---|---|", *rows])
 
@@ -80,10 +78,10 @@ def tell_samples(experiment: Experiment, samples: Samples) -> str:
 def _cell(values: Mapping[int, float], median: float | None, digits: int) -> str:
     if median is None:
         return ""
-    told = f"{median:,.{digits}f}"
+    text = f"{median:,.{digits}f}"
     if len(values) < 2:
-        return told
-    return f"{told} ({min(values.values()):,.{digits}f} to {max(values.values()):,.{digits}f})"
+        return text
+    return f"{text} ({min(values.values()):,.{digits}f} to {max(values.values()):,.{digits}f})"
 
 
 def _capital(text: str) -> str:

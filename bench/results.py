@@ -23,8 +23,6 @@ PACKAGES = ("boto3", "botocore", "psycopg", "redis", "hiredis", "sqlalchemy", "s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Where and how a run was made."""
-
     command: str
     date: str
     machine: str
@@ -35,7 +33,6 @@ class Surroundings:
 
 
 def look_around(command: str, servers: Mapping[str, str]) -> Surroundings:
-    """The surroundings of this run."""
     cores = f"{psutil.cpu_count()} cores" + (f" ({model})" if (model := _processor()) else "")
     memory = f"{psutil.virtual_memory().total / 2**30:.0f} GB"
     return Surroundings(
@@ -50,13 +47,11 @@ def look_around(command: str, servers: Mapping[str, str]) -> Surroundings:
 
 
 def write_surroundings(folder: Path, surroundings: Surroundings) -> None:
-    """Once a run."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SURROUNDINGS).write_text(json.dumps(asdict(surroundings), indent=1) + "\n")
 
 
 def read_surroundings(folder: Path) -> Surroundings:
-    """Of an earlier run."""
     return Surroundings(**json.loads((folder / SURROUNDINGS).read_text()))
 
 
@@ -67,7 +62,6 @@ def write_samples(folder: Path, experiment: Experiment, samples: Sequence[Sample
 
 
 def read_results(folder: Path) -> Iterator[tuple[Experiment, Samples]]:
-    """What a run has measured."""
     for experiment in ALL:
         file = folder / f"{experiment.name}.json"
         if file.exists():

@@ -1,32 +1,21 @@
 """A contender at work: started, looked at from outside, ended."""
 
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import psutil
-
-from bench.accounting import Tree, machine_busy_seconds, own_cpu_seconds
+from bench.accounting import machine_busy_seconds, own_cpu_seconds
 from bench.contenders import Contender
-from bench.experiment import Sample
+from bench.experiment import Sample, percentile
+from bench.launch import Launched, NotMeasuredError, launch
 from bench.programs.terms import START
 from bench.stage import Room, Stage
-
-LOOK_SECONDS = 0.01
-TERM_SECONDS = 2.0
 
 OF_A_RECEIVER = ("ReceiveMessage", "DeleteMessage", "DeleteMessageBatch", "SendMessage", "SendMessageBatch")
 PROLONGING = ("ChangeMessageVisibility", "ChangeMessageVisibilityBatch")
 
-
 TOLD_CHARACTERS = 200
-
-
-class NotMeasuredError(Exception):
-    """The contender did not do what was to be measured; the message says what it did instead."""
 
 
 def attempt(contender: Contender, measure: Callable[[], dict[str, float]], case: str = "") -> Sample:
@@ -37,6 +26,18 @@ def attempt(contender: Contender, measure: Callable[[], dict[str, float]], case:
         return Sample(contender=contender.name, case=case, figures=measure())
     except NotMeasuredError as error:
         return Sample(contender=contender.name, case=case, note=str(error)[:TOLD_CHARACTERS])
+
+
+def attempt_times(contender: Contender, measure: Callable[[], list[float]], case: str) -> Sample:
+    """The same of milliseconds, whose distribution matters."""
+    found: list[float] = []
+
+    def figures() -> dict[str, float]:
+        found.extend(measure())
+        shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "most": 1.0}
+        return {name: percentile(found, share) for name, share in shares.items()} | {"turns": float(len(found))}
+
+    return replace(attempt(contender, figures, case), series={"milliseconds": found})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +65,25 @@ class Look:
 
 
 @dataclass(slots=True)
-class Running:
+class Running(Launched):
     """One contender in its room."""
 
     stage: Stage
     room: Room
     contender: Contender
-    process: "subprocess.Popen[bytes]"
-    tree: Tree
     started_at: float
     """Wall clock, just before its process was made."""
 
     def handled(self) -> int:
-        """How many handlers have begun."""
         return self.room.record.stat().st_size // START.size
 
     def starts(self) -> list[Start]:
-        """All of them, in the order they began."""
         # A record that is just being written is not whole yet.
         data = self.room.record.read_bytes()
         found = START.iter_unpack(data[: len(data) // START.size * START.size])
         return sorted((Start(number, nanoseconds / 1e9) for number, nanoseconds in found), key=lambda start: start.at)
 
     def look(self) -> Look:
-        """Reads the counters."""
         counts = self.stage.sqs.counts(self.room.queue)
         return Look(
             at=time.time(),
@@ -102,25 +98,15 @@ class Running:
             prolongings=sum(counts.calls.get(action, 0) for action in PROLONGING),
         )
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Whether it came true in that time. Raises NotMeasuredError when the contender has ended instead."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if self.process.poll() is not None:
-                raise NotMeasuredError(f"{self.contender.name} ended by itself: {self.log_tail()}")
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(LOOK_SECONDS)
-        return True
+    def require_polling(self, seconds: float) -> None:
+        self.require("polling", lambda: self.stage.sqs.counts(self.room.queue).first_receive_at is not None, seconds)
 
-    def require(self, what: str, condition: Callable[[], bool], seconds: float) -> None:
-        """Waits; raises NotMeasuredError if it does not come true."""
-        if not self.wait_for(condition, seconds):
-            raise NotMeasuredError(f"{self.contender.name}: not {what} within {seconds:g} s: {self.log_tail()}")
+    def require_handled(self, count: int, seconds: float) -> None:
+        self.require("through", lambda: self.handled() >= count, seconds)
 
-    def log_tail(self) -> str:
-        """The last line that it printed."""
-        return self.room.log.read_text(errors="replace").strip().rpartition("\n")[2]
+    def require_empty(self, seconds: float) -> None:
+        """Waits until the last ones, which have begun, are settled and deleted, too."""
+        self.require("at the end", lambda: self.stage.sqs.counts(self.room.queue).left == 0, seconds)
 
 
 @contextmanager
@@ -136,33 +122,6 @@ def run(
     """Starts the contender for as long as the block; `wrapped`, a command that shall run it (a profiler)."""
     command = [*wrapped, *contender.command(slots, sleep_seconds)]
     environment = contender.environment(room, slots, sleep_seconds)
-    with room.log.open("ab") as log:
-        started_at = time.time()
-        process = subprocess.Popen(  # noqa: S603
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=environment,
-            cwd=room.folder,
-            start_new_session=True,
-        )
-    tree = Tree.of(process.pid)
-    try:
-        yield Running(stage, room, contender, process, tree, started_at)
-    finally:
-        _end(process, tree)
-
-
-def _end(process: "subprocess.Popen[bytes]", tree: Tree) -> None:
-    members = tree.members()
-    for number, seconds in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, TERM_SECONDS)):
-        for member in members:
-            try:
-                member.send_signal(number)
-            except psutil.Error:
-                continue
-        # Its own end must be seen by whoever made it, or it stays a zombie.
-        process.poll()
-        psutil.wait_procs(members, timeout=seconds)
-    process.wait()
+    started_at = time.time()
+    with launch(contender.name, command, room.log, room.folder, environment) as it:
+        yield Running(it.name, it.process, it.tree, it.log, stage, room, contender, started_at)

@@ -18,19 +18,18 @@ SCANS: dict[str, LiteralString] = {
     "mark lost": MARK_LOST,
     "take due": TAKE_DUE,
 }
-TOLD: dict[str, Any] = {"stamp": 15.0, "resend": 5.0, "limit": 100, "left_out": [], "only": None}
+PARAMETERS: dict[str, Any] = {"stamp": 15.0, "resend": 5.0, "limit": 100, "left_out": [], "only": None}
 EXECUTION = re.compile(r"Execution Time: ([\d.]+) ms")
 
 
 def time_scans(room: Room) -> dict[str, float]:
-    """The milliseconds of each."""
     times = {}
     lines = {"queues": 2 * [room.queue], "deads": [False, True], "limits": 2 * [100], "reaches": 2 * [120.0]}
     with psycopg.connect(room.database_url) as connection:
         for name, statement in SCANS.items():
             for _ in range(2):
                 # Twice: the first one reads pages that are not in memory yet.
-                rows = connection.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {statement}", TOLD | lines).fetchall()
+                rows = connection.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {statement}", PARAMETERS | lines).fetchall()
                 connection.rollback()
             found = EXECUTION.search("\n".join(line for (line,) in rows))
             times[name] = float(found[1]) if found else 0.0

@@ -1,13 +1,6 @@
-"""The stage of a run: Postgres and Redis of the embedded stack, the emulator, and a room of its own for each measurement.
-
-A room is an empty, migrated database and a queue; what the contender before left behind (dead rows, locks, messages) is
-not there.
-"""
+"""The servers of a run (Postgres and Redis of the embedded stack, the emulator), and a room for each measurement."""
 
 import shutil
-import signal
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,7 +13,7 @@ from bench.accounting import Tree
 from bench.emulated_sqs import EmulatedSqs, start_emulator
 from turnstile.ops.dev.stack.processes import plain_environment
 from turnstile.ops.dev.stack.sqs import REGION
-from turnstile.ops.dev.stack.stack import LocalStack, down, up
+from turnstile.ops.dev.stack.stack import LocalStack, temporary
 from turnstile.ops.migration_run import apply
 
 ROOT = Path(__file__).parents[1]
@@ -28,14 +21,9 @@ VISIBILITY_SECONDS = 60
 TEMPLATE = "template_bench"
 
 
-def tidy_up_when_terminated() -> None:
-    """Lets SIGTERM end a command by way of its `finally`: children and stack are to end with it, also in a time-out."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Where one contender is measured once."""
+    """Where one contender is measured once: an empty, migrated database and a queue, without what others left behind."""
 
     folder: Path
     database_url: str
@@ -51,11 +39,9 @@ class Room:
 
     @property
     def log(self) -> Path:
-        """What the contender printed."""
         return self.folder / "log"
 
     def environment(self, slots: int, sleep_seconds: float) -> dict[str, str]:
-        """What a contender is told."""
         return plain_environment(
             DATABASE_URL=self.database_url,
             REDIS_URL=self.redis_url,
@@ -63,7 +49,7 @@ class Room:
             AWS_REGION=REGION,
             AWS_DEFAULT_REGION=REGION,
             AWS_ACCESS_KEY_ID="local",
-            AWS_SECRET_ACCESS_KEY="local",  # noqa: S106 - the emulator asks nobody
+            AWS_SECRET_ACCESS_KEY="local",  # noqa: S106 - the emulator checks no key
             AWS_EC2_METADATA_DISABLED="true",
             PYTHONPATH=str(ROOT),
             BENCH_QUEUE=self.queue,
@@ -86,7 +72,7 @@ class Stage:
 
     @contextmanager
     def room(self, tag: str) -> Iterator[Room]:
-        """A room that is gone after the block; its folder stays if the block has failed, for whoever wants to know why."""
+        """A room that is gone after the block; its folder stays if the block has failed, to show why."""
         name = f"{tag}-{uuid4().hex[:8]}".replace("_", "-")
         folder = self.folder / name
         folder.mkdir(parents=True)
@@ -116,7 +102,10 @@ class Stage:
 def open_stage(folder: Path, stack: LocalStack | None = None) -> Iterator[Stage]:
     """Sets the stage on `stack`, or on one of its own that is gone afterwards."""
     with ExitStack() as exits:
-        running = stack or exits.enter_context(_own_stack())
+        # Durable: with fsync, as in production, or a contender that commits once a message would look too good.
+        running = stack or exits.enter_context(temporary())
+        if stack is None:
+            running.sqs.stop()
         url = running.postgres.create_database(TEMPLATE)
         exits.callback(running.postgres.drop_database, TEMPLATE)
         apply(url, "head", down=False, sql=False)
@@ -128,18 +117,6 @@ def open_stage(folder: Path, stack: LocalStack | None = None) -> Iterator[Stage]
             postgres=_tree(running.postgres.process.pid()),
             redis=_tree(running.redis.process.pid()),
         )
-
-
-@contextmanager
-def _own_stack() -> Iterator[LocalStack]:
-    with tempfile.TemporaryDirectory(prefix="turnstile-bench-", ignore_cleanup_errors=True) as home:
-        # Durable: with fsync, as in production, or whoever commits once a message would look better than he is.
-        stack = up(Path(home))
-        try:
-            stack.sqs.stop()
-            yield stack
-        finally:
-            down(Path(home), purge=True)
 
 
 def _tree(pid: int | None) -> Tree:

@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -28,7 +29,6 @@ Filling = Callable[[Room, int], list[Entry]]
 
 
 def fill_plain(_: Room, count: int) -> list[Entry]:
-    """A number as JSON."""
     return [{"MessageBody": json.dumps({"number": number})} for number in range(count)]
 
 
@@ -45,9 +45,9 @@ def fill_jobs(room: Room, count: int) -> list[Entry]:
 
 
 def fill_turns(room: Room, count: int, name_session: NameSession = lambda number: f"session-{number}") -> list[Entry]:
-    """Turns, recorded by the product's own submit, and their wake-ups. Each in a session of its own, unless told otherwise.
+    """Turns, recorded by the product's own submit, and their wake-ups. Each has a session of its own, unless named.
 
-    With fresh statistics: whoever measures something else wants none of what `burst` is about.
+    With fresh statistics: only `burst` is about stale ones.
     """
     entries = record_turns(room, count, name_session)
     with psycopg.connect(room.database_url, autocommit=True) as connection:
@@ -57,15 +57,22 @@ def fill_turns(room: Room, count: int, name_session: NameSession = lambda number
 
 def record_turns(room: Room, count: int, name_session: NameSession) -> list[Entry]:
     """The same without statistics: Postgres believes of the tables what it believed before."""
-    return asyncio.run(_record_turns(room, count, name_session))
+    return asyncio.run(_record_turns(room, room.queue, count, name_session, None))
 
 
-async def _record_turns(room: Room, count: int, name_session: NameSession) -> list[Entry]:
+def schedule_turns(room: Room, queue: str, count: int, execute_at: datetime) -> None:
+    """Records turns of a queue of this room for one instant, each in a session of its own."""
+    asyncio.run(_record_turns(room, queue, count, lambda number: f"{queue}-{number}", execute_at))
+
+
+async def _record_turns(
+    room: Room, queue: str, count: int, name_session: NameSession, execute_at: datetime | None
+) -> list[Entry]:
     entries: list[Entry] = []
     async with Database(room.database_url, "bench", size=1) as database:
         for start in range(0, count, BATCH):
             numbers = range(start, min(start + BATCH, count))
-            batch = [_submission(room, number, name_session(number)) for number in numbers]
+            batch = [_submission(queue, number, name_session(number), execute_at) for number in numbers]
             for accepted in await submit(database, batch, resend_seconds=RESEND_SECONDS):
                 if not isinstance(accepted, Accepted):
                     raise accepted
@@ -74,15 +81,16 @@ async def _record_turns(room: Room, count: int, name_session: NameSession) -> li
     return entries
 
 
-def _submission(room: Room, number: int, session: str) -> Submission:
+def _submission(queue: str, number: int, session: str, execute_at: datetime | None) -> Submission:
     return Submission(
         turn_id=uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),
         tenant_id=TENANT,
         session_id=session,
-        queue=room.queue,
+        queue=queue,
         content={"number": number},
         fingerprint=b"bench",
         trace=start_trace(secrets.randbits(192)),
+        execute_at=execute_at,
     )
 
 
@@ -120,7 +128,6 @@ def _base64(value: Any) -> str:
 
 
 def fill_taskiq(_: Room, count: int) -> list[Entry]:
-    """taskiq's task messages."""
     return [
         {
             "MessageBody": json.dumps(

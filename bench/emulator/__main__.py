@@ -27,7 +27,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, _: Exception | None) -> None:
-        # What a poll of somebody who is gone would still be given would be lost for a whole visibility timeout.
+        # A message that the poll of a client that is gone still got would be lost for a whole visibility timeout.
         self._stop_waiting()
 
     def data_received(self, data: bytes) -> None:
@@ -105,7 +105,6 @@ def counts(sqs: Sqs) -> dict[str, Any]:
 
 
 async def serve(port: int) -> None:
-    """Serves for ever."""
     sqs = Sqs(f"http://127.0.0.1:{port}", time.time)
     server = await asyncio.get_running_loop().create_server(lambda: Connection(sqs), "127.0.0.1", port, backlog=512)
     async with server:
@@ -115,7 +114,6 @@ async def serve(port: int) -> None:
 
 
 def main() -> None:
-    """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     asyncio.run(serve(parser.parse_args().port))

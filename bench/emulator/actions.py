@@ -16,8 +16,6 @@ Fields = dict[str, Any]
 
 
 class RefusedError(Exception):
-    """What SQS would refuse, by its own code."""
-
     def __init__(self, code: str, message: str, query_code: str = "") -> None:
         super().__init__(message)
         self.code = code
@@ -86,15 +84,6 @@ class Sqs:
                 depth = {name: str(count) for name, count in queue.depth.items()}
                 known, asked = {**queue.attributes, **own, **depth}, fields.get("AttributeNames") or []
                 return {"Attributes": {name: said for name, said in known.items() if name in asked or "All" in asked}}
-            case "SetQueueAttributes":
-                queue.attributes |= fields["Attributes"]
-                return {}
-            case "PurgeQueue":
-                queue.purge()
-                return {}
-            case "DeleteQueue":
-                del self.queues[queue.url.rpartition("/")[2]]
-                return {}
         raise RefusedError("com.amazonaws.sqs#UnsupportedOperation", action)
 
     def _receive(self, fields: Fields, answer: Callable[[bytes], None]) -> bytes | LongPoll:
@@ -128,8 +117,7 @@ class Sqs:
         now = self._clock()
         answers = []
         for entry in entries:
-            attributes, delay = entry.get("MessageAttributes"), float(entry.get("DelaySeconds") or 0)
-            message_id, digest = queue.send(entry["MessageBody"], attributes, delay, now)
+            message_id, digest = queue.send(entry["MessageBody"], entry.get("MessageAttributes"), now)
             answers.append({"MessageId": message_id, "MD5OfMessageBody": digest})
         queue.serve(now)
         return answers

@@ -43,7 +43,6 @@ class Queue:
     _visible: deque[Message] = field(default_factory=deque)
     _in_flight: dict[str, tuple[float, Message]] = field(default_factory=dict)
     _expiries: list[tuple[float, str]] = field(default_factory=list)
-    _delayed: list[tuple[float, int, Message]] = field(default_factory=list)
     _polls: deque[Poll] = field(default_factory=deque)
     _numbers: int = 0
 
@@ -54,11 +53,10 @@ class Queue:
 
     @property
     def depth(self) -> dict[str, int]:
-        """How many messages there are, by SQS's names."""
-        counts = {"": len(self._visible), "NotVisible": len(self._in_flight), "Delayed": len(self._delayed)}
+        counts = {"": len(self._visible), "NotVisible": len(self._in_flight), "Delayed": 0}
         return {f"ApproximateNumberOfMessages{name}": count for name, count in counts.items()}
 
-    def send(self, body: str, attributes: dict[str, Any] | None, delay_seconds: float, now: float) -> tuple[str, str]:
+    def send(self, body: str, attributes: dict[str, Any] | None, now: float) -> tuple[str, str]:
         """Takes a message; its id and the MD5 of its body."""
         self._numbers += 1
         message_id = f"00000000-0000-4000-8000-{self._numbers:012d}"
@@ -66,10 +64,7 @@ class Queue:
         head = f'"MessageId":"{message_id}","MD5OfBody":"{digest}","Body":{json.dumps(body)}'
         message = Message(head, json.dumps(attributes) if attributes else "", int(now * 1000))
         self.messages["sent"] += 1
-        if delay_seconds > 0:
-            heapq.heappush(self._delayed, (now + delay_seconds, self._numbers, message))
-        else:
-            self._visible.append(message)
+        self._visible.append(message)
         return message_id, digest
 
     def receive(self, most: int, visibility_seconds: float, now: float) -> bytes:
@@ -83,7 +78,7 @@ class Queue:
             until = now + visibility_seconds
             self._in_flight[handle] = (until, message)
             heapq.heappush(self._expiries, (until, handle))
-            # All that anybody among the contenders asks for; to pick what was asked for costs more than to say it all.
+            # All that a contender asks for: to pick what was asked for would cost more.
             said = f',"MessageAttributes":{message.attributes}' if message.attributes else ""
             taken.append(
                 f'{{{message.head},"ReceiptHandle":"{handle}","Attributes":{{"SentTimestamp":"{message.sent_ms}",'
@@ -93,15 +88,13 @@ class Queue:
         return f'{{"Messages":[{",".join(taken)}]}}'.encode() if taken else b"{}"
 
     def has_visible(self) -> bool:
-        """Whether a receive would bring something."""
         return bool(self._visible)
 
     def wait(self, poll: Poll) -> None:
-        """Lets a receive wait; `serve` answers it."""
         self._polls.append(poll)
 
     def forget(self, poll: Poll) -> None:
-        """Whoever polled is gone, or has waited long enough."""
+        """Its client is gone, or has waited long enough."""
         if poll in self._polls:
             self._polls.remove(poll)
 
@@ -126,9 +119,7 @@ class Queue:
         return True
 
     def sweep(self, now: float) -> None:
-        """Makes visible what was delayed or not deleted in time, and serves the polls."""
-        while self._delayed and self._delayed[0][0] <= now:
-            self._visible.append(heapq.heappop(self._delayed)[2])
+        """Makes visible what was not deleted in time, and serves the polls."""
         while self._expiries and self._expiries[0][0] <= now:
             _, handle = heapq.heappop(self._expiries)
             # Deleted, or extended: then a later entry of the heap stands for it.
@@ -137,13 +128,7 @@ class Queue:
                 self.messages["redelivered"] += 1
         self.serve(now)
 
-    def purge(self) -> None:
-        """Forgets all messages."""
-        for kept in (self._visible, self._in_flight, self._expiries, self._delayed):
-            kept.clear()
-
 
 def sweep_all(queues: Iterable[Queue], now: float) -> None:
-    """What a clock does to queues."""
     for queue in queues:
         queue.sweep(now)

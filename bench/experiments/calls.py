@@ -9,7 +9,7 @@ from functools import partial
 
 from bench.contenders import OURS
 from bench.drains import figures
-from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most
+from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetResult, at_most
 from bench.http_load import load
 from bench.http_server import serve_api
 from bench.running import OF_A_RECEIVER, attempt
@@ -33,8 +33,8 @@ def _busy(stage: Stage, seconds: float) -> dict[str, float]:
         with serve_api(room, OURS.environment(room, 64, 0.0)) as api:
             accepted = len(load(api.port, clients=CLIENTS, seconds=seconds).milliseconds)
         with start(stage, room, OURS, slots=64) as running:
-            running.require("through", lambda: running.handled() >= accepted, WAIT_SECONDS)
-            running.require("at the end", lambda: stage.sqs.counts(room.queue).left == 0, WAIT_SECONDS)
+            running.require_handled(accepted, WAIT_SECONDS)
+            running.require_empty(WAIT_SECONDS)
             calls = stage.sqs.counts(room.queue).calls
     by_kind = {
         kind: 1000 * sum(count for action, count in calls.items() if action.startswith(kind)) / accepted
@@ -46,7 +46,7 @@ def _busy(stage: Stage, seconds: float) -> dict[str, float]:
 
 def _idle(stage: Stage, scale: Scale) -> dict[str, float]:
     with stage.room("idle") as room, start(stage, room, OURS, slots=64) as running:
-        running.require("polling", lambda: stage.sqs.counts(room.queue).first_receive_at is not None, WAIT_SECONDS)
+        running.require_polling(WAIT_SECONDS)
         time.sleep(scale.seconds(SETTLING_SECONDS))
         before = running.look()
         time.sleep(scale.seconds(IDLE_SECONDS))
@@ -59,7 +59,7 @@ def _idle(stage: Stage, scale: Scale) -> dict[str, float]:
     }
 
 
-def judge(samples: Samples) -> list[Finding]:
+def judge(samples: Samples) -> list[TargetResult]:
     return [
         at_most("SQS requests for 1,000 turns", samples.median("calls_per_1000", OURS.name, "busy"), 320, "calls"),
         at_most("CPU when idle", samples.median("worker_percent", OURS.name, "idle"), 0.5, "% of a core"),
@@ -70,7 +70,6 @@ def judge(samples: Samples) -> list[Finding]:
 EXPERIMENT = Experiment(
     name="calls",
     measures="SQS requests (send, receive, delete) for 1,000 turns when busy; CPU and requests when idle",
-    target="≤ 320 for 1,000 turns; idle: 20 s long polls, < 0.5 % of a core",
     columns=(
         Column("calls_per_1000", "SQS calls/1,000"),
         *(Column(kind, kind.lower()) for kind in ("Send", "Receive", "Delete")),

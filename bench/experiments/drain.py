@@ -6,7 +6,7 @@ from functools import partial
 
 from bench.contenders import CONTENDERS, OURS
 from bench.drains import Work, drain
-from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_least, at_most
+from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetResult, at_least, at_most
 from bench.running import attempt
 from bench.stage import Stage
 from bench.svg import bars
@@ -35,7 +35,7 @@ def _note(found: Mapping[str, float]) -> str | None:
     return "; ".join(notes) or None
 
 
-def judge(samples: Samples) -> list[Finding]:
+def judge(samples: Samples) -> list[TargetResult]:
     def faster(than: str, who: str = OURS.name) -> float | None:
         return samples.ratio("turns_per_second", (who, ""), (than, ""))
 
@@ -66,7 +66,6 @@ def draw(samples: Samples) -> Mapping[str, str]:
 EXPERIMENT = Experiment(
     name="drain",
     measures=f"turns a second from a full queue, a handler that does nothing, {SLOTS} in flight; CPU a turn",
-    target="≥ 10 x handmade, ≥ 8 x Celery, faster than taskiq and bbc; CPU ≤ 2 x the floor",
     columns=(
         Column("turns_per_second", "turns/s"),
         Column("worker_cpu_ms", "CPU ms/turn", 3),

@@ -1,6 +1,6 @@
 """Growth: does a turn cost more when there is much: a backlog, a past, a long session, hours of churn?
 
-Every case drains as many turns as the case that it is held against; the long session against a short one, because one
+Every case drains as many turns as the case that it is compared with; the long session against a short one, because one
 session's turns go one by one.
 """
 
@@ -13,7 +13,7 @@ from functools import partial
 from bench.contenders import OURS
 from bench.drains import figures
 from bench.emulated_sqs import Entry
-from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most
+from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetResult, at_most
 from bench.prefill import end_turns, weigh
 from bench.running import attempt
 from bench.running import run as start
@@ -46,7 +46,6 @@ class Case:
 
 
 def cases(scale: Scale) -> list[Case]:
-    """All of them, in the scale's size."""
     turns, skipped, one = scale.turns(MEASURED), scale.turns(SKIPPED), scale.turns(IN_ONE_SESSION)
     backlog, long = scale.turns(BACKLOG), scale.turns(LONG)
     past = FULL_PAST if scale.full else scale.turns(PAST)
@@ -101,7 +100,7 @@ def _measure(stage: Stage, case: Case) -> dict[str, float]:
             passed = running.handled()
             before, lighter = running.look(), weigh(room)
             goal = enough(case, passed, len(entries))
-            running.require("through", lambda: running.handled() >= goal, WAIT_SECONDS)
+            running.require_handled(goal, WAIT_SECONDS)
             after, heavier = running.look(), weigh(room)
             scans = time_scans(room)
     found = figures(before, after)
@@ -116,23 +115,22 @@ def _measure(stage: Stage, case: Case) -> dict[str, float]:
     }
 
 
-def judge(samples: Samples) -> list[Finding]:
+def judge(samples: Samples) -> list[TargetResult]:
     names = [case for case, _ in samples.rows()]
-    held = [(name, SHORT if name.startswith("session") else EMPTY) for name in names if name not in (EMPTY, SHORT)]
+    pairs = [(name, SHORT if name.startswith("session") else EMPTY) for name in names if name not in (EMPTY, SHORT)]
     return [
         at_most(
             f"CPU a turn (worker and Postgres), {name}, of {against}",
             samples.ratio("both_cpu_ms", (OURS.name, name), (OURS.name, against)),
             MOST,
         )
-        for name, against in held
+        for name, against in pairs
     ]
 
 
 EXPERIMENT = Experiment(
     name="growth",
     measures="what a turn costs when there is much already; milliseconds of the relay's scans then",
-    target="≤ 1.25 x the cost when empty; the scans stay flat",
     columns=(
         Column("passed", "turns before"),
         Column("turns_per_second", "turns/s"),

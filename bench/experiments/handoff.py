@@ -5,10 +5,11 @@ its start plus the sleep that it was asked for, so a late timer counts as well.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from bench.contenders import OURS
-from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most, percentile
-from bench.running import NotMeasuredError, Running
+from bench.experiment import TIMES, Column, Experiment, Sample, Samples, Scale, TargetResult, at_most
+from bench.running import Running, attempt_times
 from bench.running import run as start
 from bench.stage import Stage
 from bench.svg import distributions
@@ -23,29 +24,18 @@ ONE, MANY = "one session", "100 sessions, 500 ms"
 
 
 def run(stage: Stage, scale: Scale) -> Iterator[Sample]:
-    yield _measure(stage, ONE, 1, scale.turns(TURNS), slots=64, sleep_seconds=0.0)
+    yield attempt_times(OURS, partial(_measure, stage, 1, scale.turns(TURNS), 64, 0.0), ONE)
     sessions = 5 if scale.quick else SESSIONS
-    yield _measure(stage, MANY, sessions, TURNS_A_SESSION, slots=SESSIONS, sleep_seconds=SLEEP_SECONDS)
+    yield attempt_times(OURS, partial(_measure, stage, sessions, TURNS_A_SESSION, SESSIONS, SLEEP_SECONDS), MANY)
 
 
-def _measure(stage: Stage, case: str, sessions: int, each: int, *, slots: int, sleep_seconds: float) -> Sample:
+def _measure(stage: Stage, sessions: int, each: int, slots: int, sleep_seconds: float) -> list[float]:
     count = sessions * each
     with stage.room("handoff") as room:
         stage.sqs.send_all(room.queue_url, fill_turns(room, count, lambda number: f"session-{number % sessions}"))
         with start(stage, room, OURS, slots=slots, sleep_seconds=sleep_seconds) as running:
-            whole = running.wait_for(lambda: running.handled() >= count, WAIT_SECONDS)
-            try:
-                found = _milliseconds(running, sessions, sleep_seconds)
-            except NotMeasuredError as error:
-                return Sample(contender=OURS.name, case=case, note=str(error))
-    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "most": 1.0}
-    return Sample(
-        contender=OURS.name,
-        case=case,
-        figures={name: percentile(found, share) for name, share in shares.items()} | {"turns": float(len(found))},
-        series={"milliseconds": found},
-        note=None if whole else f"stopped after {WAIT_SECONDS:g} s",
-    )
+            running.require_handled(count, WAIT_SECONDS)
+            return _milliseconds(running, sessions, sleep_seconds)
 
 
 def _milliseconds(running: Running, sessions: int, sleep_seconds: float) -> list[float]:
@@ -54,7 +44,7 @@ def _milliseconds(running: Running, sessions: int, sleep_seconds: float) -> list
     return [1000 * (at - begun - sleep_seconds) for at, begun in before if begun is not None]
 
 
-def judge(samples: Samples) -> list[Finding]:
+def judge(samples: Samples) -> list[TargetResult]:
     # 100 sessions begin and end together, and their settles share one core: that case is shown without a target.
     return [
         at_most(f"hand-off p50, {ONE}", samples.median("p50", OURS.name, ONE), 3, "ms"),
@@ -70,14 +60,7 @@ def draw(samples: Samples) -> dict[str, str]:
 EXPERIMENT = Experiment(
     name="handoff",
     measures="milliseconds from the end of one turn's handler to the start of the session's next",
-    target="one session: p50 ≤ 3 ms, p99 ≤ 10 ms",
-    columns=(
-        Column("p50", "p50 ms", 1),
-        Column("p95", "p95", 1),
-        Column("p99", "p99", 1),
-        Column("most", "most", 1),
-        Column("turns", "hand-offs"),
-    ),
+    columns=(*TIMES, Column("turns", "hand-offs")),
     run=run,
     judge=judge,
     draw=draw,

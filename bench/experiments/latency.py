@@ -1,16 +1,17 @@
-"""Latency: work comes at a quiet pace, and somebody waits for each piece of it."""
+"""Latency: work comes at a quiet pace, and a client waits for each piece of it."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import httpx
 
 from bench.contenders import BBC, HANDMADE, OURS, TASKIQ, Contender
-from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most, percentile
+from bench.experiment import TIMES, Experiment, Sample, Samples, Scale, TargetResult, at_most
 from bench.http_server import serve_api
-from bench.running import NotMeasuredError, Running
+from bench.running import Running, attempt_times
 from bench.running import run as start
 from bench.stage import Stage
 from bench.svg import distributions
@@ -39,24 +40,8 @@ def run(stage: Stage, scale: Scale) -> Iterator[Sample]:
     count = WARM_UP + int(PER_SECOND * scale.seconds(SECONDS))
     for contender in FROM_QUEUE:
         if scale.wants(contender.name):
-            yield _measure(contender, QUEUE, lambda contender=contender: _from_queue(stage, contender, count))  # type: ignore[misc]
-    yield _measure(OURS, POST, lambda: _from_post(stage, count))
-
-
-def _measure(contender: Contender, case: str, measure: Callable[[], list[float]]) -> Sample:
-    if missing := contender.missing():
-        return Sample(contender=contender.name, case=case, note=f"not run: {missing}")
-    try:
-        found = measure()
-    except NotMeasuredError as error:
-        return Sample(contender=contender.name, case=case, note=str(error))
-    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "most": 1.0}
-    return Sample(
-        contender=contender.name,
-        case=case,
-        figures={name: percentile(found, share) for name, share in shares.items()},
-        series={"milliseconds": found},
-    )
+            yield attempt_times(contender, partial(_from_queue, stage, contender, count), QUEUE)
+    yield attempt_times(OURS, partial(_from_post, stage, count), POST)
 
 
 def _from_queue(stage: Stage, contender: Contender, count: int) -> list[float]:
@@ -64,9 +49,9 @@ def _from_queue(stage: Stage, contender: Contender, count: int) -> list[float]:
         # Recorded before, sent one by one: what is measured begins with the message.
         entries = contender.fill(room, count)
         with start(stage, room, contender, slots=64) as running:
-            _wait_until_polling(running)
+            running.require_polling(WAIT_SECONDS)
             paced = _pace(count, lambda number: stage.sqs.send(room.queue_url, entries[number]))
-            running.require("through", lambda: running.handled() >= count, WAIT_SECONDS)
+            running.require_handled(count, WAIT_SECONDS)
             return paced.milliseconds(running)
 
 
@@ -76,20 +61,15 @@ def _from_post(stage: Stage, count: int) -> list[float]:
         api = exits.enter_context(serve_api(room, OURS.environment(room, 64, 0.0)))
         running = exits.enter_context(start(stage, room, OURS, slots=64))
         client = exits.enter_context(httpx.Client(base_url=api.address, timeout=WAIT_SECONDS))
-        _wait_until_polling(running)
+        running.require_polling(WAIT_SECONDS)
 
         def post(number: int) -> None:
             path = f"/v1/sessions/session-{number}/turns"
             client.post(path, json={"input": {"number": number}}).raise_for_status()
 
         paced = _pace(count, post)
-        running.require("through", lambda: running.handled() >= count, WAIT_SECONDS)
+        running.require_handled(count, WAIT_SECONDS)
         return paced.milliseconds(running)
-
-
-def _wait_until_polling(running: Running) -> None:
-    counts = running.stage.sqs.counts
-    running.require("polling", lambda: counts(running.room.queue).first_receive_at is not None, WAIT_SECONDS)
 
 
 def _pace(count: int, send: Callable[[int], None]) -> Paced:
@@ -102,7 +82,7 @@ def _pace(count: int, send: Callable[[int], None]) -> Paced:
     return Paced(sent_at)
 
 
-def judge(samples: Samples) -> list[Finding]:
+def judge(samples: Samples) -> list[TargetResult]:
     ours, posted = (OURS.name, QUEUE), (OURS.name, POST)
     p50, p99 = samples.values("p50", *ours), samples.values("p99", *ours)
     spread = max((p99[place] / p50[place] for place in p50), default=None)
@@ -121,8 +101,7 @@ def draw(samples: Samples) -> dict[str, str]:
 EXPERIMENT = Experiment(
     name="latency",
     measures=f"milliseconds to the start of the handler at {PER_SECOND} turns a second",
-    target="queue → start: p50 ≤ handmade's, p99 ≤ 3 x p50; POST → start: p50 ≤ 2 x that",
-    columns=(Column("p50", "p50 ms", 1), Column("p95", "p95", 1), Column("p99", "p99", 1), Column("most", "most", 1)),
+    columns=TIMES,
     run=run,
     judge=judge,
     draw=draw,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from bench.contenders import OURS
-from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most
+from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetResult, at_most
 from bench.running import attempt
 from bench.running import run as start
 from bench.stage import Stage
@@ -37,7 +37,7 @@ def _weigh(stage: Stage, slots: int) -> dict[str, float]:
     return {"rss_mb": heaviest / 1e6, "slots": float(slots)}
 
 
-def judge(samples: Samples) -> list[Finding]:
+def judge(samples: Samples) -> list[TargetResult]:
     few, many = (samples.median("rss_mb", OURS.name, f"{slots:,} slots") for slots in (FEW, MANY))
     each = None if few is None or many is None else 1000 * (many - few) / (MANY - FEW)
     return [at_most("RSS at 64 slots", few, 120, "MB"), at_most("RSS for each further slot", each, 30, "KB")]
@@ -46,7 +46,6 @@ def judge(samples: Samples) -> list[Finding]:
 EXPERIMENT = Experiment(
     name="memory",
     measures="the most memory (RSS) of the worker while all its slots wait for their handlers",
-    target="≤ 120 MB at 64 slots, ≤ 30 KB for each further one",
     columns=(Column("rss_mb", "RSS MB", 1),),
     run=run,
     judge=judge,

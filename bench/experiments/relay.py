@@ -3,9 +3,7 @@
 Another queue's few turns fall due in the midst of it: they wait for a round, not for the others' backlog.
 """
 
-import asyncio
 import json
-import secrets
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,14 +13,11 @@ import psycopg
 
 from bench.contenders import OURS
 from bench.drains import figures
-from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most, percentile
+from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetResult, at_most, percentile
 from bench.running import Running, attempt
 from bench.running import run as start
 from bench.stage import VISIBILITY_SECONDS, Room, Stage
-from bench.workloads import BATCH, RESEND_SECONDS, TENANT
-from turnstile.backends.postgres.database import Database
-from turnstile.statements.submit import Accepted, Submission, submit
-from turnstile.turn.identifiers import start_trace, uuid7
+from bench.workloads import schedule_turns
 
 TURNS = 10_000
 OTHERS = 10
@@ -44,11 +39,12 @@ def _measure(stage: Stage, count: int) -> dict[str, float]:
         other = f"{room.queue}-other"
         stage.sqs.create_queue(other, VISIBILITY_SECONDS)
         stage.sqs.create_queue(f"{other}-dlq", VISIBILITY_SECONDS)
-        asyncio.run(_schedule(room, room.queue, count))
-        asyncio.run(_schedule(room, other, OTHERS))
+        later = datetime.now(UTC) + timedelta(hours=1)
+        schedule_turns(room, room.queue, count, later)
+        schedule_turns(room, other, OTHERS, later)
         queues = [{"name": name, "dlq": f"{name}-dlq"} for name in (room.queue, other)]
         with start(stage, room, OURS, slots=64, wrapped=("env", f"TURNSTILE_QUEUES={json.dumps(queues)}")) as running:
-            running.require("polling", lambda: stage.sqs.counts(room.queue).first_receive_at is not None, WAIT_SECONDS)
+            running.require_polling(WAIT_SECONDS)
             instant = datetime.now(UTC) + timedelta(seconds=AHEAD_SECONDS)
             _fall_due(room, room.queue, instant)
             _fall_due(room, other, instant + timedelta(seconds=MIDST_SECONDS))
@@ -79,30 +75,6 @@ def _wait_for_both(running: Running, other: str, count: int) -> float:
     return sent_at[0]
 
 
-async def _schedule(room: Room, queue: str, count: int) -> None:
-    later = datetime.now(UTC) + timedelta(hours=1)
-    async with Database(room.database_url, "bench", size=1) as database:
-        for begin in range(0, count, BATCH):
-            batch = [_submission(queue, number, later) for number in range(begin, min(begin + BATCH, count))]
-            for accepted in await submit(database, batch, resend_seconds=RESEND_SECONDS):
-                if not isinstance(accepted, Accepted):
-                    raise accepted
-
-
-def _submission(queue: str, number: int, execute_at: datetime) -> Submission:
-    return Submission(
-        turn_id=uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),
-        tenant_id=TENANT,
-        session_id=f"{queue}-{number}",
-        queue=queue,
-        content={"number": number},
-        fingerprint=b"bench",
-        trace=start_trace(secrets.randbits(192)),
-        execute_at=execute_at,
-        expires_in_seconds=3600.0,
-    )
-
-
 def _fall_due(room: Room, queue: str, instant: datetime) -> None:
     # Only now is it known when the worker is there.
     with psycopg.connect(room.database_url, autocommit=True) as connection:
@@ -113,7 +85,7 @@ def _fall_due(room: Room, queue: str, instant: datetime) -> None:
         connection.execute("VACUUM ANALYZE turns")
 
 
-def judge(samples: Samples) -> list[Finding]:
+def judge(samples: Samples) -> list[TargetResult]:
     findings = []
     for case, contender in samples.rows():
         last, others = samples.median("last", contender, case), samples.median("others", contender, case)
@@ -127,7 +99,6 @@ def judge(samples: Samples) -> list[Finding]:
 EXPERIMENT = Experiment(
     name="relay",
     measures="seconds from the instant for which many turns are scheduled to the start of the last, with one worker",
-    target="10,000 within 6 s; another queue's turns wait for a tick and a round",
     columns=(
         Column("p50", "p50 s", 2),
         Column("last", "last s", 2),

@@ -6,8 +6,9 @@ from functools import partial
 from statistics import median
 
 from bench.contenders import HANDMADE, OURS, Contender
-from bench.experiment import Column, Experiment, Finding, Sample, Samples, Scale, at_most
-from bench.running import NotMeasuredError, attempt
+from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetResult, at_most
+from bench.launch import NotMeasuredError
+from bench.running import attempt
 from bench.running import run as start
 from bench.stage import Stage
 
@@ -43,14 +44,13 @@ def _start_once(stage: Stage, contender: Contender) -> dict[str, float]:
             }
 
 
-def judge(samples: Samples) -> list[Finding]:
+def judge(samples: Samples) -> list[TargetResult]:
     return [at_most("exec to first receive", samples.median("receive_seconds", OURS.name), 1.5, "s")]
 
 
 EXPERIMENT = Experiment(
     name="start",
     measures="seconds from exec to the first receive, and to the first handler",
-    target="first receive < 1.5 s after exec",
     columns=(
         Column("receive_seconds", "to receive, s", 2),
         Column("handler_seconds", "to handler, s", 2),

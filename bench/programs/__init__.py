@@ -1,1 +1,1 @@
-"""The contenders as programs of their own: what each is told stands in its environment (`BENCH_...`)."""
+"""The contenders as programs of their own: each reads its parameters from its environment (`BENCH_...`)."""

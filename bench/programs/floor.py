@@ -1,4 +1,4 @@
-"""`floor`: receive and delete with boto3 as anybody would use it, on three threads, and no work in between.
+"""`floor`: receive and delete with boto3 as it is usually used, on three threads, and no work in between.
 
 What a worker with boto3 costs before it has done anything. Code of ours is in it only to say that a handler begins.
 """
@@ -15,7 +15,6 @@ THREADS = 3
 
 
 def poll(sqs: Any) -> None:
-    """Receives ten, deletes ten."""
     while True:
         answer = sqs.receive_message(QueueUrl=QUEUE_URL, MaxNumberOfMessages=10, WaitTimeSeconds=20)
         messages = answer.get("Messages", [])
@@ -27,7 +26,6 @@ def poll(sqs: Any) -> None:
 
 
 def main() -> None:
-    """Until it is killed."""
     sqs = boto3.client("sqs", config=Config(max_pool_connections=THREADS))
     threads = [Thread(target=poll, args=(sqs,)) for _ in range(THREADS)]
     for thread in threads:

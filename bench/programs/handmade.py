@@ -27,12 +27,10 @@ UNLOCK = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL',
 
 
 class Base(DeclarativeBase):
-    """SQLAlchemy's registry."""
+    pass
 
 
 class Job(Base):
-    """The status row."""
-
     __tablename__ = "jobs"
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -43,8 +41,6 @@ class Job(Base):
 
 
 class Worker:
-    """All that the job takes."""
-
     def __init__(self) -> None:
         url = os.environ["DATABASE_URL"].replace("postgresql://", "postgresql+psycopg://")
         self.sessions = async_sessionmaker(

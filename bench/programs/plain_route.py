@@ -1,4 +1,4 @@
-"""The plain route that `turnstile api` is held against: FastAPI, an ORM session and boto3, one call of each a request."""
+"""The plain route that `turnstile api` is compared with: FastAPI, an ORM session and boto3, one call of each a request."""
 
 import asyncio
 import json
@@ -20,12 +20,10 @@ from bench.programs.terms import QUEUE_URL
 
 
 class Base(DeclarativeBase):
-    """SQLAlchemy's registry."""
+    pass
 
 
 class SubmittedJob(Base):
-    """The status row."""
-
     __tablename__ = "submitted_jobs"
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -35,8 +33,6 @@ class SubmittedJob(Base):
 
 
 class Body(BaseModel):
-    """What a client says."""
-
     input: Any
 
 
@@ -61,7 +57,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.get("/healthz")
 async def healthz() -> None:
-    """Up."""
+    pass
 
 
 @app.post("/v1/sessions/{session_id}/turns", status_code=202)

@@ -12,7 +12,7 @@ broker = SQSBroker(
     endpoint_url=os.environ["AWS_ENDPOINT_URL_SQS"],
     region_name="us-east-1",
     aws_access_key_id="local",
-    aws_secret_access_key="local",  # noqa: S106 - the emulator asks nobody
+    aws_secret_access_key="local",  # noqa: S106 - the emulator checks no key
     max_number_of_messages=10,
     wait_time_seconds=20,
 )

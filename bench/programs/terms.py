@@ -1,4 +1,4 @@
-"""What every contender written in Python is told, and how it says that a handler began.
+"""The parameters of every contender written in Python, and how it notes that a handler began.
 
 Imports nothing: the peers have an environment of their own, without the product.
 """

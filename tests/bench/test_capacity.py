@@ -47,11 +47,11 @@ def test_limits_come_in_the_order_in_which_they_are_met() -> None:
 
 
 def test_what_a_million_turns_cost_is_told_for_a_high_and_for_a_low_load() -> None:
-    told = tell(USUAL)
+    text = tell(USUAL)
 
-    assert "330,000 requests" in told
-    assert "3,000,000 requests" in told
-    assert "each worker that waits" in told
+    assert "330,000 requests" in text
+    assert "3,000,000 requests" in text
+    assert "each worker that waits" in text
 
 
 def test_the_page_shows_what_the_model_says() -> None:

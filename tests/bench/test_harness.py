@@ -1,4 +1,4 @@
-"""The benchmark measures: in small, on the tests' own stack, and without a word about how fast anything is."""
+"""The benchmark measures: in small, on the tests' own stack, and without any figure."""
 
 import sys
 from collections.abc import Iterator

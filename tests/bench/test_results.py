@@ -14,6 +14,7 @@ from bench.rendering import tell as tell_run
 from bench.results import Surroundings, write_samples, write_surroundings
 from bench.svg import PANEL_HEIGHT, TOP, Panel, bars, distributions, panels
 
+SURROUNDINGS = Surroundings(command="c", date="d", machine="m", python="p", revision="r")
 SAMPLES = Samples(
     [
         Sample(contender="ours", figures={"rate": 100.0}, round=0),
@@ -28,7 +29,7 @@ SAMPLES = Samples(
 
 
 def test_a_ratio_compares_what_was_measured_in_the_same_round() -> None:
-    """The machine was slow in the second round, for both; and in the third there was nobody to compare with."""
+    """The machine was slow in the second round, for both; and in the third there was no peer to compare with."""
     assert SAMPLES.median("rate", "ours") == 80.0
     assert SAMPLES.ratio("rate", ("ours", ""), ("peer", "")) == 2.5
 
@@ -44,7 +45,7 @@ def test_what_was_not_measured_has_no_verdict() -> None:
 
 def test_the_table_has_the_range_behind_the_median_and_the_notes() -> None:
     experiment = Experiment(
-        name="e", measures="m", target="t", columns=[Column("rate", "turns/s", 1)], run=lambda stage, scale: iter(())
+        name="e", measures="m", columns=[Column("rate", "turns/s", 1)], run=lambda stage, scale: iter(())
     )
 
     table = tell_samples(experiment, SAMPLES)
@@ -59,7 +60,7 @@ def test_a_run_is_written_between_the_markers_of_the_page(tmp_path: Path) -> Non
 
     drain = ALL[0]
     figures = {"turns_per_second": 10.0, "worker_cpu_ms": 1.0}
-    write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
+    write_surroundings(tmp_path, SURROUNDINGS)
     write_samples(tmp_path, drain, [Sample(contender="ours", figures=figures)])
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
@@ -82,15 +83,13 @@ def test_where_experiments_have_had_more_or_fewer_rounds_it_is_said() -> None:
     def rounds(count: int) -> Samples:
         return Samples([Sample(contender="ours", round=number) for number in range(count)])
 
-    surroundings = Surroundings(command="c", date="d", machine="m", python="p", revision="r")
-
-    assert "`c`, one round." in tell_run(surroundings, [(ALL[0], rounds(1))])
-    assert "`c`, medians of 2 rounds." in tell_run(surroundings, [(ALL[0], rounds(2)), (ALL[1], rounds(2))])
-    assert "`c`, medians of 2 to 5 rounds." in tell_run(surroundings, [(ALL[0], rounds(2)), (ALL[1], rounds(5))])
+    assert "`c`, one round." in tell_run(SURROUNDINGS, [(ALL[0], rounds(1))])
+    assert "`c`, medians of 2 rounds." in tell_run(SURROUNDINGS, [(ALL[0], rounds(2)), (ALL[1], rounds(2))])
+    assert "`c`, medians of 2 to 5 rounds." in tell_run(SURROUNDINGS, [(ALL[0], rounds(2)), (ALL[1], rounds(5))])
 
 
 def test_a_run_can_have_a_page_of_its_own(tmp_path: Path) -> None:
-    write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
+    write_surroundings(tmp_path, SURROUNDINGS)
     page = tmp_path / "growth.md"
     page.write_text(f"{BEGIN}\n{END}\n")
 
@@ -101,7 +100,7 @@ def test_a_run_can_have_a_page_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("there", [True, False], ids=["without markers", "not there"])
 def test_a_page_that_cannot_be_written_is_one_line_and_no_plot(tmp_path: Path, there: bool) -> None:
-    write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
+    write_surroundings(tmp_path, SURROUNDINGS)
     page = tmp_path / "page.md"
     if there:
         page.write_text("nothing\n")
@@ -110,17 +109,6 @@ def test_a_page_that_cannot_be_written_is_one_line_and_no_plot(tmp_path: Path, t
         main(["--render", str(tmp_path), "--page", str(page)])
 
     assert not page.with_suffix("").exists()
-
-
-def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
-    write_surroundings(tmp_path, Surroundings(command="c", date="d", machine="m", python="p", revision="r"))
-    page = tmp_path / "page.md"
-    page.write_text("nothing\n")
-
-    with pytest.raises(ValueError, match="bench:begin"):
-        render(tmp_path, page, tmp_path / "plots")
-
-    assert page.read_text() == "nothing\n"
 
 
 @pytest.mark.parametrize(

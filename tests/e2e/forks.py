@@ -33,7 +33,7 @@ class ForkServer:
 
     def fork(self, command: str, environment: Mapping[str, str], logs: Path) -> tuple[int, Path]:
         """Starts `turnstile <command>`; its process id, and the file in `logs` that its output goes to."""
-        order = {"argv": [command], "environment": dict(environment), "logs": str(logs), "role": command, "plant": None}
+        order = {"argv": [command], "environment": dict(environment), "logs": str(logs), "role": command}
         _pipe(self._process.stdin).write(json.dumps(order).encode() + b"\n")
         pid = self._answer()
         log = logs / f"{command}-{pid}.log"

@@ -10,8 +10,10 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,17 @@ from turnstile.ops.dev.stack.redis import Redis
 from turnstile.ops.dev.stack.sqs import REGION, Sqs
 from turnstile.turn.message import DEFAULT_TENANT
 
-__all__ = ["LocalStack", "LocalStackError", "Ports", "ServiceStatus", "down", "environment_of", "find", "up"]
+__all__ = [
+    "LocalStack",
+    "LocalStackError",
+    "Ports",
+    "ServiceStatus",
+    "down",
+    "environment_of",
+    "find",
+    "temporary",
+    "up",
+]
 
 _STATE_FILE = "stack.json"
 _LOCK_FILE = "stack.lock"
@@ -135,6 +147,17 @@ def down(home: Path, *, purge: bool = False) -> bool:
             return stopped
         _remove(stack)
     return True
+
+
+@contextmanager
+def temporary(*, durable: bool = True) -> Iterator[LocalStack]:
+    """A stack in a folder of its own, removed after the block."""
+    home = Path(tempfile.mkdtemp(prefix="turnstile-stack-"))
+    try:
+        yield up(home, durable=durable)
+    finally:
+        down(home, purge=True)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def find(home: Path) -> LocalStack | None:

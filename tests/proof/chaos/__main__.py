@@ -10,9 +10,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
-from tests.proof.chaos.environment import end_on_sigterm
+from bench.launch import end_on_sigterm
 from tests.proof.chaos.nemesis import KINDS
 from tests.proof.chaos.run import Summary, run
 from tests.proof.chaos.scaled_settings import Options
@@ -26,22 +27,10 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     end_on_sigterm()
     folder = Path(asked.folder or tempfile.mkdtemp(prefix="chaos-run-"))
-    options = Options(
-        seed=asked.seed,
-        seconds=asked.seconds,
-        turns=asked.turns,
-        faults=asked.faults,
-        kinds=tuple(asked.kinds),
-        fifo=asked.fifo,
-        halt=asked.halt,
-        clients=asked.clients,
-        lanes=asked.lanes,
-        between_faults_seconds=asked.between,
-        bound_seconds=asked.bound,
-        families=asked.families,
-        plant=asked.plant,
-    )
-    print(f"chaos: seed {options.seed}, evidence in {folder}", flush=True)
+    names = {field.name for field in fields(Options)}
+    asked.kinds = tuple(asked.kinds)
+    options = Options(**{name: value for name, value in vars(asked).items() if name in names})
+    _say(f"seed {options.seed}, evidence in {folder}")
     try:
         summary = asyncio.run(run(options, folder, report=_say))
     except ValueError as error:
@@ -52,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"replay the plan of faults with: python -m tests.proof.chaos {' '.join(arguments) or '--seed 1'}")
         return 1
     if summary.unused and not options.is_calm:
-        print(f"chaos: this run does not count, kinds never used: {', '.join(summary.unused)}")
+        _say(f"this run does not count, kinds never used: {', '.join(summary.unused)}")
         return 2
     if not asked.folder and not asked.keep:
         shutil.rmtree(folder)
@@ -60,31 +49,43 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    usual = Options()
     parser = argparse.ArgumentParser(prog="python -m tests.proof.chaos", description="A chaos run with real processes.")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=60.0, help="faults strike for at least so long")
-    parser.add_argument("--turns", type=int, help="... and until so many turns have been accepted")
-    parser.add_argument("--faults", type=int, help="... and until so many faults have struck")
-    parser.add_argument("--kinds", nargs="*", default=[], help="names or prefixes; `none` for a calm run")
-    parser.add_argument("--fifo", action="store_true", help="on a FIFO queue")
-    parser.add_argument("--halt", action="store_true", help="on a queue where a FAILED turn halts its session")
-    parser.add_argument("--clients", type=int, default=Options().clients)
-    parser.add_argument("--lanes", type=int, default=Options().lanes, help="faults at the same time")
-    parser.add_argument(
-        "--between", type=float, default=Options().between_faults_seconds, help="seconds between the faults of a lane"
+    add = parser.add_argument
+    add("--seed", type=int, default=usual.seed)
+    add("--seconds", type=float, default=usual.seconds, help="faults strike for at least so long")
+    add("--turns", type=int, help="... and until so many turns have been accepted")
+    add("--faults", type=int, help="... and until so many faults have struck")
+    add("--kinds", nargs="*", default=[], help="names or prefixes; `none` for a calm run")
+    add("--fifo", action="store_true", help="on a FIFO queue")
+    add("--halt", action="store_true", help="on a queue where a FAILED turn halts its session")
+    add("--clients", type=int, default=usual.clients)
+    add("--lanes", type=int, default=usual.lanes, help="faults at the same time")
+    add(
+        "--between",
+        type=float,
+        default=usual.between_faults_seconds,
+        dest="between_faults_seconds",
+        help="seconds between the faults of a lane",
     )
-    parser.add_argument("--bound", type=float, default=90.0, help="seconds within which all must settle afterwards")
-    parser.add_argument(
+    add(
+        "--bound",
+        type=float,
+        default=usual.bound_seconds,
+        dest="bound_seconds",
+        help="seconds within which all must settle afterwards",
+    )
+    add(
         "--families",
         type=float,
-        default=Options().families,
+        default=usual.families,
         help="share of turns that start others or do something once",
     )
-    parser.add_argument("--plant", help="switch on a planted bug (tests/proof/planted_bugs)")
-    parser.add_argument("--folder", help="where the evidence goes, and stays")
-    parser.add_argument("--keep", action="store_true", help="keep the evidence of a clean run too")
-    parser.add_argument("--limit", type=int, default=3, help="stories to print for each invariant")
-    parser.add_argument("--list", action="store_true", help="name the kinds of faults")
+    add("--plant", help="switch on a planted bug (tests/proof/planted_bugs)")
+    add("--folder", help="where the evidence goes, and stays")
+    add("--keep", action="store_true", help="keep the evidence of a clean run too")
+    add("--limit", type=int, default=3, help="stories to print for each invariant")
+    add("--list", action="store_true", help="name the kinds of faults")
     return parser.parse_args(arguments)
 
 
@@ -94,7 +95,7 @@ def _say(text: str) -> None:
 
 def _describe(summary: Summary) -> None:
     _say(
-        f"{summary.accepted} turns accepted, {summary.faults} faults of {len(summary.struck)} kinds "
+        f"{summary.accepted} turns accepted, {summary.struck.total()} faults of {len(summary.struck)} kinds "
         f"in {summary.seconds:.0f} s; {'at rest' if summary.rested else 'NOT at rest within the bound'}"
     )
     for name, times in sorted(summary.struck.items()):

@@ -38,7 +38,7 @@ WEBHOOKS = 0.12
 EARLY_CANCELS = 0.1
 """Of the turns whose ids the client has chosen: cancelled before they are submitted."""
 KIN_CANCELS = 0.2
-"""Of the cancels: a session with children, of which no client has heard."""
+"""Of the cancels: a session with children, which no client knows."""
 TURNS_A_ROUND = SUBMITS * sum(BURSTS) / len(BURSTS)
 """Of one round of a client, on average."""
 
@@ -147,7 +147,7 @@ class Client:
             body["max_attempts"] = wish.max_attempts
         if wish.on_busy is not None:
             body["on_busy"] = wish.on_busy
-        # A merged turn is told of as the one that it joined was asked for.
+        # The end of a merged turn is posted as the turn that it joined asks.
         if self.webhook_url is not None and wish.on_busy != "merge" and self.rng.random() < WEBHOOKS:
             body["webhook_url"] = self.webhook_url
         wait = WAIT_SECONDS if wish.on_busy != "merge" and self.rng.random() < WAITS else None

@@ -16,8 +16,6 @@ ENDED_OTHERWISE = frozenset({"FAILED", "CANCELED"})
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What is said and answered in one conversation."""
-
     name: str
     remarks: tuple[str, ...]
     replies: tuple[str, ...]
@@ -70,6 +68,5 @@ async def _say(client: Client, session: str, number: int, remark: str) -> bool:
 
 
 def start_conversations(clients: Sequence[Client]) -> list["asyncio.Task[None]"]:
-    """One conversation at a time for each of the clients."""
     transcripts = read_transcripts()
     return [asyncio.create_task(converse(client, transcripts)) for client in clients]

@@ -1,8 +1,8 @@
 """`python -m tests.proof.chaos.failover`: the primary of a real Redis dies in mid-run, twice, and what that costs is judged.
 
-A cast at work on a primary that sentinels watch, or on a cluster of three; nothing stands between. What the dead primary had
-not yet sent to its replicas is gone: locks, marks, streams, histories, items. Exit code 1: no replica took over, something did
-not come to rest, or the checker convicted.
+The processes work on a primary that sentinels watch, or on a cluster of three, without a proxy. What the dead primary had not
+yet sent to its replicas is gone: locks, marks, streams, histories, items. Exit code 1: no replica took over, something did not
+come to rest, or the checker convicted.
 """
 
 import argparse
@@ -10,78 +10,55 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, AsyncExitStack
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tests.proof.chaos.company import open_company
-from tests.proof.chaos.environment import Environment
 from tests.proof.chaos.journal import Journal, now
-from tests.proof.chaos.quiescence import wait_for_rest
+from tests.proof.chaos.quiescence import gather_locks
+from tests.proof.chaos.rig import open_rig
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.__main__ import main as judge
-from tests.proof.checker.evidence import Fault, RedisKey
+from tests.proof.checker.evidence import Fault
 from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
 from tests.support.fleet.servers import Server, program_of
-from turnstile.ops.dev.stack.stack import LocalStack
 
 FAILOVERS = 2
 TAKEN_OVER_SECONDS = 30.0
 LOOK_SECONDS = 0.05
 
 
-def _fleet(kind: str, program: str) -> AbstractContextManager[Fleet]:
-    match kind:
-        case "sentinels":
-            return sentinel_trio(program, replicas=FAILOVERS)
-        case "cluster":
-            return cluster(program, replicas=FAILOVERS)
-    raise ValueError(f"there is no fleet {kind!r}")
+FLEETS = {"sentinels": sentinel_trio, "cluster": cluster}
 
 
-FLEETS = ("sentinels", "cluster")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a run came to, before the checker has looked at it."""
-
-    accepted: int
-    took_over: Sequence[float]
-    """After so many seconds, each time."""
-    rested: bool
-
-
-async def fail_over(
-    kind: str, between_seconds: float, options: Options, folder: Path, stack: LocalStack | None = None
-) -> Outcome:
-    """Makes one run; its evidence is in `folder`. Raises TimeoutError where no replica takes over."""
-    async with open_company(options, folder, stack) as company, AsyncExitStack() as exits:
-        stage, journal = company.stage, company.journal
-        fleet = await asyncio.to_thread(exits.enter_context, _fleet(kind, program_of(stage.stack)))
-        stage.redis_url = fleet.url
-        await company.start()
+async def fail_over(kind: str, between_seconds: float, options: Options, folder: Path) -> bool:
+    """Whether all came to rest; its evidence is in `folder`. Raises TimeoutError where no replica takes over."""
+    async with open_rig(options, folder) as rig, AsyncExitStack() as exits:
+        servers = rig.servers
+        opening = FLEETS[kind](program_of(servers.stack), replicas=FAILOVERS)
+        fleet = await asyncio.to_thread(exits.enter_context, opening)
+        servers.redis_url = fleet.url
+        await rig.start()
         quiet = asyncio.Event()
-        talking = [asyncio.create_task(client.run()) for client in company.clients("c", quiet)]
-        took_over = []
+        talking = [asyncio.create_task(client.run()) for client in rig.clients("c", quiet)]
         primary = fleet.primaries[0]
         for _ in range(FAILOVERS):
             await pause(between_seconds)
-            primary, seconds = await _take_over(fleet, primary, journal)
-            took_over.append(seconds)
+            primary = await _take_over(fleet, primary, rig.journal)
         await pause(between_seconds)
         healed_at = now()
         await pause(1.0)
         quiet.set()
         await asyncio.gather(*talking)
-        rested_at = await wait_for_rest(stage, options.bound_seconds)
-        await company.end(healed_at=healed_at, rested_at=rested_at)
-        await asyncio.to_thread(_gather_keys, stage, [primary, *fleet.primaries[1:]], journal)
-    return Outcome(accepted=company.tally.accepted, took_over=took_over, rested=rested_at is not None)
+        rested_at = await rig.rest()
+        await rig.end(healed_at=healed_at, rested_at=rested_at)
+        for server in (primary, *fleet.primaries[1:]):
+            await asyncio.to_thread(gather_locks, server.client, servers.redis_prefix, rig.journal)
+    _say(f"{rig.tally.accepted} turns" + ("" if rested_at else "; did not come to rest"))
+    return rested_at is not None
 
 
-async def _take_over(fleet: Fleet, primary: Server, journal: Journal) -> tuple[Server, float]:
+async def _take_over(fleet: Fleet, primary: Server, journal: Journal) -> Server:
     began = now()
     primary.kill()
     while (successor := await asyncio.to_thread(fleet.successor)) is None:
@@ -89,14 +66,8 @@ async def _take_over(fleet: Fleet, primary: Server, journal: Journal) -> tuple[S
             raise TimeoutError(f"no replica took over within {TAKEN_OVER_SECONDS:g} s")
         await pause(LOOK_SECONDS)
     journal.write(Fault(at=began, until=now(), kind="redis-failover", target=f"{primary.port} -> {successor.port}"))
-    return successor, now() - began
-
-
-def _gather_keys(stage: Environment, primaries: Sequence[Server], journal: Journal) -> None:
-    for server in primaries:
-        for key in server.client.scan_iter(f"{stage.wiring.redis_prefix}lock:*", count=1000):
-            if (value := server.client.get(key)) is not None:
-                journal.write(RedisKey(key=key, value=str(value), ttl_ms=int(server.client.pttl(key))))
+    _say(f"a replica took over after {now() - began:.1f} s")
+    return successor
 
 
 def _say(text: str) -> None:
@@ -119,12 +90,8 @@ def main(arguments: Sequence[str]) -> int:
     failed = False
     for kind in asked.fleet or FLEETS:
         _say(f"{kind}, seed {asked.seed}, evidence in {home / kind}")
-        outcome = asyncio.run(fail_over(kind, asked.between, options, home / kind))
-        taken = " and ".join(f"{seconds:.1f}" for seconds in outcome.took_over)
-        _say(f"{outcome.accepted} turns; a replica took over after {taken} s")
-        if not outcome.rested:
-            _say("did not come to rest")
-        failed |= bool(judge([str(home / kind), "--limit", "3"])) or not outcome.rested
+        rested = asyncio.run(fail_over(kind, asked.between, options, home / kind))
+        failed |= bool(judge([str(home / kind), "--limit", "3"])) or not rested
     return int(failed)
 
 

@@ -1,4 +1,4 @@
-"""Turns that start others, that do something once, or that compensate another: what they are told, and how they do it.
+"""Turns that start others, that do something once, or that compensate another: what their order says, and how they do it.
 
 An order names everything that shall happen. What fails for good heals with the generation, its own or that of its
 parent. Otherwise the redrives of a run would in the end work on nothing else.
@@ -70,7 +70,7 @@ def _once(rng: random.Random, sleep_seconds: tuple[float, float]) -> dict[str, A
 
 
 async def act(order: dict[str, Any], turn: Turn, ctx: Context, note: Note) -> dict[str, Any]:
-    """Does what the order says; what it returns goes into the reply, for the checker to hold against the tables."""
+    """Does what the order says; what it returns goes into the reply, for the checker to compare with the tables."""
     match order["do"]:
         case "family":
             return {"family": await _join_family(order, turn, ctx)}
@@ -96,14 +96,14 @@ async def _join_family(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[
             key=f"child-{number}" if order["keyed"] else None,
         )
     joined = [children[number] for number in sorted(children)]
-    told = {"policy": order["policy"], "children": [str(child.id) for child in joined]}
+    joined_as = {"policy": order["policy"], "children": [str(child.id) for child in joined]}
     try:
-        return {**told, "outputs": await ctx.join(joined, order["policy"])}
+        return {**joined_as, "outputs": await ctx.join(joined, order["policy"])}
     except ChildFailedError as error:
         if not order["caught"]:
             raise
         lost = {"id": str(error.child.id), "status": error.status, "error_class": error.error_class}
-        return {**told, "lost": lost}
+        return {**joined_as, "lost": lost}
 
 
 async def _do_once(order: dict[str, Any], turn: Turn, ctx: Context, note: Note) -> dict[str, Any]:

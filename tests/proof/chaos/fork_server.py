@@ -3,7 +3,7 @@
 A `turnstile worker` needs a second of CPU for its imports; a run that kills one every second would measure imports. This
 process imports everything once, before any thread or event loop exists, and then forks a child for each line it reads:
 
-    {"argv": ["worker"], "environment": {...}, "logs": "<folder>", "role": "worker", "plant": null}   ->   {"pid": 4711}
+    {"argv": ["worker"], "environment": {...}, "logs": "<folder>", "role": "worker"}   ->   {"pid": 4711}
 
 and says `{"ended": 4711, "code": -9}` when one ends. When its own input ends, so do its children.
 """
@@ -17,6 +17,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -42,6 +43,7 @@ IMPORTED_BEFORE = (
 )
 
 CLOCK_SHIFT = "CHAOS_CLOCK_SHIFT_SECONDS"
+PLANT = "CHAOS_PLANTED_BUG"
 TASKS = "CHAOS_TASKS_FILE"
 """Where a process that gets SIGUSR2 writes how many asyncio tasks it has."""
 
@@ -116,18 +118,9 @@ def _become(order: dict[str, Any]) -> NoReturn:
     for source, target in ((null, 0), (descriptor, 1), (descriptor, 2)):
         os.dup2(source, target)
     os.environ.update(order["environment"])
-    if shift := float(os.environ.get(CLOCK_SHIFT, "0")):
-        _shift_clock(shift)
-    if TASKS in os.environ:
-        signal.signal(signal.SIGUSR2, _count_tasks)
-    if webhook_receiver.CERTIFICATE in os.environ:
-        webhook_receiver.reach_receiver(os.environ[webhook_receiver.CERTIFICATE])
-    if quick_minutes.SWITCH in os.environ:
-        quick_minutes.switch_on()
-    if order["plant"] is not None:
-        from tests.proof.planted_bugs.catalogue import plant
-
-        plant(order["plant"])
+    for variable, switch in SWITCHES.items():
+        if variable in os.environ:
+            switch(os.environ[variable])
     sys.argv = ["turnstile", *order["argv"]]
     from turnstile.ops.cli import main as turnstile
 
@@ -141,21 +134,41 @@ def _become(order: dict[str, Any]) -> NoReturn:
     os._exit(code if isinstance(code, int) else int(code is not None))
 
 
-def _count_tasks(*_: object) -> None:
-    try:
-        tasks = len(asyncio.all_tasks())
-    except RuntimeError:
-        # The signal came in a moment without a running loop.
-        tasks = 0
-    with Path(os.environ[TASKS]).open("a") as file:
-        file.write(f"{os.getpid()} {tasks}\n")
+def _count_tasks(file: str) -> None:
+    def count(*_: object) -> None:
+        try:
+            tasks = len(asyncio.all_tasks())
+        except RuntimeError:
+            # The signal came in a moment without a running loop.
+            tasks = 0
+        with Path(file).open("a") as lines:
+            lines.write(f"{os.getpid()} {tasks}\n")
+
+    signal.signal(signal.SIGUSR2, count)
 
 
-def _shift_clock(seconds: float) -> None:
-    """This process alone lives `seconds` off: whatever asks Python for the time of day is told so."""
+def _shift_clock(shift: str) -> None:
+    """Shifts the time of day of Python in this process alone."""
+    seconds = float(shift)
     now, now_ns = time.time, time.time_ns
     time.time = lambda: now() + seconds
     time.time_ns = lambda: now_ns() + int(seconds * 1e9)
+
+
+def _plant(bug: str) -> None:
+    from tests.proof.planted_bugs.catalogue import plant
+
+    plant(bug)
+
+
+SWITCHES: dict[str, Callable[[str], None]] = {
+    CLOCK_SHIFT: _shift_clock,
+    TASKS: _count_tasks,
+    webhook_receiver.CERTIFICATE: webhook_receiver.reach_receiver,
+    quick_minutes.SWITCH: quick_minutes.switch_on,
+    PLANT: _plant,
+}
+"""What a process does before it begins, where this variable is set."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The harness's side of the fork server: asks it for processes, hears of their ends."""
+"""The harness's side of the fork server: asks it for processes, and receives their exit codes."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ class Forked:
 
 
 class ForkServer:
-    """Several runs may share one: a process gets its environment and its planted bug when it is forked."""
+    """Several runs may share one: a process gets its environment when it is forked."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -47,11 +47,9 @@ class ForkServer:
             await process.wait()
             await listening
 
-    async def fork(
-        self, role: str, argv: Sequence[str], environment: Mapping[str, str], logs: Path, plant: str | None
-    ) -> Forked:
-        """Starts `turnstile <argv>`; its output goes to `<role>-<pid>.log` in `logs`."""
-        order = {"argv": argv, "environment": environment, "logs": str(logs), "role": role, "plant": plant}
+    async def fork(self, argv: Sequence[str], environment: Mapping[str, str], logs: Path) -> Forked:
+        """Starts `turnstile <argv>`; its output goes to `<argv[0]>-<pid>.log` in `logs`."""
+        order = {"argv": argv, "environment": environment, "logs": str(logs), "role": argv[0]}
         async with self._asking:
             _pipe(self._process.stdin).write(json.dumps(order).encode() + b"\n")
             return await self._answer()

@@ -20,13 +20,13 @@ SELECT t.id::text, t.generation FROM sessions s JOIN turns t ON t.id = s.halted_
 
 async def let_sessions_go_on(scene: Scene, rested: asyncio.Event) -> None:
     """Decides about whatever is halted, until `rested`. Two decisions about one turn meet now and then, on purpose."""
-    environment = scene.stage.wiring.environment(await scene.stage.addresses("operator"))
+    environment = await scene.servers.variables("operator")
 
     async def decide(turn_id: str, generation: int) -> None:
         way = "retry" if generation == 1 and scene.rng.random() < RETRIES else "skip"
-        visits = [await scene.cast.run(way, [way, turn_id, "--yes"], environment)]
+        visits = [await scene.processes.run([way, turn_id, "--yes"], environment)]
         if scene.rng.random() < 0.1:
-            visits.append(await scene.cast.run("skip", ["skip", turn_id, "--yes"], environment))
+            visits.append(await scene.processes.run(["skip", turn_id, "--yes"], environment))
         for visit in visits:
             await visit.exited
 
@@ -37,7 +37,7 @@ async def let_sessions_go_on(scene: Scene, rested: asyncio.Event) -> None:
 
 def _halting(scene: Scene) -> list[tuple[str, int]]:
     try:
-        with psycopg.connect(scene.stage.admin_url) as connection:
+        with psycopg.connect(scene.servers.admin_url) as connection:
             return connection.execute(HALTING, [AT_A_TIME]).fetchall()
     except psycopg.OperationalError:
         # Restarted just now; it is asked again.

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.proof.chaos import family_acts
-from tests.proof.chaos.handler_evidence import clock, record
+from tests.proof.chaos.handler_evidence import record
+from tests.proof.chaos.journal import now
 from tests.proof.chaos.memory_acts import remember
 from turnstile import Context, Reject, Retry, Snooze, Turn, handler
 from turnstile.examples.eliza import respond
@@ -75,7 +76,7 @@ async def _act(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[str, Any
             await asyncio.sleep(order["seconds"])
         case "speak":
             for number in range(order["words"]):
-                # Each word says whose it is and which: what a reader is told wrongly shows by itself.
+                # Each word says whose it is and which: an event at the wrong reader shows by itself.
                 await ctx.emit(f"{ctx.fence}.{number} ")
                 await asyncio.sleep(order["pause"])
         case "remember":
@@ -93,7 +94,7 @@ async def _act(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[str, Any
                 raise Retry(after=order.get("after"))
         case "snooze":
             # By the clock, because a snooze is not counted as an attempt.
-            if clock() < order["until"]:
+            if now() < order["until"]:
                 raise Snooze(after=0.1)
         case "die":
             if ctx.attempt <= order["times"]:

@@ -6,26 +6,20 @@ whose clock is shifted.
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.proof.chaos.journal import now
 from turnstile import Context, Turn
 
 RUNS = "CHAOS_RUNS_FILE"
 """Names the file of the handlers' runs; other evidence of theirs goes beside it."""
 
 
-def clock() -> float:
-    """The clock that all evidence goes by."""
-    return time.clock_gettime(time.CLOCK_REALTIME)
-
-
 def record(turn: Turn, ctx: Context, what: str, *, generation: int = 0, **more: Any) -> None:
-    """A line about a run of the handler."""
     line = {
-        "at": clock(),
+        "at": now(),
         "what": what,
         "turn_id": str(turn.id),
         "session": turn.session_id,

@@ -14,7 +14,7 @@ NAMES = {kind: name for name, kind in FILES.items()}
 
 
 def now() -> float:
-    """The machine's clock, which all evidence goes by."""
+    """The machine's clock, which all evidence goes by, also in a process whose clock is shifted."""
     return time.clock_gettime(time.CLOCK_REALTIME)
 
 

@@ -1,4 +1,4 @@
-"""Turns that use their session's working memory: what each call was told goes to a file as evidence.
+"""Turns that use their session's working memory: the result of each call goes to a file as evidence.
 
 What a turn does is drawn from the number that its input carries, so that a second attempt does it again. Each value says who
 wrote it: one that turns up where it does not belong shows by itself.
@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.proof.chaos.handler_evidence import clock, leave
+from tests.proof.chaos.handler_evidence import leave
+from tests.proof.chaos.journal import now
 from turnstile import Context, Turn
 from turnstile.errors import SupersededError
 from turnstile.memory.item import Item, Verdict, Write
@@ -42,7 +43,7 @@ async def remember(turn: Turn, ctx: Context, order: dict[str, Any]) -> dict[str,
         acts.swap_in_vain: 2,
         acts.drop: 1,
         acts.clear: 1,
-        acts.dwell_on: 1,
+        acts.use_context: 1,
     }
     for step in rng.choices(list(steps), list(steps.values()), k=rng.randint(*STEPS)):
         await step()
@@ -52,8 +53,6 @@ async def remember(turn: Turn, ctx: Context, order: dict[str, Any]) -> dict[str,
 
 
 class _Acts:
-    """The calls of one attempt."""
-
     def __init__(self, turn: Turn, ctx: Context, rng: random.Random) -> None:
         self._turn = turn
         self._ctx = ctx
@@ -103,7 +102,7 @@ class _Acts:
                 await self._memory.invalidate(tag=tag)
             act["outcome"] = "ok"
 
-    async def dwell_on(self) -> None:
+    async def use_context(self) -> None:
         """Opens the context, and extends it by reading what is in it."""
         await self._memory.open_context(CONTEXT, ttl=self._rng.choice((None, 900.0)))
         await self._memory.find(context=CONTEXT)
@@ -149,7 +148,7 @@ class _Acts:
 
     @asynccontextmanager
     async def _noted(self, *acts: dict[str, Any]) -> AsyncIterator[tuple[dict[str, Any], ...]]:
-        at = clock()
+        at = now()
         for act in acts:
             # Until it is answered.
             act["outcome"] = "unknown"
@@ -160,7 +159,7 @@ class _Acts:
                 act["outcome"] = "superseded"
             raise
         finally:
-            until = clock()
+            until = now()
             for act in acts:
                 leave("memory_acts", self._known() | {"at": at, "until": until} | act)
 

@@ -14,8 +14,8 @@ SWITCH = "CHAOS_QUICK_MINUTES"
 SHRINK = 60.0
 
 
-def switch_on() -> None:
-    """For this process: the backlog is told and protection is asked for sixty times as often."""
+def switch_on(_: str) -> None:
+    """For this process: the backlog is logged and protection is asked for sixty times as often."""
     for tell in (backlog_metric.report_backlog, attention_metric.report_attention):
         tell.__kwdefaults__["every_seconds"] = periodic_report.EVERY_SECONDS / SHRINK
     usual = Terms()
@@ -33,4 +33,4 @@ def switch_on() -> None:
 
 
 PROTECTED_SECONDS = Terms().protected_seconds / SHRINK
-"""After so long without another word a protection has expired."""
+"""After so long without another request a protection has expired."""

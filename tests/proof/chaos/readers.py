@@ -20,7 +20,7 @@ IMPATIENCE = 0.25
 
 @dataclass(slots=True)
 class Reader:
-    """One who follows a turn. `next_api` names the API to try next."""
+    """Follows one turn. `next_api` names the API to try next."""
 
     name: str
     turn_id: str

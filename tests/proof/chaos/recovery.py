@@ -7,26 +7,28 @@ turn that kills its workers ended another one.
 
 import argparse
 import asyncio
-import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
 
-from tests.support.probes import wait_until
+from tests.proof.chaos.forking import ForkServer
+from tests.proof.chaos.journal import Journal
+from tests.proof.chaos.supervisor import Supervisor
+from tests.support.probes import until
 from turnstile import Context, Turn, handler
-from turnstile.ops.dev.stack.stack import down, up
+from turnstile.ops.dev.stack.stack import temporary
 
 PROMISED_SECONDS = 5.0
 """Beside the lease."""
@@ -84,46 +86,35 @@ CASES = (
 )  # fmt: skip
 
 
-class Scene:
-    """One case on its stack."""
+@dataclass(slots=True, kw_only=True)
+class CaseRun:
+    case: Case
+    processes: Supervisor
+    folder: Path
+    environment: dict[str, str]
+    database: "psycopg.Connection[dict[str, Any]]"
 
-    def __init__(self, case: Case, environment: dict[str, str], folder: Path) -> None:
-        self._case = case
-        self._folder = folder
-        self._environment = {
-            **os.environ, **environment,
-            "TURNSTILE_HANDLER": "tests.proof.chaos.recovery:sleep",
-            "TURNSTILE_LEASE_SECONDS": str(case.lease_seconds),
-            "TURNSTILE_CONCURRENCY": str(case.slots),
-            "TURNSTILE_LOG_FORMAT": "json",
-        }  # fmt: skip
-        self._database = psycopg.connect(environment["DATABASE_URL"], autocommit=True, row_factory=dict_row)
-        self._workers: list[subprocess.Popen[bytes]] = []
-        self._numbers = itertools.count()
-
-    def play(self) -> tuple[dict[str, Any], bool]:
+    async def play(self) -> tuple[dict[str, Any], bool]:
         """The figures, and whether they are as promised."""
-        case = self._case
+        case = self.case
         if case.pills:
-            return self._poison()
-        victim = self._start()
-        self._workers.append(victim)
-        self._submit("lost", case.turns, case.seconds)
-        self._until(lambda: self._count("status = 'RUNNING'") == case.turns)
-        self._submit("behind", case.backlog, 4.0)
-        for _ in range(case.survivors):
-            self._workers.append(self._start())
-        self._until(lambda: self._count("true", "workers") == 1 + case.survivors)
-        if case.locked_seconds:
-            return self._lock()
-        victim.kill()
-        return self._recover(time.time())
+            return await self._poison()
+        await self._start(1)
+        await self._submit("lost", case.turns, case.seconds)
+        await until_late(lambda: self._count("status = 'RUNNING'") == case.turns)
+        await self._submit("behind", case.backlog, 4.0)
+        await self._start(1 + case.survivors)
+        await until_late(lambda: self._count("true", "workers") == 1 + case.survivors)
+        return await (self._lock() if case.locked_seconds else self._kill())
 
-    def _recover(self, killed_at: float) -> tuple[dict[str, Any], bool]:
-        case = self._case
-        self._until(lambda: self._figures()["lost"] == case.turns)
+    async def _kill(self) -> tuple[dict[str, Any], bool]:
+        case = self.case
+        self.processes.parts["worker-1"].wanted = False
+        self.processes.send("worker-1", signal.SIGKILL)
+        killed_at = time.time()
+        await until_late(lambda: self._figures()["lost"] == case.turns)
         if not case.backlog:
-            self._until(lambda: self._figures()["ended"] == case.turns)
+            await until_late(lambda: self._figures()["ended"] == case.turns)
         ended = time.time() - killed_at
         found = self._figures()
         begun = float(found["begun"]) - killed_at
@@ -135,109 +126,98 @@ class Scene:
             kept = kept and ended <= TIMES_THE_IDEAL * ideal
         return figures, kept
 
-    def _lock(self) -> tuple[dict[str, Any], bool]:
-        with psycopg.connect(self._environment["DATABASE_URL"]) as other:
-            other.execute("LOCK TABLE turns IN SHARE MODE")
-            other.execute("SELECT pg_sleep(%s)", [self._case.locked_seconds])
-        self._until(lambda: self._figures()["ended"] == self._case.turns)
+    async def _lock(self) -> tuple[dict[str, Any], bool]:
+        async with await psycopg.AsyncConnection.connect(self.environment["DATABASE_URL"]) as other:
+            await other.execute("LOCK TABLE turns IN SHARE MODE")
+            await other.execute("SELECT pg_sleep(%s)", [self.case.locked_seconds])
+        await until_late(lambda: self._figures()["ended"] == self.case.turns)
         lost = self._figures()["lost"]
         return {"taken_from_the_living": lost}, lost == 0
 
-    def _poison(self) -> tuple[dict[str, Any], bool]:
-        case = self._case
+    async def _poison(self) -> tuple[dict[str, Any], bool]:
+        case = self.case
         # All slots but those of the pills are taken: whichever worker a pill kills, it has neighbours.
-        self._workers += [self._start() for _ in range(1 + case.survivors)]
-        self._submit("lost", case.turns, case.seconds)
-        self._until(lambda: self._count("status = 'RUNNING'") == case.turns)
-        self._submit("pill", case.pills, 0.0, kills=True)
+        await self._start(1 + case.survivors)
+        await self._submit("lost", case.turns, case.seconds)
+        await until_late(lambda: self._count("status = 'RUNNING'") == case.turns)
+        await self._submit("pill", case.pills, 0.0, kills=True)
         began = time.time()
-
-        def all_ended() -> bool:
-            for place, worker in enumerate(self._workers):
-                if worker.poll() is not None:
-                    self._workers[place] = self._start()
-            return self._count("status IN ('SUCCEEDED', 'FAILED')") == case.turns + case.pills
-
-        self._until(all_ended)
+        await until_late(lambda: self._count("status IN ('SUCCEEDED', 'FAILED')") == case.turns + case.pills)
         pills = self._count("session_id LIKE 'pill-%' AND status = 'FAILED' AND error_class = 'crash_loop'")
         failed = self._count("session_id LIKE 'lost-%' AND status <> 'SUCCEEDED'")
+        of_neighbours = "turn_id IN (SELECT id FROM turns WHERE session_id LIKE 'lost-%')"
         figures = {
             "pills_ended": pills,
             "neighbours_failed": failed,
-            "neighbours_lost": self._count_lost(),
+            "neighbours_lost": self._count(f"outcome = 'lost' AND {of_neighbours}", "turn_attempts"),
             "ended_after": round(time.time() - began, 1),
         }
         return figures, pills == case.pills and not failed
 
-    def end(self) -> None:
-        for worker in self._workers:
-            worker.send_signal(signal.SIGKILL)
-            worker.wait()
-        self._database.close()
+    async def _start(self, workers: int) -> None:
+        for number in range(len(self.processes.parts) + 1, workers + 1):
+            await self.processes.add(f"worker-{number}", "worker", self.environment)
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        with (self._folder / f"workers-{next(self._numbers)}.log").open("wb") as log:
-            command = [sys.executable, "-m", "turnstile.ops.cli", "worker"]
-            return subprocess.Popen(command, env=self._environment, stdout=log, stderr=subprocess.STDOUT)
-
-    def _submit(self, name: str, turns: int, seconds: float, *, kills: bool = False) -> None:
+    async def _submit(self, name: str, turns: int, seconds: float, *, kills: bool = False) -> None:
         metadata = {"seconds": seconds, "kills": kills}
         lines = [{"session_id": f"{name}-{number}", "input": "x", "metadata": metadata} for number in range(turns)]
         if lines:
-            file = self._folder / f"{name}.jsonl"
+            file = self.folder / f"{name}.jsonl"
             file.write_text("\n".join(json.dumps(line) for line in lines) + "\n")
-            command = [sys.executable, "-m", "turnstile.ops.cli", "submit", "--direct", "--file", str(file)]
-            subprocess.run(command, env=self._environment, check=True, capture_output=True)
+            await run_command(self.processes, self.environment, "submit", "--direct", "--file", str(file))
 
     def _figures(self) -> dict[str, Any]:
-        found = self._database.execute(FIGURES).fetchone()
+        found = self.database.execute(FIGURES).fetchone()
         assert found is not None
         return found
 
-    def _count_lost(self) -> int:
-        of_neighbours = "turn_id IN (SELECT id FROM turns WHERE session_id LIKE 'lost-%')"
-        return self._count(f"outcome = 'lost' AND {of_neighbours}", "turn_attempts")
-
     def _count(self, where: str, table: str = "turns") -> int:
-        found = self._database.execute(f"SELECT count(*) AS many FROM {table} WHERE {where}").fetchone()  # type: ignore[call-overload]
+        found = self.database.execute(f"SELECT count(*) AS many FROM {table} WHERE {where}").fetchone()
         assert found is not None
         return int(found["many"])
 
-    def _until(self, condition: Callable[[], bool]) -> None:
-        wait_until(condition, within=PATIENCE_SECONDS)
+
+until_late = partial(until, within=PATIENCE_SECONDS, every=0.05)
 
 
-@contextmanager
-def own_stack() -> Iterator[tuple[dict[str, str], Path]]:
-    """A stack with its schema and queues, in a folder of its own; its environment."""
-    with tempfile.TemporaryDirectory(prefix="turnstile-recovery-") as folder:
-        home = Path(folder)
-        environment = up(home, durable=False).environment()
-        try:
-            for command in (["migrate"], ["queues", "create"]):
-                subprocess.run(
-                    [sys.executable, "-m", "turnstile.ops.cli", *command],
-                    env={**os.environ, **environment}, check=True, capture_output=True,
-                )  # fmt: skip
-            yield environment, home
-        finally:
-            down(home)
+async def run_command(processes: Supervisor, environment: dict[str, str], *argv: str) -> None:
+    command = await processes.run(list(argv), environment)
+    assert await command.exited == 0, f"turnstile {' '.join(argv)} failed"
 
 
-def main() -> int:
+async def play(case: Case) -> tuple[dict[str, Any], bool]:
+    """Plays a case on a stack of its own."""
+    async with AsyncExitStack() as exits:
+        stack = exits.enter_context(temporary(durable=False))
+        folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="turnstile-recovery-")))
+        environment = {
+            **stack.environment(),
+            "TURNSTILE_HANDLER": "tests.proof.chaos.recovery:sleep",
+            "TURNSTILE_LEASE_SECONDS": str(case.lease_seconds),
+            "TURNSTILE_CONCURRENCY": str(case.slots),
+            "TURNSTILE_LOG_FORMAT": "json",
+        }
+        forks = await exits.enter_async_context(ForkServer.open())
+        journal = exits.enter_context(closing(Journal(folder)))
+        processes = await exits.enter_async_context(Supervisor(journal, forks))
+        await run_command(processes, environment, "migrate")
+        await run_command(processes, environment, "queues", "create")
+        database = psycopg.connect(environment["DATABASE_URL"], autocommit=True, row_factory=dict_row)
+        exits.callback(database.close)
+        return await CaseRun(
+            case=case, processes=processes, folder=folder, environment=environment, database=database
+        ).play()
+
+
+def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make recovery", description=__doc__, allow_abbrev=False)
     parser.add_argument("--only", default="", metavar="WORDS", help="cases whose name contains this")
-    told = parser.parse_args()
+    asked = parser.parse_args(arguments)
     kept = []
     for case in CASES:
-        if told.only not in case.name:
+        if asked.only not in case.name:
             continue
-        with own_stack() as (environment, folder):
-            scene = Scene(case, environment, folder)
-            try:
-                figures, as_promised = scene.play()
-            finally:
-                scene.end()
+        figures, as_promised = asyncio.run(play(case))
         kept.append(as_promised)
         said = ", ".join(f"{name} {value}" for name, value in figures.items())
         print(f"{case.name}: {said}: {'as promised' if as_promised else 'NOT as promised'}", flush=True)
@@ -245,4 +225,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

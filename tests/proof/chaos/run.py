@@ -1,4 +1,4 @@
-"""A run: set the stage, start the cast, let clients talk and the nemesis strike, heal, wait for rest, gather.
+"""A run: start the servers and processes, let clients call and faults strike, heal, wait for rest, gather.
 
 Safety is judged over the whole run; liveness from the moment on at which the last fault is over.
 """
@@ -6,6 +6,7 @@ Safety is judged over the whole run; liveness from the moment on at which the la
 import asyncio
 import json
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,18 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.proof.chaos.clients import Tally
-from tests.proof.chaos.company import open_company
 from tests.proof.chaos.conversing import start_conversations
-from tests.proof.chaos.environment import Environment
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.halted_sessions import let_sessions_go_on
 from tests.proof.chaos.journal import now
 from tests.proof.chaos.kinds.scene import Scene
 from tests.proof.chaos.nemesis import Nemesis, choose
-from tests.proof.chaos.quiescence import wait_for_rest
 from tests.proof.chaos.redis_watch import watch
+from tests.proof.chaos.rig import Rig, open_rig
 from tests.proof.chaos.scaled_settings import Options
-from tests.proof.chaos.supervisor import Supervisor, pause
+from tests.proof.chaos.supervisor import pause
 from tests.proof.chaos.webhook_receiver import open_receiver
 from turnstile.ops.dev.stack.stack import LocalStack
 
@@ -37,7 +36,6 @@ Report = Callable[[str], None]
 class Summary:
     """What a run came to, before the checker has looked at it."""
 
-    folder: Path
     seconds: float
     accepted: int
     struck: Counter[str]
@@ -47,10 +45,6 @@ class Summary:
     """What `turnstile doctor` called an error when everything was at rest."""
     late: list[str]
     """Processes that had to be killed because SIGTERM did not end them."""
-
-    @property
-    def faults(self) -> int:
-        return self.struck.total()
 
 
 async def run(
@@ -67,23 +61,21 @@ async def run(
     """
     kinds = choose(options.kinds, shared=stack is not None, fifo=options.fifo)
     begun = time.monotonic()
-    async with open_company(options, folder, stack, server) as company:
-        stage, cast, journal, tally = company.stage, company.cast, company.journal, company.tally
-        async with open_receiver(journal, stage.wiring.base, options.seed, moody=not options.is_calm) as receiver:
+    async with open_rig(options, folder, stack, server) as rig:
+        servers, processes, journal, tally = rig.servers, rig.processes, rig.journal, rig.tally
+        async with open_receiver(journal, servers.base, options.seed, moody=not options.is_calm) as receiver:
             watching = asyncio.Event()
-            redis_port = int(stage.stack.redis.url.rpartition(":")[2].partition("/")[0])
-            watcher = asyncio.create_task(watch(redis_port, stage.wiring.redis_prefix, journal, watching))
-            await company.start()
-            report(f"{len(cast.parts)} processes run after {time.monotonic() - begun:.1f} s")
+            watcher = asyncio.create_task(watch(servers.stack.redis.port, servers.redis_prefix, journal, watching))
+            await rig.start()
+            report(f"{len(processes.parts)} processes run after {time.monotonic() - begun:.1f} s")
             healing, quiet = asyncio.Event(), asyncio.Event()
-            clients = company.clients("c", quiet, webhook_url=receiver.url)
+            clients = rig.clients("c", quiet, webhook_url=receiver.url)
             scene = Scene(
-                stage=stage,
-                cast=cast,
+                servers=servers,
+                processes=processes,
                 clients=clients,
                 rng=random.Random(f"{options.seed}/nemesis"),
                 healing=healing,
-                redrive_addresses=await stage.addresses("redrive"),
             )
             nemesis = Nemesis(scene, kinds, journal, options.between_faults_seconds)
             talking = [asyncio.create_task(client.run()) for client in clients]
@@ -103,15 +95,14 @@ async def run(
             quiet.set()
             await asyncio.gather(*talking)
             report(f"healed; {tally.accepted} turns accepted, {nemesis.struck.total()} faults; waiting for rest")
-            rested_at = await wait_for_rest(stage, options.bound_seconds)
+            rested_at = await rig.rest()
             rested.set()
             await deciding
-            ill = await _ask_the_doctor(stage, cast)
-            late = await company.end(healed_at=healed_at, rested_at=rested_at)
+            ill = await _ask_the_doctor(rig)
+            late = await rig.end(healed_at=healed_at, rested_at=rested_at)
             watching.set()
             await watcher
     return Summary(
-        folder=folder,
         seconds=time.monotonic() - begun,
         accepted=tally.accepted,
         struck=nemesis.struck,
@@ -148,18 +139,18 @@ async def _redrive_now_and_then(scene: Scene) -> None:
 
 
 async def _heal(scene: Scene) -> None:
-    await scene.stage.proxy.heal()
-    for part in scene.cast.parts.values():
+    await scene.servers.proxy.heal()
+    for part in scene.processes.parts.values():
         if part.frozen:
-            scene.cast.resume(part)
+            scene.processes.send(part.name, signal.SIGCONT)
 
 
-async def _ask_the_doctor(stage: Environment, cast: Supervisor) -> list[str]:
+async def _ask_the_doctor(rig: Rig) -> list[str]:
     # Without the DLQ: that malformed messages lie there is right after a run that sends some.
     argv = ["doctor", "--json", "--no-dlq"]
-    visit = await cast.run("doctor", argv, stage.wiring.environment(await stage.addresses("doctor")))
+    visit = await rig.processes.run(argv, await rig.servers.variables("doctor"))
     code = await visit.exited
-    text = (stage.folder / "logs" / f"doctor-{visit.pid}.log").read_text()
+    text = (rig.folder / "logs" / f"doctor-{visit.pid}.log").read_text()
     if "{" not in text:
         return [f"exit code {code}: {text.strip()}"]
     document, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])

@@ -1,12 +1,11 @@
 """The settings of a run: the product's durations made small, so that half a minute takes a second.
 
-Every duration that the product lets one set is scaled down alike; their ratios stay those of production where the
-nesting of time-outs depends on them.
+Their ratios stay those of production where the nesting of time-outs depends on them.
 """
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.proof.chaos.workload import HISTORIES
 
@@ -23,12 +22,13 @@ WATCHDOG_SECONDS = 4.0
 TIMEOUT_SECONDS = 6.0
 
 TENANTS = {"alpha": "alpha-key-of-the-chaos-run", "beta": "beta-key-of-the-chaos-run"}
+API_KEYS = ",".join(f"{tenant}:{key}" for tenant, key in TENANTS.items())
+HANDLER = "tests.proof.chaos.handler:act"
+QUEUE = "chaos"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of a run."""
-
     seed: int = 1
     seconds: float = 60.0
     """How long faults strike and clients talk."""
@@ -69,7 +69,7 @@ class Options:
     """The share of turns that speak for seconds, besides those of the ordinary mixture."""
     lease_seconds: float = LEASE_SECONDS
     tenant_slots: int | None = 4
-    """What one tenant may have of a worker's slots; None: all. In a calm run all: who is put off is not answered at once."""
+    """What one tenant may have of a worker's slots; None: all. In a calm run all: a deferred session is not answered at once."""
     workers: int = 4
     apis: int = 2
     relays: int = 2
@@ -86,79 +86,41 @@ class Options:
         return None if self.is_calm else self.tenant_slots
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Where one process of the product finds the three servers: ports of its own on the fault proxy."""
-
-    postgres: str
-    redis: str
-    sqs: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
-    """The queue of a run."""
-
-    name: str = "chaos"
-    sqs: str
-    dlq: str
-    halts: bool = False
-
-    def declaration(self, lease_seconds: float) -> str:
-        fields = {
-            "name": self.name,
-            "sqs": self.sqs,
-            "dlq": self.dlq,
-            "visibility_seconds": max(VISIBILITY_SECONDS, math.ceil(lease_seconds)),
-            "timeout_seconds": TIMEOUT_SECONDS,
-            "max_attempts": MAX_ATTEMPTS,
-            "max_crashes": MAX_CRASHES,
-            "expires_in_seconds": 600.0,
-            "on_failure": "halt" if self.halts else "dead_letter",
-        }
-        return json.dumps([fields])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
-    """What all processes of a run have in common."""
-
-    queue: Queue
-    base: dict[str, str] = field(default_factory=dict)
-    """Credentials, region and the like, from the embedded stack."""
-    redis_prefix: str = "chaos:"
-    lease_seconds: float = LEASE_SECONDS
-    tenant_slots: int | None = None
-
-    def environment(self, at: Addresses, **more: str) -> dict[str, str]:
-        return {
-            **self.base,
-            "DATABASE_URL": at.postgres,
-            "REDIS_URL": at.redis,
-            "AWS_ENDPOINT_URL_SQS": at.sqs,
-            "TURNSTILE_QUEUES": self.queue.declaration(self.lease_seconds),
-            "TURNSTILE_QUEUE": self.queue.name,
-            "TURNSTILE_HANDLER": "tests.proof.chaos.handler:act",
-            "TURNSTILE_API_KEYS": ",".join(f"{tenant}:{key}" for tenant, key in TENANTS.items()),
-            "TURNSTILE_REDIS_PREFIX": self.redis_prefix,
-            "TURNSTILE_CONCURRENCY": str(SLOTS),
-            "TURNSTILE_TENANT_SLOTS": str(self.tenant_slots or "all"),
-            "TURNSTILE_LEASE_SECONDS": str(self.lease_seconds),
-            "TURNSTILE_RESEND_SECONDS": str(RESEND_SECONDS),
-            "TURNSTILE_RELAY_TICK_SECONDS": str(RELAY_TICK_SECONDS),
-            "TURNSTILE_RELAY_STAMP_SECONDS": "2.0",
-            "TURNSTILE_TAKEOVER_RESEND_SECONDS": "0.5",
-            "TURNSTILE_RECEIVE_WAIT_SECONDS": "1",
-            "TURNSTILE_GRACE_SECONDS": str(GRACE_SECONDS),
-            "TURNSTILE_CANCEL_GRACE_SECONDS": "0.5",
-            "TURNSTILE_RETRY_BASE_SECONDS": "0.1",
-            "TURNSTILE_RETRY_CAP_SECONDS": str(RETRY_CAP_SECONDS),
-            "TURNSTILE_WATCHDOG_SECONDS": str(max(WATCHDOG_SECONDS, self.lease_seconds)),
-            "TURNSTILE_SESSION_RUN_SECONDS": "5",
-            "TURNSTILE_STREAM_HEARTBEAT_SECONDS": "1",
-            # Small enough to overflow.
-            "TURNSTILE_HISTORY_MESSAGES": "24",
-            "TURNSTILE_LOG_LEVEL": "info",
-            "TURNSTILE_LOG_FORMAT": "json",
-            **more,
-        }
+def scaled(options: Options, queue: str, dlq: str) -> dict[str, str]:
+    """The settings that all processes of a run have in common."""
+    declared = {
+        "name": QUEUE,
+        "sqs": queue,
+        "dlq": dlq,
+        "visibility_seconds": max(VISIBILITY_SECONDS, math.ceil(options.lease_seconds)),
+        "timeout_seconds": TIMEOUT_SECONDS,
+        "max_attempts": MAX_ATTEMPTS,
+        "max_crashes": MAX_CRASHES,
+        "expires_in_seconds": 600.0,
+        "on_failure": "halt" if options.halt else "dead_letter",
+    }
+    return {
+        "TURNSTILE_QUEUES": json.dumps([declared]),
+        "TURNSTILE_QUEUE": QUEUE,
+        "TURNSTILE_HANDLER": HANDLER,
+        "TURNSTILE_API_KEYS": API_KEYS,
+        "TURNSTILE_CONCURRENCY": str(SLOTS),
+        "TURNSTILE_TENANT_SLOTS": str(options.tenant_cap or "all"),
+        "TURNSTILE_LEASE_SECONDS": str(options.lease_seconds),
+        "TURNSTILE_RESEND_SECONDS": str(RESEND_SECONDS),
+        "TURNSTILE_RELAY_TICK_SECONDS": str(RELAY_TICK_SECONDS),
+        "TURNSTILE_RELAY_STAMP_SECONDS": "2.0",
+        "TURNSTILE_TAKEOVER_RESEND_SECONDS": "0.5",
+        "TURNSTILE_RECEIVE_WAIT_SECONDS": "1",
+        "TURNSTILE_GRACE_SECONDS": str(GRACE_SECONDS),
+        "TURNSTILE_CANCEL_GRACE_SECONDS": "0.5",
+        "TURNSTILE_RETRY_BASE_SECONDS": "0.1",
+        "TURNSTILE_RETRY_CAP_SECONDS": str(RETRY_CAP_SECONDS),
+        "TURNSTILE_WATCHDOG_SECONDS": str(max(WATCHDOG_SECONDS, options.lease_seconds)),
+        "TURNSTILE_SESSION_RUN_SECONDS": "5",
+        "TURNSTILE_STREAM_HEARTBEAT_SECONDS": "1",
+        # Small enough to overflow.
+        "TURNSTILE_HISTORY_MESSAGES": "24",
+        "TURNSTILE_LOG_LEVEL": "info",
+        "TURNSTILE_LOG_FORMAT": "json",
+    }

@@ -1,50 +1,39 @@
-"""`make scaling`: load that comes and goes, a fleet that follows its backlog, and whether that costs a turn.
+"""`make scaling`: load that comes and goes, workers that follow the backlog, and whether that costs a turn.
 
-The whole way of production stands, a minute of it in a second: the relay tells the backlog in its log, target tracking makes a
-number of tasks of it, tasks are started, and ended by SIGTERM unless they are protected, as the agent beside each was asked.
+As in production, but a minute in a second: the relay logs the backlog, target tracking makes a number of tasks of it, tasks are
+started, and ended by SIGTERM unless they are protected, as the agent beside each was asked.
 Exit code 1: the fleet did not grow or did not shrink again, something did not come to rest, or the checker convicted.
 """
 
 import argparse
 import asyncio
-import itertools
 import json
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tests.proof.chaos import quick_minutes
-from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.journal import now
-from tests.proof.chaos.quiescence import wait_for_rest
+from tests.proof.chaos.rig import Rig, open_rig
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import Part, pause
 from tests.proof.chaos.target_tracking import Policy, Tracking, track
 from tests.proof.checker.__main__ import main as judge
 from tests.proof.checker.evidence import Fault
 from tests.support.ecs_agent import Agent, ecs_agent
-from turnstile.ops.dev.stack.stack import LocalStack
 
 LEASE_SECONDS = 5.0
 BACKLOG_SECONDS = 0.2
 """Between two looks at the relay's log."""
 SHRINK_SECONDS = 90.0
 """After the last wave the fleet is back at its minimum within so long."""
-EBB_TURNS_PER_SECOND = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wave:
-    """How the load comes and goes."""
-
-    flood_turns_per_second: float = 10.0
-    flood_seconds: float = 40.0
-    ebb_seconds: float = 40.0
+FLOOD, EBB = (10.0, 40.0), (0.5, 40.0)
+"""Turns a second, and for how many seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,48 +52,42 @@ class Point:
 class Fleet:
     """The workers, and how many of them target tracking wants."""
 
-    company: Company
+    rig: Rig
     policy: Policy
     exits: AsyncExitStack
-    agents: dict[str, Agent] = field(default_factory=dict)
-    points: list[Point] = field(default_factory=list)
-    _standing: Tracking = field(init=False)
-    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    most: int = 0
+    """Workers at a time, so far."""
+    _agents: dict[str, Agent] = field(default_factory=dict)
+    _tracking: Tracking = field(init=False)
     _read: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._standing = Tracking(desired=self.policy.minimum)
+        self._tracking = Tracking(desired=self.policy.minimum)
 
     async def follow(self) -> None:
         """Has as many workers as target tracking wants, until it is cancelled."""
-        await self._have(self._standing.desired)
+        await self._have(self._tracking.desired)
         while True:
             await pause(BACKLOG_SECONDS)
-            for ready, running in await asyncio.to_thread(self._told):
+            for ready, running in await asyncio.to_thread(self._new_backlogs):
                 await self._heed(ready, running)
 
     @property
     def tasks(self) -> list[Part]:
-        return [part for part in self.company.cast.of("worker") if part.wanted]
+        return [part for part in self.rig.processes.of("worker") if part.wanted]
 
     async def _heed(self, ready: int, running: int) -> None:
-        before = self._standing.desired
-        self._standing = track(self.policy, self._standing, ready + running, len(self.tasks))
-        protected = sum(self._is_protected(part) for part in self.tasks)
-        point = Point(
-            at=now(),
-            ready=ready,
-            running=running,
-            tasks=len(self.tasks),
-            protected=protected,
-            desired=self._standing.desired,
-        )
-        self.points.append(point)
-        with (self.company.folder / "scaling.jsonl").open("a") as file:
+        tasks, before = self.tasks, self._tracking.desired
+        self._tracking = track(self.policy, self._tracking, ready + running, len(tasks))
+        self.most = max(self.most, len(tasks))
+        protected = sum(self._is_protected(part) for part in tasks)
+        desired = self._tracking.desired
+        point = Point(at=now(), ready=ready, running=running, tasks=len(tasks), protected=protected, desired=desired)
+        with (self.rig.folder / "scaling.jsonl").open("a") as file:
             file.write(json.dumps(asdict(point)) + "\n")
-        if point.desired != before:
-            _say(f"{ready} ready, {running} running: {point.tasks} -> {point.desired} workers, {protected} protected")
-        await self._have(self._standing.desired)
+        if desired != before:
+            _say(f"{ready} ready, {running} running: {len(tasks)} -> {desired} workers, {protected} protected")
+        await self._have(desired)
 
     async def _have(self, many: int) -> None:
         for _ in range(many - len(self.tasks)):
@@ -112,110 +95,69 @@ class Fleet:
         # As ECS does it: protected tasks go on for now, so there may be more tasks than desired.
         spare = [part for part in self.tasks if not self._is_protected(part)]
         for part in spare[: max(len(self.tasks) - many, 0)]:
-            self._end(part)
+            part.wanted = False
+            pid = self.rig.processes.send(part.name, signal.SIGTERM)
+            target = f"{part.name} {pid}"
+            self.rig.journal.write(Fault(at=now(), until=now(), kind="scale-in", target=target, pid=pid))
 
     async def _start(self) -> None:
-        name = f"worker-{next(self._numbers)}"
-        agent = self.agents[name] = self.exits.enter_context(ecs_agent())
-        stage, own = self.company.stage, self.company.worker_environment(relay=False)
-        environment = stage.wiring.environment(await stage.addresses(name), ECS_AGENT_URI=agent.uri, **own)
-        await self.company.cast.add(name, "worker", ["worker"], environment)
-
-    def _end(self, part: Part) -> None:
-        part.wanted = False
-        pid = self.company.cast.send(part.name, signal.SIGTERM)
-        self.company.journal.write(Fault(at=now(), until=now(), kind="scale-in", target=f"{part.name} {pid}", pid=pid))
+        name = f"worker-{len(self._agents) + 1}"
+        agent = self._agents[name] = self.exits.enter_context(ecs_agent())
+        environment = await self.rig.variables(name, ECS_AGENT_URI=agent.uri, TURNSTILE_RELAY="false")
+        await self.rig.processes.add(name, "worker", environment)
 
     def _is_protected(self, part: Part) -> bool:
-        agent = self.agents[part.name]
+        agent = self._agents[part.name]
         expired = time.monotonic() - agent.heard_at > quick_minutes.PROTECTED_SECONDS
         return bool(agent.wishes) and agent.enabled[-1] and not expired
 
-    def _told(self) -> list[tuple[int, int]]:
-        """The backlogs that the relay has told since the last look: ready and running."""
+    def _new_backlogs(self) -> list[tuple[int, int]]:
+        """What the relay has logged since the last look: ready and running."""
         found = []
-        for log in (self.company.folder / "logs").glob("relay-*.log"):
+        for log in (self.rig.folder / "logs").glob("relay-*.log"):
             with log.open("rb") as file:
                 file.seek(self._read.get(log, 0))
                 lines = [line for line in file if line.endswith(b"\n")]
             self._read[log] = self._read.get(log, 0) + sum(map(len, lines))
             for line in lines:
-                told = json.loads(line) if line.startswith(b"{") else {}
-                if told.get("event") == "queue.backlog":
-                    found.append((told["ready"], told["running"]))
+                entry = json.loads(line) if line.startswith(b"{") else {}
+                if entry.get("event") == "queue.backlog":
+                    found.append((entry["ready"], entry["running"]))
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a run came to, before the checker has looked at it."""
-
-    accepted: int
-    points: Sequence[Point]
-    most: int
-    """Workers at a time."""
-    last: int
-    rested: bool
-
-
-async def scale(
-    waves: int, wave: Wave, policy: Policy, options: Options, folder: Path, stack: LocalStack | None = None
-) -> Outcome:
+async def scale(waves: int, policy: Policy, options: Options, folder: Path) -> bool:
+    """Whether the fleet followed its backlog, and all came to rest. The evidence is in `folder`."""
     base = {quick_minutes.SWITCH: "yes"}
-    async with open_company(options, folder, stack, base=base) as company, AsyncExitStack() as exits:
-        await company.start()
-        fleet = Fleet(company=company, policy=policy, exits=exits)
+    async with open_rig(options, folder, base=base) as rig, AsyncExitStack() as exits:
+        await rig.start()
+        fleet = Fleet(rig=rig, policy=policy, exits=exits)
         following = asyncio.create_task(fleet.follow())
-
-        async def talk(turns_per_second: float, seconds: float, phase: int) -> None:
+        for phase, (turns_per_second, seconds) in enumerate([FLOOD, EBB] * waves):
             stopping = asyncio.Event()
             pace = replace(options, turns_per_second=turns_per_second)
-            talking = [asyncio.create_task(client.run()) for client in company.clients(f"p{phase}c", stopping, pace)]
+            talking = [asyncio.create_task(client.run()) for client in rig.clients(f"p{phase}c", stopping, pace)]
             ended, _ = await asyncio.wait({following}, timeout=seconds)
             stopping.set()
             await asyncio.gather(*talking)
             for each in ended:
                 each.result()
-
-        for number in range(waves):
-            await talk(wave.flood_turns_per_second, wave.flood_seconds, 2 * number)
-            await talk(EBB_TURNS_PER_SECOND, wave.ebb_seconds, 2 * number + 1)
         healed_at = now()
-        rested_at = await wait_for_rest(company.stage, options.bound_seconds)
-        await _until_small(fleet)
+        rested_at = await rig.rest()
+        deadline = now() + SHRINK_SECONDS
+        while len(fleet.tasks) > policy.minimum and now() < deadline:
+            await pause(BACKLOG_SECONDS)
         following.cancel()
         last = len(fleet.tasks)
         # Not a calm run for the checker: a worker that is ended while a turn has just begun hands it back, and it runs again.
-        await company.end(healed_at=healed_at, rested_at=rested_at, options=replace(options, kinds=("scale-in",)))
-    return Outcome(
-        accepted=company.tally.accepted,
-        points=fleet.points,
-        most=max(point.tasks for point in fleet.points),
-        last=last,
-        rested=rested_at is not None,
-    )
-
-
-async def _until_small(fleet: Fleet) -> None:
-    deadline = now() + SHRINK_SECONDS
-    while len(fleet.tasks) > fleet.policy.minimum and now() < deadline:
-        await pause(BACKLOG_SECONDS)
-
-
-def usual_options(seed: int) -> Options:
-    """Turns that take their time and hardly any CPU: it is their number that matters here."""
-    return Options(
-        seed=seed,
-        kinds=("none",),
-        tenant_slots=None,
-        clients=16,
-        speeches=0.9,
-        conversations=0,
-        workers=0,
-        apis=1,
-        relays=1,
-        lease_seconds=LEASE_SECONDS,
-    )
+        await rig.end(healed_at=healed_at, rested_at=rested_at, options=replace(options, kinds=("scale-in",)))
+    _say(f"{rig.tally.accepted} turns; {policy.minimum} to {fleet.most} workers, {last} at the end")
+    if rested_at is None:
+        _say("did not come to rest")
+    followed = fleet.most > policy.minimum == last
+    if not followed:
+        _say("the fleet did not follow its backlog")
+    return rested_at is not None and followed
 
 
 def _say(text: str) -> None:
@@ -232,16 +174,22 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     folder = Path(asked.folder or tempfile.mkdtemp(prefix="scaling-"))
     _say(f"seed {asked.seed}, evidence in {folder}")
-    policy = Policy(per_task=8, minimum=1, maximum=6)
-    outcome = asyncio.run(scale(asked.waves, Wave(), policy, usual_options(asked.seed), folder))
-    _say(f"{outcome.accepted} turns; 1 to {outcome.most} workers, {outcome.last} at the end")
-    if not outcome.rested:
-        _say("did not come to rest")
-    if outcome.most == policy.minimum or outcome.last != policy.minimum:
-        _say("the fleet did not follow its backlog")
+    # Turns that take their time and hardly any CPU: their number is what matters here.
+    options = Options(
+        seed=asked.seed,
+        kinds=("none",),
+        tenant_slots=None,
+        clients=16,
+        speeches=0.9,
+        conversations=0,
+        workers=0,
+        apis=1,
+        relays=1,
+        lease_seconds=LEASE_SECONDS,
+    )
+    as_wanted = asyncio.run(scale(asked.waves, Policy(per_task=8, minimum=1, maximum=6), options, folder))
     convicted = judge([str(folder), "--limit", "3"])
-    followed = outcome.most > policy.minimum == outcome.last
-    return 0 if outcome.rested and followed and not convicted else 1
+    return 0 if as_wanted and not convicted else 1
 
 
 if __name__ == "__main__":

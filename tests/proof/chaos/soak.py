@@ -1,8 +1,8 @@
 """`python -m tests.proof.chaos.soak`: hours at half load, and whether anything leaks.
 
-The load is half of what the same cast can do on this machine, measured at the start. After a warm-up everything rests and
-a baseline is taken; after the soak everything rests again and is held against it. No fault is meant to happen, and the
-checker looks at the whole run as at any other: not one handler may have run in vain.
+The load is half of what the same processes can do on this machine, measured at the start. After a warm-up everything rests
+and a baseline is taken; after the soak everything rests again and is compared with it. No fault is meant to happen, and the
+checker looks at the whole run as at any other: no handler may have run in vain.
 
 Pools are made comparable at both ends: they give back what they don't need, and are waited for.
 """
@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tests.proof.chaos.company import Company, open_company
 from tests.proof.chaos.fork_server import TASKS
 from tests.proof.chaos.journal import now
-from tests.proof.chaos.quiescence import wait_for_rest
-from tests.proof.chaos.resources import Connections, Holding, count_connections, look_at
+from tests.proof.chaos.resources import Usage, count_connections, measure
+from tests.proof.chaos.rig import Rig, open_rig
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.__main__ import main as judge
@@ -37,118 +36,108 @@ LEASE_SECONDS = 15.0
 """Production's order of magnitude: a machine that others use too must not cost a lease."""
 
 SLACK = {"descriptors": 3, "threads": 2, "tasks": 4}
+CONNECTIONS_SLACK = 2
 RSS_SHARE = 0.10
 """RSS may have grown by so much: an allocator's arenas settle within the first hour."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """All that is held at one moment."""
-
-    holdings: dict[str, Holding]
-    connections: Connections
+    at: float
+    usage: dict[str, Usage]
+    connections: dict[str, int]
 
 
 @dataclass(slots=True, kw_only=True)
 class Soak:
-    """Processes under load, and what they hold."""
+    """Processes under load, and what they use."""
 
-    company: Company
+    rig: Rig
     rounds: int = 0
 
     async def load(self, seconds: float, turns_per_second: float | None) -> float:
-        """Lets clients talk for so long, then waits until all has settled; the turns accepted a second."""
-        company, stopping = self.company, asyncio.Event()
-        options = replace(company.options, turns_per_second=turns_per_second, pause_seconds=0.01)
+        """Lets clients call for so long, then waits until all has settled; the turns accepted a second."""
+        rig, stopping = self.rig, asyncio.Event()
+        options = replace(rig.options, turns_per_second=turns_per_second, pause_seconds=0.01)
         self.rounds += 1
-        before, begun = company.tally.accepted, time.monotonic()
-        clients = company.clients(f"r{self.rounds}c", stopping, options)
+        before, begun = rig.tally.accepted, time.monotonic()
+        clients = rig.clients(f"r{self.rounds}c", stopping, options)
         talking = [asyncio.create_task(each.run()) for each in clients]
-        await self._sample_for(seconds)
-        rate = (company.tally.accepted - before) / (time.monotonic() - begun)
+        deadline = begun + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            await pause(min(left, SAMPLE_EVERY_SECONDS))
+            await self.look()
+        rate = (rig.tally.accepted - before) / (time.monotonic() - begun)
         stopping.set()
         await asyncio.gather(*talking)
-        if await wait_for_rest(company.stage, options.bound_seconds) is None:
+        if await rig.rest() is None:
             raise RuntimeError("the load did not come to rest")
         return rate
 
     async def look(self) -> Moment:
-        folder = self.company.folder
-        holdings = await look_at(self.company.cast.parts.values(), folder / "tasks")
-        moment = Moment({each.name: each for each in holdings}, await count_connections(self.company.stage))
+        folder = self.rig.folder
+        usage = await measure(self.rig.processes.parts.values(), folder / "tasks")
+        connections = await asyncio.to_thread(count_connections, self.rig.servers)
+        moment = Moment(at=now(), usage=usage, connections=connections)
         with (folder / "resources.jsonl").open("a") as file:
-            file.writelines(json.dumps(asdict(each)) + "\n" for each in (*holdings, moment.connections))
+            file.write(json.dumps(asdict(moment)) + "\n")
         return moment
 
     async def calm(self) -> Moment:
-        """What is held once nothing more is given back."""
+        """What is used once nothing more is given back."""
         begun = unchanged_since = time.monotonic()
         moment = await self.look()
         while time.monotonic() - unchanged_since < CALM_SECONDS and time.monotonic() - begun < MAX_CALM_SECONDS:
             await pause(SAMPLE_EVERY_SECONDS)
             was, moment = moment, await self.look()
-            if _opened(was) != _opened(moment):
+            if was.connections != moment.connections:
                 unchanged_since = time.monotonic()
         return moment
 
-    async def _sample_for(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            await pause(min(left, SAMPLE_EVERY_SECONDS))
-            await self.look()
-
-
-def _opened(moment: Moment) -> tuple[int, int]:
-    return moment.connections.postgres, moment.connections.redis
-
 
 def leaks(before: Moment, after: Moment) -> list[str]:
-    """What is held now and was not then, beyond the slack."""
+    """What is used now and was not then, beyond the slack."""
     found = []
-    for name, was in before.holdings.items():
-        held = after.holdings.get(name)
-        if held is None or held.pid != was.pid:
+    for name, was in before.usage.items():
+        used = after.usage.get(name)
+        if used is None or used.pid != was.pid:
             found.append(f"{name} is not the process it was")
             continue
-        for what, slack in SLACK.items():
-            if getattr(held, what) > getattr(was, what) + slack:
-                found.append(f"{name}: {what} {getattr(was, what)} -> {getattr(held, what)}")
-        if held.rss_kb > was.rss_kb * (1 + RSS_SHARE):
-            found.append(f"{name}: RSS {was.rss_kb} -> {held.rss_kb} kB")
-    for server in ("postgres", "redis"):
-        was_open, is_open = getattr(before.connections, server), getattr(after.connections, server)
-        if is_open > was_open + 2:
-            found.append(f"{server} connections {was_open} -> {is_open}")
+        for what, slack in {**SLACK, "rss_kb": was.rss_kb * RSS_SHARE}.items():
+            if getattr(used, what) > getattr(was, what) + slack:
+                found.append(f"{name}: {what} {getattr(was, what)} -> {getattr(used, what)}")
+    for server, count in before.connections.items():
+        if after.connections[server] > count + CONNECTIONS_SLACK:
+            found.append(f"connections to {server}: {count} -> {after.connections[server]}")
     return found
 
 
 async def soak(minutes: float, options: Options, folder: Path) -> list[str]:
     """Makes a soak; what had leaked. Its evidence is in `folder`."""
-    async with open_company(options, folder, base={TASKS: str(folder / "tasks")}) as company:
-        await company.start()
-        at_work = Soak(company=company)
+    async with open_rig(options, folder, base={TASKS: str(folder / "tasks")}) as rig:
+        await rig.start()
+        at_work = Soak(rig=rig)
         most = await at_work.load(MEASURE_SECONDS, None)
         _say(f"these processes can do {most:.0f} turns/s here")
         await at_work.load(WARM_UP_SECONDS, most / 2)
         before = await at_work.calm()
         rate = await at_work.load(60 * minutes, most / 2)
         after = await at_work.calm()
-        _say(f"{company.tally.accepted} turns in all, {rate:.1f}/s over {minutes:g} min")
+        _say(f"{rig.tally.accepted} turns in all, {rate:.1f}/s over {minutes:g} min")
         _table(before, after)
         rested_at = now()
-        await company.end(healed_at=rested_at, rested_at=rested_at)
+        await rig.end(healed_at=rested_at, rested_at=rested_at)
     return leaks(before, after)
 
 
 def _table(before: Moment, after: Moment) -> None:
-    print(f"{'':<12}{'descriptors':>16}{'threads':>12}{'tasks':>12}{'RSS MB':>16}")
-    for name, was in before.holdings.items():
-        held = after.holdings.get(name, was)
-        figures = [f"{getattr(was, what)} -> {getattr(held, what)}" for what in SLACK]
-        rss = f"{was.rss_kb / 1024:.1f} -> {held.rss_kb / 1024:.1f}"
-        print(f"{name:<12}{figures[0]:>16}{figures[1]:>12}{figures[2]:>12}{rss:>16}")
-    was_open, is_open = before.connections, after.connections
-    print(f"connections: Postgres {was_open.postgres} -> {is_open.postgres}, Redis {was_open.redis} -> {is_open.redis}")
+    columns = (*SLACK, "rss_kb")
+    print(f"{'':<12}" + "".join(f"{what:>20}" for what in columns))
+    for name, was in before.usage.items():
+        used = after.usage.get(name, was)
+        print(f"{name:<12}" + "".join(f"{getattr(was, what):>9} ->{getattr(used, what):>8}" for what in columns))
+    for server, count in before.connections.items():
+        print(f"connections to {server}: {count} -> {after.connections[server]}")
 
 
 def _say(text: str) -> None:

@@ -5,7 +5,6 @@ import os
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from tests.proof.chaos.forking import Forked, ForkServer
 from tests.proof.chaos.journal import Journal, now
@@ -25,31 +24,28 @@ COMMANDS = {"redrive": {4}, "doctor": {4, 5}, "retry": {1, 4}, "skip": {1, 4}}
 
 @dataclass(slots=True)
 class Part:
-    """One place for a process: processes come and go, its name and its addresses stay."""
+    """A place for one process at a time: its name and its variables stay when the process is another."""
 
     name: str
     role: str
-    argv: list[str]
     environment: dict[str, str]
     pid: int | None = None
     frozen: bool = False
     wanted: bool = True
     """Whether it is to be started again when it ends."""
-    starts: int = 0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Supervisor:
     """Use as a context manager: what still lives at its end is killed."""
 
-    def __init__(self, journal: Journal, forks: ForkServer, plant: str | None) -> None:
+    def __init__(self, journal: Journal, forks: ForkServer) -> None:
         self._journal = journal
         self._logs = journal.folder / "logs"
         self._forks = forks
-        self._plant = plant
         self.parts: dict[str, Part] = {}
         self._meant: set[int] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._restarts: set[asyncio.Task[None]] = set()
         self._closing = False
 
     async def __aenter__(self) -> "Supervisor":
@@ -58,7 +54,7 @@ class Supervisor:
 
     async def __aexit__(self, *_: object) -> None:
         self._closing = True
-        for task in self._tasks:
+        for task in self._restarts:
             task.cancel()
         for part in self.parts.values():
             if self.send(part.name, signal.SIGKILL) is not None:
@@ -70,21 +66,19 @@ class Supervisor:
     def living(self, role: str) -> list[Part]:
         return [part for part in self.of(role) if part.pid is not None and not part.frozen]
 
-    async def add(self, name: str, role: str, argv: list[str], environment: dict[str, str]) -> Part:
-        part = self.parts[name] = Part(name, role, argv, environment)
-        await self.start(part)
+    async def add(self, name: str, role: str, environment: dict[str, str]) -> Part:
+        """Starts `turnstile <role>`, and starts it again whenever it ends."""
+        part = self.parts[name] = Part(name, role, environment)
+        await self._start(part)
         return part
 
-    async def start(self, part: Part) -> None:
-        forked = await self._fork(part.role, part.argv, part.environment)
-        part.pid = forked.pid
-        part.frozen = False
-        part.starts += 1
-        part.ended.clear()
-        forked.exited.add_done_callback(lambda _: self._part_ended(part, forked.pid))
-
-    async def run(self, role: str, argv: list[str], environment: dict[str, str]) -> Forked:
-        return await self._fork(role, argv, environment)
+    async def run(self, argv: list[str], environment: dict[str, str]) -> Forked:
+        """Starts `turnstile <argv>` once."""
+        role = argv[0]
+        forked = await self._forks.fork(argv, environment, self._logs)
+        self._journal.write(Life(at=now(), role=role, pid=forked.pid, what="started"))
+        forked.exited.add_done_callback(lambda exited: self._write_end(role, forked.pid, exited.result()))
+        return forked
 
     def send(self, name: str, number: signal.Signals) -> int | None:
         """Sends a signal to a part; the pid it went to."""
@@ -94,12 +88,8 @@ class Supervisor:
             part.frozen = number == signal.SIGSTOP or (part.frozen and number != signal.SIGCONT)
         return part.pid
 
-    def resume(self, part: Part) -> None:
-        self.send(part.name, signal.SIGCONT)
-        part.frozen = False
-
     def send_to(self, pid: int, number: signal.Signals) -> None:
-        """Sends a signal to a process. Whatever it dies of from now on was our doing."""
+        """Sends a signal to a process, which the journal then knows as the cause of its end."""
         if number not in (signal.SIGSTOP, signal.SIGCONT):
             self._meant.add(pid)
         with suppress(ProcessLookupError):
@@ -121,11 +111,12 @@ class Supervisor:
                 self.send(part.name, signal.SIGKILL)
         return late
 
-    async def _fork(self, role: str, argv: list[str], environment: dict[str, str]) -> Forked:
-        forked = await self._forks.fork(role, argv, environment, self._logs, self._plant)
-        self._journal.write(Life(at=now(), role=role, pid=forked.pid, what="started"))
-        forked.exited.add_done_callback(lambda exited: self._write_end(role, forked.pid, exited.result()))
-        return forked
+    async def _start(self, part: Part) -> None:
+        forked = await self.run([part.role], part.environment)
+        part.pid = forked.pid
+        part.frozen = False
+        part.ended.clear()
+        forked.exited.add_done_callback(lambda _: self._part_ended(part, forked.pid))
 
     def _write_end(self, role: str, pid: int, code: int) -> None:
         # Only the harness, or a poison turn that it submitted, sends a SIGKILL.
@@ -139,17 +130,14 @@ class Supervisor:
         part.frozen = False
         part.ended.set()
         if part.wanted and not self._closing:
-            self._spawn(self._restart(part))
+            task = asyncio.create_task(self._restart(part))
+            self._restarts.add(task)
+            task.add_done_callback(self._restarts.discard)
 
     async def _restart(self, part: Part) -> None:
         await pause(RESTART_SECONDS)
         if part.wanted and part.pid is None and not self._closing:
-            await self.start(part)
-
-    def _spawn(self, coroutine: Any) -> None:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            await self._start(part)
 
 
 async def pause(seconds: float, unless: asyncio.Event | None = None) -> bool:

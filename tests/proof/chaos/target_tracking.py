@@ -18,7 +18,7 @@ class Policy:
     """What `infra/modules/scaling` declares. Cooldowns in points."""
 
     per_task: float
-    """Work in hand and waiting, for each task."""
+    """Turns that run or wait, for each task."""
     minimum: int
     maximum: int
     in_after: int = IN_AFTER
@@ -29,8 +29,6 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracking:
-    """Where it stands."""
-
     desired: int
     above: int = 0
     """Points in a row."""

@@ -17,8 +17,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.launch import end_on_sigterm
 from bench.results import look_around, write_surroundings
-from bench.stage import ROOT, Stage, open_stage, tidy_up_when_terminated
+from bench.stage import ROOT, Stage, open_stage
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.checker.__main__ import main as judge
 from tests.proof.load.load import run
@@ -34,19 +35,19 @@ PAGE = ROOT / "docs" / "load.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    told = _parse(arguments)
-    tidy_up_when_terminated()
-    if told.render:
-        render(told.render, PAGE, PAGE.with_suffix(""))
+    asked = _parse(arguments)
+    end_on_sigterm()
+    if asked.render:
+        render(asked.render, PAGE, PAGE.with_suffix(""))
         return 0
-    folder = told.folder or ROOT / ".bench" / "load" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    folder = asked.folder or ROOT / ".bench" / "load" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     folder.mkdir(parents=True, exist_ok=True)
-    _say(f"seed {told.seed}, evidence in {folder}")
-    plans = [plan for plan in make_plans(told) if told.only in (None, plan.name)]
+    _say(f"seed {asked.seed}, evidence in {folder}")
+    plans = [plan for plan in make_plans(asked) if asked.only in (None, plan.name)]
     with open_stage(folder) as stage:
         asyncio.run(_run(plans, stage, folder))
         versions = {name: status.version or "" for name, status in stage.stack.status().items() if status.version}
-    write_surroundings(folder, look_around(_command(told), versions))
+    write_surroundings(folder, look_around(_command(asked), versions))
     print(f"\n{tell(folder)}\n", flush=True)
     # Everything else has ended: the evidence of a quarter of an hour fills gigabytes.
     convicted = [plan.name for plan in plans if judge([str(folder / plan.name), "--limit", "3"])]
@@ -60,23 +61,23 @@ async def _run(plans: Sequence[Plan], stage: Stage, folder: Path) -> None:
             await run(plan, stage, forks, folder / plan.name, _say)
 
 
-def make_plans(told: argparse.Namespace) -> list[Plan]:
+def make_plans(asked: argparse.Namespace) -> list[Plan]:
     """Both ways in, in the order in which they are gone."""
-    seconds = QUICK_SECONDS if told.quick else 60 * told.minutes
+    seconds = QUICK_SECONDS if asked.quick else 60 * asked.minutes
     every = min(60.0, seconds / 3)
     plan = Plan(
         over_http=False,
         seconds=seconds,
         measure_seconds=30.0,
         warm_up_seconds=15.0,
-        share=told.share,
+        share=asked.share,
         burst_every=every,
         burst_seconds=every / 12,
         sample_seconds=min(5.0, max(0.5, seconds / 200)),
-        seed=told.seed,
-        plant=told.plant,
+        seed=asked.seed,
+        plant=asked.plant,
     )
-    if told.quick:
+    if asked.quick:
         plan = replace(
             plan,
             measure_seconds=1.0,
@@ -109,14 +110,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _command(told: argparse.Namespace) -> str:
+def _command(asked: argparse.Namespace) -> str:
     words = [
-        *(["--quick"] if told.quick else []),
-        *(["--only", told.only] if told.only else []),
-        *(["--minutes", f"{told.minutes:g}"] if told.minutes != MINUTES and not told.quick else []),
-        *(["--share", f"{told.share:g}"] if told.share != SHARE else []),
-        *(["--seed", str(told.seed)] if told.seed != 1 else []),
-        *(["--plant", told.plant] if told.plant else []),
+        *(["--quick"] if asked.quick else []),
+        *(["--only", asked.only] if asked.only else []),
+        *(["--minutes", f"{asked.minutes:g}"] if asked.minutes != MINUTES and not asked.quick else []),
+        *(["--share", f"{asked.share:g}"] if asked.share != SHARE else []),
+        *(["--seed", str(asked.seed)] if asked.seed != 1 else []),
+        *(["--plant", asked.plant] if asked.plant else []),
     ]
     return f"make load ARGS={shlex.quote(' '.join(words))}" if words else "make load"
 

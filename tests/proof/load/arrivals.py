@@ -24,7 +24,6 @@ class Pace:
     burst_factor: float = 2.0
 
     def is_burst(self, second: float) -> bool:
-        """Whether this second of the run lies within a burst."""
         since_middle = second % self.burst_every - self.burst_every / 2
         return 0 <= since_middle < self.burst_seconds
 
@@ -53,8 +52,6 @@ def arrivals(pace: Pace, seconds: float, rng: random.Random) -> Iterator[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A turn that is to be submitted."""
-
     tenant: str
     session: str
     key: str

@@ -1,4 +1,4 @@
-"""One load: what the cast can do is measured first; then a share of that is asked of it for a while, with bursts.
+"""One load: what the processes can do is measured first; then a share of that is asked of it for a while, with bursts.
 
 The load is open: a turn is due when its moment has come, however the system fares, and its times count from then on. What
 waits because everything is full waits in the figures too.
@@ -10,8 +10,8 @@ import json
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, LiteralString
@@ -22,13 +22,14 @@ from bench.stage import Room, Stage
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.quiescence import gather, wait_for_rest
+from tests.proof.chaos.rig import start_processes, write_terms
 from tests.proof.chaos.supervisor import Supervisor, pause
 from tests.proof.chaos.target_tracking import Policy, Tracking, track
 from tests.proof.load.arrivals import Pace, Talk, arrivals
 from tests.proof.load.plan import PACED, Outcome, Plan
 from tests.proof.load.sampling import Sampler
-from tests.proof.load.stage import Remains, environment_of, install_audit, sqs_client, start_cast, write_terms
-from tests.proof.load.ways import OverHttp, Way, open_direct
+from tests.proof.load.stage import install_audit, remains_of, terms_of, variables_of
+from tests.proof.load.ways import Submit, open_direct, open_over_http
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.backlog import read_backlog
 
@@ -50,10 +51,8 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True, kw_only=True)
 class Load:
-    """Processes, and the load on them."""
-
     plan: Plan
-    way: Way
+    way: Submit
     database: "psycopg.AsyncConnection[Any]"
     asked: IO[str]
     _under_way: int = 0
@@ -97,11 +96,11 @@ class Load:
         begun = now()
         self._under_way += 1
         try:
-            turn_id = await self.way.submit(talk.next())
+            turn_id = await self.way(talk.next())
         finally:
             self._under_way -= 1
-        told = {"phase": phase, "burst": burst, "due": due, "at": begun, "until": now(), "turn_id": turn_id}
-        self.asked.write(json.dumps(told) + "\n")
+        line = {"phase": phase, "burst": burst, "due": due, "at": begun, "until": now(), "turn_id": turn_id}
+        self.asked.write(json.dumps(line) + "\n")
 
     async def _count(self, statement: LiteralString) -> int:
         row = await (await self.database.execute(statement)).fetchone()
@@ -116,10 +115,15 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         exits.callback(journal.close)
         room = exits.enter_context(stage.room(f"load-{plan.name}"))
         await asyncio.to_thread(install_audit, room)
-        environment = environment_of(plan, room, folder)
-        cast = await exits.enter_async_context(Supervisor(journal, forks, plan.plant))
-        ports = await start_cast(plan, cast, environment)
-        way = await exits.enter_async_context(_open_way(plan, environment, room, ports, journal))
+        environment, apis = variables_of(plan, room, folder), plan.apis if plan.over_http else 0
+
+        async def variables(_: str) -> dict[str, str]:
+            return environment
+
+        processes = await exits.enter_async_context(Supervisor(journal, forks))
+        urls = await start_processes(processes, {"api": apis, "worker": plan.workers, "relay": 1}, variables)
+        opening = open_over_http(urls, journal) if plan.over_http else open_direct(environment, room.queue, journal)
+        way = await exits.enter_async_context(opening)
         database = await psycopg.AsyncConnection.connect(room.database_url, autocommit=True)
         exits.push_async_callback(database.close)
         asked = exits.enter_context((folder / "arrivals.jsonl").open("a"))
@@ -135,59 +139,45 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         sampler = Sampler(
             stage=stage,
             room=room,
-            cast=cast,
+            processes=processes,
             file=folder / "samples.jsonl",
             every_seconds=plan.sample_seconds,
         )
         sampling = asyncio.create_task(sampler.run(stopping))
-        scaling = asyncio.create_task(_scale(plan, room, cast, environment, stopping, say))
+        scaling = asyncio.create_task(_scale(plan, room, processes, environment, stopping, say))
         begun_at, ended_at = await load.ask(pace)
-        rested_at = await wait_for_rest(Remains(room, sqs_client(environment)), plan.bound_seconds)
+        remains = remains_of(room, environment)
+        rested_at = await wait_for_rest(remains, plan.bound_seconds)
         stopping.set()
         await asyncio.gather(sampling, scaling)
-        for late in await cast.stop_all(within_seconds=STOP_SECONDS):
+        for late in await processes.stop_all(within_seconds=STOP_SECONDS):
             say(f"{plan.name}: {late} did not end by SIGTERM")
-        await gather(Remains(room, sqs_client(environment)), journal, after_seconds=0.0)
+        await gather(remains, journal, after_seconds=0.0)
         outcome = Outcome(plan=plan, capacity=capacity, begun_at=begun_at, ended_at=ended_at, rested_at=rested_at)
-        write_terms(outcome, environment, folder)
+        write_terms(terms_of(outcome, environment), folder)
         (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
     return outcome
 
 
-@asynccontextmanager
-async def _open_way(
-    plan: Plan, environment: dict[str, str], room: Room, ports: list[int], journal: Journal
-) -> AsyncIterator[Way]:
-    if not plan.over_http:
-        async with open_direct(environment, room.queue, journal) as direct:
-            yield direct
-        return
-    over_http = OverHttp(ports, journal)
-    try:
-        yield over_http
-    finally:
-        over_http.close()
-
-
 async def _scale(
-    plan: Plan, room: Room, cast: Supervisor, environment: dict[str, str], stopping: asyncio.Event, say: Say
+    plan: Plan, room: Room, processes: Supervisor, environment: dict[str, str], stopping: asyncio.Event, say: Say
 ) -> None:
     """Adds workers and takes them away, as target tracking would; a minute of it is `point_seconds` here."""
     policy = Policy(per_task=plan.slots / 2, minimum=plan.workers, maximum=plan.most_workers)
     standing = Tracking(desired=plan.workers)
     numbers = itertools.count(plan.workers + 1)
-    workers = cast.of("worker")
+    workers = processes.of("worker")
     most = len(workers)
     async with Database(room.database_url, "load", size=1) as database:
         while not await pause(plan.point_seconds, stopping):
             [backlog] = await read_backlog(database, [room.queue])
             standing = track(policy, standing, backlog.ready + backlog.running, len(workers))
             for _ in range(standing.desired - len(workers)):
-                workers.append(await cast.add(f"worker-{next(numbers)}", "worker", ["worker"], environment))
+                workers.append(await processes.add(f"worker-{next(numbers)}", "worker", environment))
             most = max(most, len(workers))
             for part in workers[standing.desired :]:
                 part.wanted = False
-                cast.send(part.name, signal.SIGTERM)
+                processes.send(part.name, signal.SIGTERM)
                 await part.ended.wait()
             del workers[standing.desired :]
-    say(f"{plan.name}: {most} workers at most, {len(cast.of('worker'))} in all")
+    say(f"{plan.name}: {most} workers at most, {len(processes.of('worker'))} in all")

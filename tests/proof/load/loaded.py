@@ -37,8 +37,6 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What a run has left behind."""
-
     name: str
     outcome: Outcome
     turns: Sequence[Turn]
@@ -121,7 +119,7 @@ def _groups(loaded: Loaded) -> list[str]:
 
 
 def _group(part: str) -> str:
-    return {"worker": "workers", "api": "api"}.get(part.partition("-")[0], part)
+    return {"worker": "workers", "api": "api", "relay": "relay"}.get(part.partition("-")[0], part)
 
 
 def memory(loaded: Loaded) -> dict[str, Sequence[Point]]:
@@ -130,7 +128,7 @@ def memory(loaded: Loaded) -> dict[str, Sequence[Point]]:
         found[group] = [
             (
                 loaded.since(sample["at"]),
-                sum(held for name, held in sample["memory"].items() if _group(name) == group) / MB,
+                sum(size for name, size in sample["memory"].items() if _group(name) == group) / MB,
             )
             for sample in loaded.samples
         ]

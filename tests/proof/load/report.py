@@ -39,7 +39,7 @@ def tell(folder: Path) -> str:
 
 
 def tell_way(loaded: Loaded) -> str:
-    """One way in: what was asked of it, how long turns took, what everything cost and held."""
+    """One way in: what was asked of it, how long turns took, what everything cost."""
     tables = (_tell_times(loaded), _tell_parts(loaded), _tell_servers(loaded))
     return "\n\n".join([f"### {TITLES[loaded.name]}", _tell_outcome(loaded), *tables])
 
@@ -128,12 +128,12 @@ def _tell_times(loaded: Loaded) -> str:
 
 def _tell_parts(loaded: Loaded) -> str:
     seconds = loaded.samples[-1]["at"] - loaded.samples[0]["at"]
-    turns, held = max(1, loaded.ended), memory(loaded)
+    turns, sizes_of = max(1, loaded.ended), memory(loaded)
     lines = ["| part | CPU ms/turn | cores | at most | MB at first | at last | at most |", "|---|" + "---|" * 6]
     for name, points in cores(loaded).items():
         cpu, most = spent(loaded, name), max((value for _, value in points), default=0.0)
         cells = [f"{1000 * cpu / turns:.3f}", f"{cpu / seconds:.2f}", f"{most:.2f}"]
-        megabytes = [value for _, value in held.get(name, ())]
+        megabytes = [value for _, value in sizes_of.get(name, ())]
         sizes = (megabytes[0], megabytes[-1], max(megabytes)) if megabytes else ()
         cells += [f"{size:,.0f}" for size in sizes] or [""] * 3
         lines.append(f"| {name} | {' | '.join(cells)} |")

@@ -33,8 +33,6 @@ SELECT (SELECT count(*) FROM pg_stat_activity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One look."""
-
     at: float
     """Seconds since the epoch, as all evidence."""
     cpu: dict[str, float]
@@ -55,7 +53,7 @@ class Sample:
     ready: int
     running: int
     oldest_seconds: float
-    """The backlog, as the product itself tells it."""
+    """The backlog, as the product reads it."""
     messages: int
     """On the queue, received ones included."""
     workers: int
@@ -67,7 +65,7 @@ class Sampler:
 
     stage: Stage
     room: Room
-    cast: Supervisor
+    processes: Supervisor
     file: Path
     every_seconds: float
     _parts: dict[int, tuple[str, Tree]] = field(default_factory=dict)
@@ -81,7 +79,7 @@ class Sampler:
             over = False
             while not over:
                 over = stopping.is_set()
-                # The cast is the event loop's: what is looked at is chosen here, and looked at in a thread.
+                # The supervisor belongs to the event loop: the parts are chosen here, and measured in a thread.
                 parts = self._living()
                 sample = await asyncio.to_thread(self._look, parts, database, client)
                 file.write(json.dumps(asdict(sample)) + "\n")
@@ -90,7 +88,7 @@ class Sampler:
 
     def _living(self) -> list[tuple[str, Tree]]:
         found = {}
-        for part in self.cast.parts.values():
+        for part in self.processes.parts.values():
             if part.pid is not None:
                 found[part.pid] = self._parts.get(part.pid) or (part.name, Tree.of(part.pid))
         self._parts = found
@@ -109,7 +107,7 @@ class Sampler:
         waiting = database.execute(BACKLOG, {"queues": [self.room.queue], "limit": MOST}).fetchone()
         assert measured is not None
         assert waiting is not None
-        held: Any = client.info()
+        info: Any = client.info()
         return Sample(
             at=now(),
             cpu={
@@ -118,8 +116,8 @@ class Sampler:
                 MACHINE: machine_busy_seconds(),
             },
             memory={name: tree.memory_bytes() for name, tree in trees},
-            redis_connections=int(held["connected_clients"]) - 1,
-            redis_bytes=int(held["used_memory"]),
+            redis_connections=int(info["connected_clients"]) - 1,
+            redis_bytes=int(info["used_memory"]),
             messages=self.stage.sqs.counts(self.room.queue).left,
             workers=sum(name.startswith("worker") for name, _ in parts),
             **measured,

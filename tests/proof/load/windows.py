@@ -18,7 +18,7 @@ def windows(begun: float, ended: float, width: float) -> Iterator[tuple[float, f
 
 
 def rates(times: Iterable[float], begun: float, ended: float, width: float) -> list[Point]:
-    counts = [len(held) for held in _held(((at, 0.0) for at in times), begun, ended, width)]
+    counts = [len(inside) for inside in _values_by_window(((at, 0.0) for at in times), begun, ended, width)]
     return [
         ((low + high) / 2, count / width)
         for (low, high), count in zip(windows(begun, ended, width), counts, strict=True)
@@ -27,10 +27,10 @@ def rates(times: Iterable[float], begun: float, ended: float, width: float) -> l
 
 def percentiles(values: Iterable[Point], share: float, begun: float, ended: float, width: float) -> list[Point]:
     """The value that `share` (0 to 1) of a window's values lie below. A window without any has no point."""
-    held = _held(values, begun, ended, width)
+    found = _values_by_window(values, begun, ended, width)
     return [
         ((low + high) / 2, percentile(inside, share))
-        for (low, high), inside in zip(windows(begun, ended, width), held, strict=True)
+        for (low, high), inside in zip(windows(begun, ended, width), found, strict=True)
         if inside
     ]
 
@@ -51,10 +51,10 @@ def _gain(before: Point, after: Point) -> float:
     return after[1] - before[1] if after[1] >= before[1] else after[1]
 
 
-def _held(values: Iterable[Point], begun: float, ended: float, width: float) -> list[list[float]]:
-    held: list[list[float]] = [[] for _ in windows(begun, ended, width)]
+def _values_by_window(values: Iterable[Point], begun: float, ended: float, width: float) -> list[list[float]]:
+    found: list[list[float]] = [[] for _ in windows(begun, ended, width)]
     for at, value in values:
         place = int((at - begun) / width) if at >= begun else -1
-        if 0 <= place < len(held):
-            held[place].append(value)
-    return held
+        if 0 <= place < len(found):
+            found[place].append(value)
+    return found

@@ -17,14 +17,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.proof.chaos.environment import end_on_sigterm, own_stack
+from bench.launch import end_on_sigterm
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.run import run
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.checker import check, load
 from tests.proof.planted_bugs.catalogue import BY_NAME, CATALOGUE
 from tests.proof.planted_bugs.planted_bug import PlantedBug
-from turnstile.ops.dev.stack.stack import LocalStack
+from turnstile.ops.dev.stack.stack import LocalStack, temporary
 
 TRIES = 6
 """A bug needs its occasion. One that did not show gets another seed; one that never shows was not caught."""
@@ -95,7 +95,8 @@ async def try_all(bugs: Sequence[PlantedBug], seed: int, jobs: int, folder: Path
     """All of them, `jobs` at a time, on one stack; the control last."""
     async with AsyncExitStack() as exits:
         stack, forks = await asyncio.gather(
-            exits.enter_async_context(own_stack()), exits.enter_async_context(ForkServer.open())
+            asyncio.to_thread(exits.enter_context, temporary(durable=False)),
+            exits.enter_async_context(ForkServer.open()),
         )
         court = Court(stack, forks, folder, seed, asyncio.Semaphore(jobs))
         trials = [court.try_bug(bug) for bug in bugs]

@@ -9,7 +9,6 @@ from typing import cast
 
 from tests.proof.proxy.gate import Gate
 from tests.proof.proxy.lane import Lane
-from tests.proof.proxy.toxics import HalfOpen
 
 _LINGER_NOT = struct.pack("ii", 1, 0)
 
@@ -22,8 +21,6 @@ def reset(transport: asyncio.Transport) -> None:
 
 
 class ServerSide(asyncio.Protocol):
-    """The proxy's own connection to the upstream."""
-
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
 
@@ -36,33 +33,15 @@ class ServerSide(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self._connection.server_lost()
 
-    def pause_writing(self) -> None:
-        self._connection.up.choke(True)
-
-    def resume_writing(self) -> None:
-        self._connection.up.choke(False)
-
 
 class ClientSide(asyncio.Protocol):
     """A client's connection to the gate. `up` carries its bytes to `forward`, `down` carries what it gets."""
 
-    def __init__(
-        self,
-        gate: Gate,
-        forward: Callable[[bytes], None],
-        finish: Callable[[], None],
-        let_server_send: Callable[[bool], None],
-    ) -> None:
+    def __init__(self, gate: Gate, forward: Callable[[bytes], None], finish: Callable[[], None]) -> None:
         self.gate = gate
-        self.up = Lane(gate, forward, finish, self._let_client_send)
-        self.down = Lane(gate, self._to_client, self._finish_client, let_server_send)
+        self.up = Lane(gate, forward, finish)
+        self.down = Lane(gate, self._to_client, self._finish_client)
         self._client: asyncio.Transport | None = None
-
-    def pause_writing(self) -> None:
-        self.down.choke(True)
-
-    def resume_writing(self) -> None:
-        self.down.choke(False)
 
     def toxics_changed(self) -> None:
         self.up.pump()
@@ -79,15 +58,12 @@ class ClientSide(asyncio.Protocol):
         if self._client is not None:
             self._client.close()
 
-    def _let_client_send(self, flowing: bool) -> None:
-        _regulate(self._client, flowing)
-
 
 class Connection(ClientSide):
     """A client's connection to the gate and the proxy's to the upstream, as one."""
 
     def __init__(self, gate: Gate) -> None:
-        super().__init__(gate, self._to_server, self._finish_server, self._let_server_send)
+        super().__init__(gate, self._to_server, self._finish_server)
         self._server: asyncio.Transport | None = None
         self._connecting: asyncio.Task[object] | None = None
         self._answer_lost = False
@@ -122,7 +98,7 @@ class Connection(ClientSide):
         self._client = cast("asyncio.Transport", transport)
         if not self.gate.admit(self):
             self.break_off(reset=True)
-        elif self.gate.find(HalfOpen) is None:
+        elif self.gate.find("half_open") is None:
             loop = asyncio.get_running_loop()
             # After the transport has begun to read, which it does right after this: Python 3.11.2 does not look whether it was
             # paused, and what came before the server was there would be lost.
@@ -201,22 +177,9 @@ class Connection(ClientSide):
         else:
             self._server.close()
 
-    def _let_server_send(self, flowing: bool) -> None:
-        _regulate(self._server, flowing)
-
 
 def close(transport: asyncio.Transport, *, with_reset: bool) -> None:
-    """Closes a connection, with an RST if so wanted."""
     if with_reset:
         reset(transport)
     else:
         transport.close()
-
-
-def _regulate(transport: asyncio.Transport | None, flowing: bool) -> None:
-    if transport is None or transport.is_closing():
-        return
-    if flowing:
-        transport.resume_reading()
-    else:
-        transport.pause_reading()

@@ -5,19 +5,17 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
-from tests.proof.proxy.toxics import Cut, Drip, HalfOpen, Latency, OnRequests, Reset, Stall, Toxic
+from tests.proof.proxy.toxics import Toxic
 
 LOOPBACK = "127.0.0.1"
 BACKLOG = 512
-
-Kind = TypeVar("Kind", bound=Toxic)
+OF_BYTES = frozenset({"latency", "stall", "drip", "half_open"})
+"""The toxics that a lane looks for."""
 
 
 class Relayed(Protocol):
-    """A connection through a gate, as the gate sees it."""
-
     def toxics_changed(self) -> None:
         """Let out what may go now."""
 
@@ -64,19 +62,16 @@ class Gate:
         self._refuse()
         self._place.close()
 
-    def find(self, kind: type[Kind]) -> Kind | None:
-        for toxic in self._toxics.values():
-            if isinstance(toxic, kind):
-                return toxic
-        return None
+    def find(self, name: str) -> Any:
+        return self._toxics.get(name)
 
-    def strikes(self, kind: type[OnRequests]) -> bool:
-        """Whether the toxic of this kind is set and hits a request that it is meant for; counts it."""
-        for name, toxic in self._toxics.items():
-            if isinstance(toxic, kind) and toxic.strikes(self.chance):
-                self.count(name)
-                return True
-        return False
+    def strike(self, name: str, action: str | None = None) -> Any:
+        """The toxic of this name if it is set and hits this request (an SQS call of `action`); counts it."""
+        toxic: Any = self._toxics.get(name)
+        if toxic is None or (action is not None and action not in toxic.actions) or not toxic.strikes(self.chance):
+            return None
+        self.count(name)
+        return toxic
 
     def count(self, what: str) -> None:
         self.counts[what] += 1
@@ -85,7 +80,7 @@ class Gate:
         """Registers a new connection; False if it is to be reset at once."""
         self.connections.add(connection)
         self.count("connections")
-        if self.find(Reset):
+        if self.find("reset"):
             self.count("reset")
             return False
         return True
@@ -94,13 +89,13 @@ class Gate:
         """Sets a toxic until it is healed; one of the same name is replaced."""
         async with self._changing:
             self._toxics[name] = toxic
-            match toxic:
-                case Cut():
-                    # Who is refused can't be counted: the kernel does it.
+            match name:
+                case "cut":
+                    # Refused connections can't be counted: the kernel refuses them.
                     self.counts[name] += len(self.connections)
                     self._refuse()
                     self._break_off(reset=False)
-                case Reset():
+                case "reset":
                     self.counts[name] += len(self.connections)
                     self._break_off(reset=True)
                 case _:
@@ -110,14 +105,14 @@ class Gate:
         async with self._changing:
             for each in [name] if name else list(self._toxics):
                 self._toxics.pop(each, None)
-            if self._server is None and not self.find(Cut):
+            if self._server is None and not self.find("cut"):
                 await self._listen()
             self._changed()
 
     def _changed(self) -> None:
-        self.disturbed = any(isinstance(each, Latency | Stall | Drip | HalfOpen) for each in self._toxics.values())
+        self.disturbed = not OF_BYTES.isdisjoint(self._toxics)
         for connection in list(self.connections):
-            if connection.is_broken() and not self.find(HalfOpen):
+            if connection.is_broken() and not self.find("half_open"):
                 connection.break_off(reset=True)
             else:
                 connection.toxics_changed()

@@ -5,37 +5,23 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.proof.proxy.toxics import Drip, HalfOpen, Latency, Stall
+from tests.proof.proxy.toxics import Drip
 
 if TYPE_CHECKING:
     from tests.proof.proxy.gate import Gate
-
-MOST_HELD = 1 << 20
-"""A lane that holds more bytes than this stops reading: what is held back must not grow without end."""
 
 
 class Lane:
     """Bytes go in by `feed` and come out by `write`, at once while no toxic is set on the gate."""
 
-    def __init__(
-        self,
-        gate: "Gate",
-        write: Callable[[bytes], None],
-        finish: Callable[[], None],
-        flow: Callable[[bool], None],
-    ) -> None:
+    def __init__(self, gate: "Gate", write: Callable[[bytes], None], finish: Callable[[], None]) -> None:
         self._gate = gate
         self._write = write
         self._finish = finish
-        self._flow = flow
-        """Told whether the source may send more."""
         self._queue: deque[tuple[float, bytes]] = deque()
-        self._held = 0
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
-        self._choked = False
-        self._flowing = True
         self.broken = False
         """Bytes are missing in it: the connection can't be healed any more."""
 
@@ -53,21 +39,16 @@ class Lane:
     def is_empty(self) -> bool:
         return not self._queue
 
-    def choke(self, choked: bool) -> None:
-        self._choked = choked
-        self._regulate()
-
     def close(self) -> None:
         self._queue.clear()
-        self._held = 0
         if self._timer is not None:
             self._timer.cancel()
 
     def _hold(self, data: bytes) -> None:
-        if self._gate.find(HalfOpen):
+        if self._gate.find("half_open"):
             self._throw_away()
             return
-        latency = self._gate.find(Latency)
+        latency = self._gate.find("latency")
         now = asyncio.get_running_loop().time()
         late = 0.0
         if latency is not None:
@@ -75,7 +56,6 @@ class Lane:
             late = max(0.0, latency.delay + latency.jitter * self._gate.chance.uniform(-1, 1))
         self._due = max(self._due, now + late)
         self._queue.append((self._due, data))
-        self._held += len(data)
         self.pump()
 
     def _throw_away(self) -> None:
@@ -90,50 +70,38 @@ class Lane:
             self._timer.cancel()
             self._timer = None
         loop = asyncio.get_running_loop()
-        if self._gate.find(HalfOpen):
+        if self._gate.find("half_open"):
             if self._queue or self._ended:
                 self._throw_away()
             return
         while self._queue:
             if self._is_stalled():
-                self._regulate()
                 return
             due, data = self._queue[0]
-            if self._gate.find(Latency) and due > loop.time():
+            if self._gate.find("latency") and due > loop.time():
                 self._timer = loop.call_at(due, self.pump)
-                self._regulate()
                 return
-            drip = self._gate.find(Drip)
+            drip = self._gate.find("drip")
             if drip is not None:
                 self._let_drip(drip, due, data)
                 self._timer = loop.call_later(drip.interval, self.pump)
-                self._regulate()
                 return
             self._queue.popleft()
-            self._held -= len(data)
             self._write(data)
-        self._regulate()
         if self._ended and not self._is_stalled():
             self._ended = False
             self._finish()
 
     def _let_drip(self, drip: Drip, due: float, data: bytes) -> None:
         self._gate.count("drip")
-        self._held -= min(len(data), drip.size)
         if len(data) > drip.size:
             self._queue[0] = (due, data[drip.size :])
         else:
             self._queue.popleft()
         self._write(data[: drip.size])
 
-    def _regulate(self) -> None:
-        flowing = not self._choked and self._held < MOST_HELD
-        if flowing != self._flowing:
-            self._flowing = flowing
-            self._flow(flowing)
-
     def _is_stalled(self) -> bool:
-        if self._gate.find(Stall) is None:
+        if self._gate.find("stall") is None:
             return False
         self._gate.count("stall")
         return True

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from tests.proof.proxy.connection import Connection
 from tests.proof.proxy.gate import Gate
-from tests.proof.proxy.toxics import StatementAnswerLost
 
 _WRITES = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE|COMMIT|TRUNCATE|CREATE|DROP|ALTER)\b", re.IGNORECASE)
 _ENDS_BLOCK = re.compile(r"\s*(COMMIT|END)\b", re.IGNORECASE)
@@ -23,44 +22,27 @@ def writes(sql: str) -> bool:
 
 
 class Requests:
-    """A client's half of the protocol, message by message: type and body, without what it takes no interest in.
-
-    Only ParseMessage, Bind, Execute, Query and Sync come out whole; of all others the body is skipped.
-    """
+    """A client's half of the protocol: type and body of each Parse, Bind, Execute, Query and Sync."""
 
     _OF_INTEREST = frozenset(b"PBEQS")
 
     def __init__(self) -> None:
         self._rest = b""
-        self._skip = 0
         self._starting = True
         self.opaque = False
         """Encrypted, or a cancel request: nothing more to be read here."""
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        data = self._rest + data
         if self._starting:
-            data = self._start(self._rest + data)
-        elif self._rest:
-            data = self._rest + data
-        self._rest = b""
-        if self._starting or self.opaque:
-            self._rest = data
-            return
-        place, end = 0, len(data)
-        if self._skip:
-            place = min(self._skip, end)
-            self._skip -= place
-        while end - place >= 5:
-            kind = data[place]
+            data = self._start(data)
+        place = 0
+        while not self._starting and not self.opaque and len(data) - place >= 5:
             length = 1 + int.from_bytes(data[place + 1 : place + 5], "big")
-            if kind in self._OF_INTEREST:
-                if end - place < length:
-                    break
-                yield kind, data[place + 5 : place + length]
-            elif end - place < length:
-                self._skip = length - (end - place)
-                place = end
+            if len(data) - place < length:
                 break
+            if data[place] in self._OF_INTEREST:
+                yield data[place], data[place + 5 : place + length]
             place += length
         self._rest = data[place:]
 
@@ -118,12 +100,12 @@ class PostgresConnection(Connection):
             self.request_complete()
 
     def _executed(self, sql: str) -> None:
-        if self.gate.find(StatementAnswerLost) is None or self._answer_lost or not writes(sql):
+        if self.gate.find("answer_lost") is None or self._answer_lost or not writes(sql):
             return
         # What is written inside a transaction block is not committed by its own answer.
         if self._is_in_block() and not _ENDS_BLOCK.match(sql):
             return
-        if self.gate.strikes(StatementAnswerLost):
+        if self.gate.strike("answer_lost"):
             self.lose_answer()
 
     def _is_in_block(self) -> bool:

@@ -57,8 +57,6 @@ Verdict = Forward | Shrug | Refuse
 
 
 class Receipts:
-    """All of SQS's messages, by id and by handle."""
-
     def __init__(self) -> None:
         self.mode: StaleHandles = "aws"
         self._by_id: dict[str, Receipt] = {}

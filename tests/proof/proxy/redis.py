@@ -3,7 +3,6 @@
 import re
 
 from tests.proof.proxy.connection import Connection
-from tests.proof.proxy.toxics import CommandAnswerLost
 
 _WRITES = re.compile(rb"\$(?:4\r\nEVAL|7\r\nEVALSHA|3\r\nSET)\r\n", re.IGNORECASE)
 
@@ -17,7 +16,7 @@ class RedisConnection(Connection):
 
     def from_client(self, data: bytes) -> None:
         self.gate.count("requests")
-        if self.gate.find(CommandAnswerLost) and _WRITES.search(data) and self.gate.strikes(CommandAnswerLost):
+        if self.gate.find("answer_lost") and _WRITES.search(data) and self.gate.strike("answer_lost"):
             self.lose_answer()
             self.up.feed(data)
             self.request_complete()

@@ -128,7 +128,6 @@ class FaultProxy:
             case "heal":
                 await self.heal(asked.get("service"), asked.get("name"), asked.get("toxic"))
             case "counts":
-                self._log.flush()
                 return self.counts()
             case other:
                 raise ValueError(f"can't {other!r}")

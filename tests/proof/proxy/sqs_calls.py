@@ -24,8 +24,6 @@ _TURN_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request."""
-
     request: HttpMessage
     operation: str
     action: str
@@ -56,7 +54,6 @@ class Call:
 
 
 def is_dead(queue: str) -> bool:
-    """Whether a queue's name is a dead-letter queue's."""
     return queue.removesuffix(".fifo").endswith("-dlq")
 
 
@@ -93,7 +90,6 @@ def read_body(body: str) -> Subject:
 
 
 def read_reason(entry: dict[str, Any]) -> str | None:
-    """The dead-letter reason of a message that is sent."""
     attribute = (entry.get("MessageAttributes") or {}).get(REASON) or {}
     found = attribute.get("StringValue")
     return found if isinstance(found, str) else None

@@ -14,8 +14,6 @@ from tests.proof.proxy.wire_log import WireLog
 
 
 class _ServerSide(asyncio.Protocol):
-    """The proxy's own connection to SQS."""
-
     def __init__(self, connection: "SqsConnection") -> None:
         self._connection = connection
         self._reader = HttpReader()
@@ -33,7 +31,7 @@ class SqsConnection(ClientSide):
     what it did belongs into the wire log."""
 
     def __init__(self, gate: Gate, state: SqsState, log: WireLog) -> None:
-        super().__init__(gate, self._from_client, self._client_ended, lambda _: None)
+        super().__init__(gate, self._from_client, self._client_ended)
         self._state = state
         self._log = log
         self._requests = HttpReader()

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from tests.proof.checker.evidence import WireCall
 from tests.proof.proxy.gate import LOOPBACK, Gate
@@ -11,18 +11,7 @@ from tests.proof.proxy.http_messages import HttpMessage, answer, refusal
 from tests.proof.proxy.receipts import Forward, Receipt, Receipts, Refuse, Shrug
 from tests.proof.proxy.redelivery import Entry, Redelivery
 from tests.proof.proxy.sqs_calls import Call, Subject, read_body, read_reason
-from tests.proof.proxy.toxics import (
-    CallAnswerLost,
-    CallFails,
-    CallLost,
-    CallThrottled,
-    Duplicate,
-    EntriesFail,
-    OnCalls,
-    Reorder,
-)
 
-Fault = TypeVar("Fault", bound=OnCalls)
 _NOBODY = Subject(None, None, None)
 
 
@@ -76,11 +65,11 @@ class Exchange:
         self._answer_lost = False
 
     def begin(self) -> Step:
-        if self._strike(CallLost):
+        if self._strike("request_lost"):
             return Step(calls=self._note())
-        if self._strike(CallFails):
+        if self._strike("error"):
             return Step(reply=refusal(500, "InternalFailure", "The request processing has failed."), calls=self._note())
-        if self._strike(CallThrottled):
+        if self._strike("throttle"):
             return Step(reply=refusal(400, "RequestThrottled", "Rate exceeded"), calls=self._note())
         match self._call.action:
             case "receive":
@@ -103,16 +92,13 @@ class Exchange:
         """SQS will not answer: it is away, and has forgotten what it did, for the embedded one keeps all in memory."""
         return Step(calls=self._note())
 
-    def _strike(self, kind: type[Fault]) -> Fault | None:
-        fault = self._gate.find(kind)
-        if fault is None or self._call.action not in fault.actions:
-            return None
-        return fault if self._gate.strikes(kind) else None
+    def _strike(self, toxic: str) -> Any:
+        return self._gate.strike(toxic, self._call.action)
 
     # --- send, delete, visibility
 
     def _begin_entries(self) -> Step:
-        self._answer_lost = self._strike(CallAnswerLost) is not None
+        self._answer_lost = self._strike("answer_lost") is not None
         for entry in self._entries:
             if self._call.action == "send":
                 entry.forwarded = entry.given
@@ -139,7 +125,7 @@ class Exchange:
                 entry.receipt, entry.error = receipt, code
 
     def _fail_some(self) -> None:
-        fault = self._strike(EntriesFail)
+        fault = self._strike("partial_failure")
         if fault is None:
             return
         doomed = [entry for entry in self._entries if self._gate.chance.random() < fault.share]
@@ -225,7 +211,7 @@ class Exchange:
             held = redelivery.take_held(self._call.queue, most, time.monotonic())
             if held:
                 return self._deliver(held)
-            if redelivery.can_repeat(self._call.queue) and self._strike(Duplicate):
+            if redelivery.can_repeat(self._call.queue) and self._strike("duplicate"):
                 return self._deliver(redelivery.repeat(self._call.queue, most, self._gate.chance))
         return Step(forward=self._call.request)
 
@@ -236,7 +222,7 @@ class Exchange:
             return Step(reply=response)
         for entry in entries:
             self._state.receipts.received(entry["MessageId"], entry["ReceiptHandle"], read_body(entry["Body"]))
-        fault = self._strike(Reorder) if not self._call.fifo else None
+        fault = self._strike("reorder") if not self._call.fifo else None
         if fault is None:
             return self._deliver(entries, response)
         until = time.monotonic() + fault.hold
@@ -250,7 +236,7 @@ class Exchange:
         if not self._call.fifo:
             self._state.redelivery.remember(self._call.queue, entries)
         calls = [self._record(one["MessageId"], read_body(one["Body"]), effective=True) for one in entries]
-        if self._strike(CallAnswerLost):
+        if self._strike("answer_lost"):
             return Step(calls=calls)
         return Step(reply=response or answer(200, {"Messages": entries}), calls=calls)
 

@@ -1,7 +1,8 @@
 """The toxics: everything that can be set on a gate, with its parameters. Durations are in seconds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, Literal
 
@@ -12,47 +13,21 @@ ACTIONS = ("send", "receive", "delete", "visibility", "other")
 StaleHandles = Literal["aws", "moto", "elasticmq"]
 
 
-# --- of every TCP connection
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A toxic without parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Every chunk arrives `delay` ± `jitter` late, in order."""
-
     delay: float = 0.1
     jitter: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stall:
-    """Bytes are held back, and go on when it is healed: none are lost."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Drip:
-    """`size` bytes at a time, `interval` apart."""
-
     size: int = 8
     interval: float = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HalfOpen:
-    """Connections are accepted and read, nothing is forwarded or answered, not even a close. What was thrown
-    away is missing from the stream, so healing it resets the connections that it touched."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """Connections are closed, new ones refused."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reset:
-    """Connections are reset (RST), new ones right after they were accepted."""
-
-
-# --- of requests
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,19 +48,7 @@ class OnRequests:
 
 
 @dataclass(slots=True, kw_only=True)
-class StatementAnswerLost(OnRequests):
-    """A statement that writes is executed and committed; its answer is swallowed and the connection cut."""
-
-
-@dataclass(slots=True, kw_only=True)
-class CommandAnswerLost(OnRequests):
-    """An EVAL, EVALSHA or SET is executed; its answer is swallowed and the connection cut."""
-
-
-@dataclass(slots=True, kw_only=True)
 class OnCalls(OnRequests):
-    """A fault of SQS calls."""
-
     actions: Sequence[str] = ACTIONS
 
     def __post_init__(self) -> None:
@@ -94,95 +57,68 @@ class OnCalls(OnRequests):
 
 
 @dataclass(slots=True, kw_only=True)
-class CallAnswerLost(OnCalls):
-    """SQS does it; the answer is swallowed and the connection cut."""
+class OnEntries(OnCalls):
+    """A fault of some entries of a call, each with `share`."""
 
-    actions: Sequence[str] = ("send", "receive", "delete", "visibility")
-
-
-@dataclass(slots=True, kw_only=True)
-class CallLost(OnCalls):
-    """SQS never hears of it, and the connection is cut."""
-
-
-@dataclass(slots=True, kw_only=True)
-class CallFails(OnCalls):
-    """Answered 500 and not done."""
-
-
-@dataclass(slots=True, kw_only=True)
-class CallThrottled(OnCalls):
-    """Answered 400 and not done."""
-
-
-@dataclass(slots=True, kw_only=True)
-class EntriesFail(OnCalls):
-    """Some entries of a batch (each with `share`, at least one) are answered Failed and not forwarded."""
-
-    actions: Sequence[str] = ("send", "delete", "visibility")
-    share: float = 0.5
-
-
-@dataclass(slots=True, kw_only=True)
-class Duplicate(OnCalls):
-    """A receive brings messages that were delivered before, invisible or deleted as they may be. Never on FIFO queues."""
-
-    actions: Sequence[str] = ("receive",)
-
-
-@dataclass(slots=True, kw_only=True)
-class Reorder(OnCalls):
-    """A receive's messages are shuffled, and some (each with `share`) held back for a later receive. Never on FIFO
-    queues."""
-
-    actions: Sequence[str] = ("receive",)
     share: float = 0.5
     hold: float = 0.3
+    """How long a message that is held back stays so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handles:
-    """How stale receipt handles are answered; one mode for the whole of SQS, `aws` unless set."""
-
     mode: StaleHandles = "aws"
 
 
-Toxic = Latency | Stall | Drip | HalfOpen | Cut | Reset | OnRequests | Handles
+Toxic = Plain | Latency | Drip | OnRequests | Handles
 
-_OF_TCP: dict[str, type[Toxic]] = {
+OF_TCP: dict[str, Callable[..., Toxic]] = {
+    # Every chunk arrives `delay` ± `jitter` late, in order.
     "latency": Latency,
-    "stall": Stall,
+    # Bytes are held back, and go on when it is healed: none are lost.
+    "stall": Plain,
+    # `size` bytes at a time, `interval` apart.
     "drip": Drip,
-    "half_open": HalfOpen,
-    "cut": Cut,
-    "reset": Reset,
+    # Connections are accepted and read, nothing is forwarded or answered, not even a close. What was thrown away is missing
+    # from the stream, so healing it resets the connections that it touched.
+    "half_open": Plain,
+    # Connections are closed, new ones refused.
+    "cut": Plain,
+    # Connections are reset (RST), new ones right after they were accepted.
+    "reset": Plain,
 }
-_OF_SERVICE: dict[str, dict[str, type[Toxic]]] = {
-    "postgres": {"answer_lost": StatementAnswerLost},
-    "redis": {"answer_lost": CommandAnswerLost},
+OF_SERVICE: dict[str, dict[str, Callable[..., Toxic]]] = {
+    # A statement that writes is executed and committed; its answer is swallowed and the connection cut.
+    "postgres": {"answer_lost": OnRequests},
+    # An EVAL, EVALSHA or SET is executed; its answer is swallowed and the connection cut.
+    "redis": {"answer_lost": OnRequests},
     "sqs": {
-        "answer_lost": CallAnswerLost,
-        "request_lost": CallLost,
-        "error": CallFails,
-        "throttle": CallThrottled,
-        "partial_failure": EntriesFail,
-        "duplicate": Duplicate,
-        "reorder": Reorder,
+        # SQS does it; the answer is swallowed and the connection cut.
+        "answer_lost": partial(OnCalls, actions=("send", "receive", "delete", "visibility")),
+        # SQS never hears of it, and the connection is cut.
+        "request_lost": OnCalls,
+        # Answered 500 and not done.
+        "error": OnCalls,
+        # Answered 400 and not done.
+        "throttle": OnCalls,
+        # Some entries of a batch, at least one, are answered Failed and not forwarded.
+        "partial_failure": partial(OnEntries, actions=("send", "delete", "visibility")),
+        # A receive brings messages that were delivered before, invisible or deleted as they may be. Never on FIFO queues.
+        "duplicate": partial(OnCalls, actions=("receive",)),
+        # A receive's messages are shuffled, and some held back for a later receive. Never on FIFO queues.
+        "reorder": partial(OnEntries, actions=("receive",)),
+        # How stale receipt handles are answered; one mode for the whole of SQS, `aws` unless set.
         "stale_handles": Handles,
     },
 }
 
 
-def names(service: str) -> list[str]:
-    return [*_OF_TCP, *_OF_SERVICE[service]]
-
-
-def make(service: str, toxic: str, parameters: dict[str, Any]) -> Toxic:
+def make(service: str, name: str, parameters: dict[str, Any]) -> Toxic:
     """Raises ValueError for a toxic or a parameter that there is not."""
-    kind = (_OF_TCP | _OF_SERVICE[service]).get(toxic)
-    if kind is None:
-        raise ValueError(f"{service} has no toxic {toxic!r}, but {', '.join(names(service))}")
+    there = OF_TCP | OF_SERVICE[service]
+    if name not in there:
+        raise ValueError(f"{service} has no toxic {name!r}, but {', '.join(there)}")
     try:
-        return kind(**parameters)
+        return there[name](**parameters)
     except TypeError as error:
-        raise ValueError(f"{toxic}: {error}") from None
+        raise ValueError(f"{name}: {error}") from None

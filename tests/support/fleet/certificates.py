@@ -21,7 +21,6 @@ class Certificates:
 
 
 def make(folder: Path) -> Certificates:
-    """Makes them all."""
     authority = _authority(folder, "authority")
     return Certificates(
         authority,
@@ -32,7 +31,7 @@ def make(folder: Path) -> Certificates:
 
 
 def self_signed(path: Path, *hosts: str) -> Path:
-    """Makes `path`: a key and its certificate for these names, which nobody else trusts."""
+    """Makes `path`: a key and its certificate for these names, which is trusted nowhere else."""
     names = ",".join(f"DNS:{host}" for host in hosts)
     key = path.with_suffix(".key")
     _openssl(

@@ -1,6 +1,6 @@
 """A cluster of sockets that answer as Redis does until they are told to be silent: then they still accept, and say nothing.
 
-As many nodes as a test likes, which real servers would be too many of. What they hold is not theirs to know: every script is
+As many nodes as a test likes, which real servers would be too many of. They keep no data: every script is
 answered with 1.
 """
 
@@ -26,11 +26,9 @@ class FallingSilent:
 
     @property
     def url(self) -> str:
-        """Names all primaries."""
         return "redis+cluster://" + ",".join(f"{LOOPBACK}:{port}" for port in self.ports[: self._nodes])
 
     async def listen(self) -> list[asyncio.Server]:
-        """Opens them all."""
         servers = [await asyncio.start_server(self._serve, LOOPBACK, 0) for _ in range(2 * self._nodes)]
         self.ports = [server.sockets[0].getsockname()[1] for server in servers]
         return servers
@@ -75,7 +73,7 @@ class FallingSilent:
 
 @contextmanager
 def falling_silent(nodes: int) -> Iterator[FallingSilent]:
-    """It answers on a thread of its own, so that whoever asks may block."""
+    """It answers on a thread of its own, so that a client may block."""
     cluster = FallingSilent(nodes)
     listening = threading.Event()
     ends: list[Callable[[], object]] = []

@@ -16,7 +16,7 @@ SLOTS = 16_384
 
 @dataclass
 class Fleet:
-    """What a client is told, and the servers behind it."""
+    """The URL for a client, and the servers behind it."""
 
     url: str
     primaries: list[Server] = field(default_factory=list)
@@ -76,7 +76,7 @@ def cluster(program: str, *, replicas: int = 0, certificates: Certificates | Non
                 "cluster-enabled": "yes",
                 "cluster-config-file": "nodes.conf",
                 "cluster-node-timeout": "1500",
-                # The others go on while one has nobody in its place.
+                # The others go on while one has no replica in its place.
                 "cluster-require-full-coverage": "no",
                 "repl-diskless-sync-delay": "0",
             }
@@ -135,11 +135,11 @@ def _join(masters: list[Server], replicas: list[Server]) -> None:
         master.client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
         slots = range(number * share, min(SLOTS, (number + 1) * share))
         master.client.execute_command("CLUSTER ADDSLOTS", *slots)
-    everybody = masters + replicas
-    for other in everybody[1:]:
+    servers = masters + replicas
+    for other in servers[1:]:
         other.wait()
         masters[0].client.execute_command("CLUSTER MEET", LOOPBACK, other.port, other.port + BUS)
-    wait_until(lambda: all(_sees(server, len(everybody)) for server in everybody))
+    wait_until(lambda: all(_sees(server, len(servers)) for server in servers))
     name = masters[0].client.execute_command("CLUSTER MYID")
     for replica in replicas:
         replica.client.execute_command("CLUSTER REPLICATE", name)

@@ -51,8 +51,6 @@ def settings_for(url: str, kind: type[Settings] = PatientSettings) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """All that speak to Redis."""
-
     settings: Settings
     redis: RedisClients
     lock: SessionLock
@@ -67,13 +65,11 @@ class Hands:
     watch: MemoryWatch
 
     def locks(self, token: str) -> list[LockedSession]:
-        """The locks of all sessions."""
         return [name_lock(self.settings, "t", session, token) for session in SESSIONS]
 
 
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[Hands]:
-    """All of them, closed at the end."""
     redis = RedisClients.open(settings)
     hands = Hands(
         settings,

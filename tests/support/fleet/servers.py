@@ -52,12 +52,10 @@ class Server:
         self.client: Any = redis.Redis(host=LOOPBACK, port=port, socket_timeout=2, decode_responses=True)
 
     def wait(self) -> None:
-        """Returns when it answers."""
         wait_until(self._answers)
 
     @property
     def lives(self) -> bool:
-        """Whether it has not been ended."""
         return self._process.poll() is None
 
     def _answers(self) -> bool:

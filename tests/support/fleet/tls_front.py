@@ -1,6 +1,6 @@
 """TLS in front of a server that was built without it: the programs of the stack come from wheels and know none.
 
-Who begins with a handshake is spoken to by TLS, Postgres's request for it included; whoever does not is let through as he is, so
+A client that begins with a handshake, or with Postgres's request for one, gets TLS; any other passes through unchanged, so
 that sentinels and nodes can speak to one another at the addresses that they tell their clients.
 """
 

@@ -1,7 +1,7 @@
 """The stack with SQS as the caller's environment names it: real queues at AWS, that the run was given and gives back empty.
 
 Postgres and Redis are the embedded stack's. Credentials, region and, for a rehearsal on an emulator, the endpoint are what the
-AWS SDK finds in the environment. No test may make, change, purge or delete a queue here: they are somebody's.
+AWS SDK finds in the environment. No test may make, change, purge or delete a queue here: they belong to others.
 """
 
 import os

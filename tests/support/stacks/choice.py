@@ -8,13 +8,10 @@ A test that can't run on one of them says so: @pytest.mark.not_on("containers", 
 reasons.
 """
 
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, assert_never
 
 import pytest
@@ -22,12 +19,10 @@ import pytest
 from tests.support.given_queues import VARIABLE, find_given_queues
 from tests.support.stacks.aws import AwsStack, give_back
 from tests.support.stacks.stack import Stack
-from turnstile.ops.dev.stack.stack import LocalStack, down, up
+from turnstile.ops.dev.stack.stack import LocalStack, temporary
 
 
 class Kind(StrEnum):
-    """The stacks there are."""
-
     EMBEDDED = "embedded"
     CONTAINERS = "containers"
     AWS = "aws"
@@ -58,12 +53,9 @@ def running_stack(config: pytest.Config) -> AbstractContextManager[Stack]:
 
 @contextmanager
 def _embedded(config: pytest.Config) -> Iterator[LocalStack]:
-    home = Path(tempfile.mkdtemp(prefix="turnstile-tests-"))
-    stack = up(home, durable=False)
-    config.stash[VERSIONS] = ", ".join(f"{name} {status.version}" for name, status in stack.status().items())
-    yield stack
-    down(home, purge=True)
-    shutil.rmtree(home, ignore_errors=True)
+    with temporary(durable=False) as stack:
+        config.stash[VERSIONS] = ", ".join(f"{name} {status.version}" for name, status in stack.status().items())
+        yield stack
 
 
 @contextmanager
@@ -85,7 +77,6 @@ def _containers(config: pytest.Config) -> Iterator[Stack]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option."""
     parser.addoption(
         "--stack", choices=[*Kind], default=Kind.EMBEDDED, help="what the tests run on: %(choices)s [%(default)s]"
     )
@@ -150,7 +141,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Hears it."""
     if versions := getattr(node, "workeroutput", {}).get("versions"):
         node.config.stash[VERSIONS] = versions
 

@@ -59,13 +59,10 @@ def build_emulator() -> None:
 
 
 class ContainerProcess:
-    """The first process of a container."""
-
     def __init__(self, container: DockerContainer) -> None:
         self._container = container
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends it a signal."""
         self._container.get_wrapped_container().kill(number.name)
 
 
@@ -120,12 +117,10 @@ class ContainerService:
         return True
 
     def restart(self, *, immediate: bool = False) -> None:
-        """Stop and start on the same port."""
         self.stop(immediate=immediate)
         self.start()
 
     def remove(self) -> None:
-        """Away with it and its volumes."""
         self._container.stop()
 
 
@@ -156,7 +151,6 @@ class ContainerPostgres(ContainerService):
         self.url = self.database_url(DATABASE)
 
     def database_url(self, database: str) -> str:
-        """Of any database."""
         return f"postgresql://{USER}:{PASSWORD}@{LOOPBACK}:{self.port}/{database}"
 
     def create_database(self, name: str, *, template: str | None = None) -> str:
@@ -168,11 +162,9 @@ class ContainerPostgres(ContainerService):
         return self.database_url(name)
 
     def drop_database(self, name: str) -> None:
-        """Drops one if it exists."""
         self._administer(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
 
     def version(self) -> str:
-        """Of the server."""
         with psycopg.connect(self.url) as connection:
             return f"PostgreSQL {connection.info.parameter_status('server_version')}"
 
@@ -189,8 +181,6 @@ class ContainerPostgres(ContainerService):
 
 
 class ContainerRedis(ContainerService):
-    """One that keeps nothing on disk."""
-
     def __init__(self) -> None:
         container = DockerContainer(REDIS).with_command(
             ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"]
@@ -199,9 +189,8 @@ class ContainerRedis(ContainerService):
         self.url = f"{self.address}/0"
 
     def version(self) -> str:
-        """Of the server."""
-        told = dict(line.split(":", 1) for line in _ask_redis(self.port, "INFO server").splitlines() if ":" in line)
-        return f"Redis {told['redis_version']}"
+        answer = dict(line.split(":", 1) for line in _ask_redis(self.port, "INFO server").splitlines() if ":" in line)
+        return f"Redis {answer['redis_version']}"
 
 
 class ContainerSqs(ContainerService):
@@ -213,14 +202,11 @@ class ContainerSqs(ContainerService):
         super().__init__(container, scheme="http", port=port, inside=port, answers=_is_healthy)
 
     def version(self) -> str:
-        """Of the emulator."""
-        told = self._container.exec(["python", "-c", "import importlib.metadata as m; print(m.version('ministack'))"])
-        return f"ministack {told.output.decode().strip()}"
+        answer = self._container.exec(["python", "-c", "import importlib.metadata as m; print(m.version('ministack'))"])
+        return f"ministack {answer.output.decode().strip()}"
 
 
 class ContainerStack:
-    """Three containers, running or not."""
-
     def __init__(self, home: Path) -> None:
         self.home = home
         self.postgres = ContainerPostgres()
@@ -233,7 +219,6 @@ class ContainerStack:
         return environment_of(self.postgres.url, self.redis.url, self.sqs.address, self._api_key, self.home)
 
     def versions(self) -> str:
-        """What answers, in one line."""
         return ", ".join(service.version() for service in (self.postgres, self.redis, self.sqs))
 
 

@@ -6,9 +6,9 @@ from typing import LiteralString
 
 import psycopg
 
-from tests.proof.chaos.environment import ROLE
 from tests.proof.chaos.kinds.scene import Kind, Scene, cut_off_worker, lose_responses, toxic
 from tests.proof.chaos.scaled_settings import LEASE_SECONDS
+from tests.proof.chaos.servers import ROLE
 
 TERMINATE = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -28,7 +28,7 @@ SELECT session_id FROM sessions s
 
 
 async def restart(scene: Scene) -> str | None:
-    await asyncio.to_thread(scene.stage.stack.postgres.restart, immediate=True)
+    await asyncio.to_thread(scene.servers.stack.postgres.restart, immediate=True)
     return "postgres"
 
 
@@ -51,16 +51,16 @@ async def exhaust(scene: Scene) -> str | None:
 async def lock_rows(scene: Scene) -> str | None:
     """A transaction that was left open has locked rows of open turns, or their sessions."""
     what, rows = scene.rng.choice([("turns", LOCK_TURNS), ("sessions", LOCK_SESSIONS)])
-    with closing(await asyncio.to_thread(psycopg.connect, scene.stage.admin_url)) as other:
-        held = await asyncio.to_thread(_count, other, rows, scene.rng.randint(1, 8))
-        if held:
+    with closing(await asyncio.to_thread(psycopg.connect, scene.servers.admin_url)) as other:
+        locked = await asyncio.to_thread(_count, other, rows, scene.rng.randint(1, 8))
+        if locked:
             await scene.last(0.5, 4 * LEASE_SECONDS)
-    return f"{held} {what}" if held else None
+    return f"{locked} {what}" if locked else None
 
 
 async def lock_table(scene: Scene) -> str | None:
     """No process can write to the status table for longer than a lease, as while an index is built. No lease may be lost."""
-    with closing(await asyncio.to_thread(psycopg.connect, scene.stage.admin_url)) as other:
+    with closing(await asyncio.to_thread(psycopg.connect, scene.servers.admin_url)) as other:
         await asyncio.to_thread(other.execute, "LOCK TABLE turns IN SHARE MODE")
         await scene.last(1.2 * LEASE_SECONDS, 2.5 * LEASE_SECONDS)
     return "turns"
@@ -71,13 +71,13 @@ def _count(connection: psycopg.Connection, rows: LiteralString, most: int) -> in
 
 
 def _terminate(scene: Scene, share: float) -> int:
-    with psycopg.connect(scene.stage.admin_url, autocommit=True) as connection:
-        row = connection.execute(TERMINATE, (ROLE, scene.stage.database, share)).fetchone()
+    with psycopg.connect(scene.servers.admin_url, autocommit=True) as connection:
+        row = connection.execute(TERMINATE, (ROLE, scene.servers.database, share)).fetchone()
         return int(row[0]) if row else 0
 
 
 def _limit(scene: Scene, connections: int) -> None:
-    with psycopg.connect(scene.stage.admin_url, autocommit=True) as connection:
+    with psycopg.connect(scene.servers.admin_url, autocommit=True) as connection:
         connection.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT {connections}")  # type: ignore[call-overload]
 
 

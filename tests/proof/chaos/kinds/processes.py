@@ -1,4 +1,4 @@
-"""Faults of the product's own processes: killed, frozen, told to stop, restarted with another clock."""
+"""Faults of the product's own processes: killed, frozen, stopped, restarted with another clock."""
 
 import signal
 
@@ -13,7 +13,7 @@ HOUR = 3600.0
 def kill(role: str) -> Strike:
     async def strike(scene: Scene) -> str | None:
         part = scene.some(role)
-        return f"{part.name} {scene.cast.send(part.name, signal.SIGKILL)}"
+        return f"{part.name} {scene.processes.send(part.name, signal.SIGKILL)}"
 
     return strike
 
@@ -23,10 +23,10 @@ def freeze(role: str, least: float, most: float) -> Strike:
 
     async def strike(scene: Scene) -> str | None:
         part = scene.some(role)
-        pid = scene.cast.send(part.name, signal.SIGSTOP)
+        pid = scene.processes.send(part.name, signal.SIGSTOP)
         await scene.last(least, most)
         if part.pid == pid:
-            scene.cast.send(part.name, signal.SIGCONT)
+            scene.processes.send(part.name, signal.SIGCONT)
         return f"{part.name} {pid}"
 
     return strike
@@ -37,11 +37,11 @@ def stop(role: str, *, twice: bool = False) -> Strike:
 
     async def strike(scene: Scene) -> str | None:
         part = scene.some(role)
-        pid = scene.cast.send(part.name, signal.SIGTERM)
+        pid = scene.processes.send(part.name, signal.SIGTERM)
         if twice:
             await scene.last(0.05, 0.5)
             if part.pid == pid:
-                scene.cast.send(part.name, signal.SIGTERM)
+                scene.processes.send(part.name, signal.SIGTERM)
         return f"{part.name} {pid}"
 
     return strike
@@ -52,24 +52,22 @@ async def shift_clock(scene: Scene) -> str | None:
     part = scene.some("worker")
     shift = scene.rng.choice([-HOUR, HOUR])
     part.environment = {**part.environment, CLOCK_SHIFT: str(shift)}
-    scene.cast.send(part.name, signal.SIGKILL)
+    scene.processes.send(part.name, signal.SIGKILL)
     await scene.last(3, 8)
     part.environment = {**part.environment, CLOCK_SHIFT: "0"}
     return f"{part.name} {shift:+.0f} s"
 
 
 async def kill_redrive(scene: Scene) -> str | None:
-    """A redrive that is killed somewhere on its way."""
     redrive = await scene.redrive()
     await scene.last(0.02, 0.6)
     if redrive.exited.done():
         return None
-    scene.cast.send_to(redrive.pid, signal.SIGKILL)
+    scene.processes.send_to(redrive.pid, signal.SIGKILL)
     return f"redrive {redrive.pid}"
 
 
 async def redrive_twice(scene: Scene) -> str | None:
-    """Two redrives of the same dead turns at the same time."""
     one, other = await scene.redrive(), await scene.redrive()
     await one.exited
     await other.exited

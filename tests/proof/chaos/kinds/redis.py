@@ -10,7 +10,7 @@ from tests.proof.chaos.scaled_settings import LEASE_SECONDS
 
 async def stop(scene: Scene) -> str | None:
     """Redis is down for a while, and has forgotten everything afterwards."""
-    service = scene.stage.stack.redis
+    service = scene.servers.stack.redis
     await asyncio.to_thread(service.stop)
     try:
         await scene.last(0.5, 3 * LEASE_SECONDS)
@@ -21,16 +21,16 @@ async def stop(scene: Scene) -> str | None:
 
 async def restart(scene: Scene) -> str | None:
     """A crash and a restart at once: a failover to an empty replica."""
-    await asyncio.to_thread(scene.stage.stack.redis.restart, immediate=True)
+    await asyncio.to_thread(scene.servers.stack.redis.restart, immediate=True)
     return "redis"
 
 
 async def flush(scene: Scene) -> str | None:
     """All locks and marks of this run are gone while workers go on with their turns."""
     times = scene.rng.randint(1, 4)
-    async with redis.asyncio.Redis.from_url(scene.stage.stack.redis.url) as client:
+    async with redis.asyncio.Redis.from_url(scene.servers.stack.redis.url) as client:
         for _ in range(times):
-            keys = [key async for key in client.scan_iter(f"{scene.stage.wiring.redis_prefix}*", count=1000)]
+            keys = [key async for key in client.scan_iter(f"{scene.servers.redis_prefix}*", count=1000)]
             if keys:
                 await client.unlink(*keys)
             await scene.last(0.05, 0.5)

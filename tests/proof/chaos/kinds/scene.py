@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.proof.chaos.clients import Client
-from tests.proof.chaos.environment import Environment
 from tests.proof.chaos.forking import Forked
-from tests.proof.chaos.scaled_settings import Addresses
+from tests.proof.chaos.servers import Servers
 from tests.proof.chaos.supervisor import Part, Supervisor, pause
 
 ALL = "all"
@@ -23,19 +22,18 @@ UNCOUNTED = frozenset({"cut", "half_open"})
 
 
 class NothingThereError(Exception):
-    """There is nothing that the fault could hit at present."""
+    pass
 
 
 @dataclass(slots=True, kw_only=True)
 class Scene:
     """The run, as a fault sees it. `healing` is set when the time of the faults is over: every fault ends then."""
 
-    stage: Environment
-    cast: Supervisor
+    servers: Servers
+    processes: Supervisor
     clients: list[Client]
     rng: random.Random
     healing: asyncio.Event
-    redrive_addresses: Addresses
 
     async def last(self, least: float, most: float) -> None:
         """Goes on for some seconds, or until the faults must stop."""
@@ -43,7 +41,7 @@ class Scene:
 
     def some(self, role: str) -> Part:
         """A living process of a role, by chance. Raises NothingThereError."""
-        if living := self.cast.living(role):
+        if living := self.processes.living(role):
             return self.rng.choice(living)
         raise NothingThereError
 
@@ -51,7 +49,7 @@ class Scene:
         self, service: str, name: str, toxic: str, least: float, most: float, **parameters: Any
     ) -> str | None:
         """A fault of the proxy for some seconds, and for some more if it has hit nothing by then; None if it never did."""
-        proxy = self.stage.proxy
+        proxy = self.servers.proxy
         before = await proxy.hits(service, toxic, name)
         await proxy.set(service, name, toxic, **parameters)
         deadline = time.monotonic() + most + PATIENCE_SECONDS
@@ -62,7 +60,7 @@ class Scene:
                     break
         finally:
             await proxy.heal(service, None if name == ALL else name, toxic)
-        # A cut that closed nothing has refused whatever came, which nobody counts.
+        # A cut that closed nothing has refused whatever came, which is not counted.
         return f"{name}: {hits} times" if hits or toxic in UNCOUNTED else None
 
     async def submit(self, content: dict[str, Any], **fields: Any) -> str:
@@ -72,17 +70,15 @@ class Scene:
 
     async def redrive(self) -> Forked:
         """Starts a redrive of some dead turns, the oldest."""
-        environment = self.stage.wiring.environment(self.redrive_addresses)
-        return await self.cast.run(
-            "redrive", ["redrive", "--yes", "--limit", str(self.rng.randint(*REDRIVEN))], environment
-        )
+        argv = ["redrive", "--yes", "--limit", str(self.rng.randint(*REDRIVEN))]
+        return await self.processes.run(argv, await self.servers.variables("redrive"))
 
     async def inject(self, body: str) -> None:
         """Puts something on the main queue that no producer of ours sent."""
-        url = self.stage.queue_url()
+        url = self.servers.queue_url(self.servers.queue)
         more = {"MessageGroupId": "x", "MessageDeduplicationId": f"{self.rng.getrandbits(64):x}"}
-        extra = more if self.stage.options.fifo else {}
-        await asyncio.to_thread(self.stage.sqs.send_message, QueueUrl=url, MessageBody=body, **extra)
+        extra = more if self.servers.options.fifo else {}
+        await asyncio.to_thread(self.servers.sqs.send_message, QueueUrl=url, MessageBody=body, **extra)
 
 
 Strike = Callable[[Scene], Awaitable[str | None]]

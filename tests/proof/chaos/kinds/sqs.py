@@ -17,8 +17,8 @@ def stale_handles(mode: str) -> Strike:
 
 async def purge(scene: Scene) -> str | None:
     """Every message on the main queue is gone, those in flight too."""
-    await asyncio.to_thread(scene.stage.sqs.purge_queue, QueueUrl=scene.stage.queue_url())
-    return scene.stage.wiring.queue.sqs
+    await asyncio.to_thread(scene.servers.sqs.purge_queue, QueueUrl=scene.servers.queue_url(scene.servers.queue))
+    return scene.servers.queue
 
 
 KINDS = (

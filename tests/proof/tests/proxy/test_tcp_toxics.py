@@ -64,10 +64,10 @@ async def test_a_stalled_connection_goes_on_after_the_heal_and_has_lost_nothing(
     await proxy.set("postgres", "worker-1", "stall")
     asked = asyncio.create_task(ask(session, f"SELECT repeat('x', {LARGE})"))
 
-    async def held() -> bool:
+    async def stalled() -> bool:
         return await proxy.hits("postgres", "stall") > 0
 
-    await until(held)
+    await until(stalled)
     assert not asked.done()
     await proxy.heal("postgres", "worker-1")
 
@@ -84,10 +84,10 @@ async def test_what_was_stalled_arrives_although_its_sender_is_gone(
     await proxy.set("postgres", "worker-1", "stall")
     insert = asyncio.create_task(gone.execute("INSERT INTO late VALUES (1)"))
 
-    async def held() -> bool:
+    async def stalled() -> bool:
         return await proxy.hits("postgres", "stall") > 0
 
-    await until(held)
+    await until(stalled)
     insert.cancel()
     gone.pgconn.finish()
     await proxy.heal()

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 
 from tests.conftest import sqs_client
 from tests.proof.proxy.control import ProxyControl
-from tests.proof.tests.proxy.conftest import receive, wake_up
+from tests.proof.tests.proxy.sqs.conftest import receive, wake_up
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
@@ -17,18 +17,6 @@ from turnstile.message_queue import MessageQueues
 
 COMMAND_TRIES = 2
 """The product's commands are tried once more; its polls are not."""
-
-
-@pytest.fixture
-def database_url() -> str:
-    """No database is made: nothing here asks one."""
-    return "postgresql://127.0.0.1:1/none"
-
-
-@pytest.fixture
-def url(plain: Any, queue: QueueSettings) -> str:
-    """The queue's URL as a client behind the proxy sees it."""
-    return str(plain.get_queue_url(QueueName=queue.sqs)["QueueUrl"])
 
 
 async def test_messages_come_and_go_through_the_proxy(
@@ -54,31 +42,6 @@ async def test_queue_urls_lead_back_through_the_proxy(
     assert all(each.startswith(f"http://127.0.0.1:{sqs_port}/") for each in listed)
 
 
-async def test_a_long_poll_waits_for_its_message(
-    plain: Any, url: str, queues: MessageQueues, queue: QueueSettings
-) -> None:
-    poll = asyncio.create_task(asyncio.to_thread(plain.receive_message, QueueUrl=url, WaitTimeSeconds=4))
-
-    await queues.send(queue.name, [wake_up()])
-
-    assert len((await poll)["Messages"]) == 1
-
-
-@pytest.mark.parametrize("toxic", ["error", "throttle", "request_lost", "answer_lost", "reset", "cut"])
-async def test_every_way_to_fail_a_send_is_an_unavailable_queue_to_the_product(
-    behind: MessageQueues, queue: QueueSettings, proxy: ProxyControl, toxic: str
-) -> None:
-    await behind.find(queue.name)
-    await proxy.set("sqs", "worker-1", toxic)
-
-    with pytest.raises(QueueUnavailableError):
-        await behind.send(queue.name, [wake_up()])
-    assert await proxy.hits("sqs", toxic) >= 1
-
-    await proxy.heal()
-    assert await behind.send(queue.name, [wake_up()])
-
-
 @pytest.mark.parametrize(
     ("toxic", "code", "status"), [("error", "InternalFailure", 500), ("throttle", "RequestThrottled", 400)]
 )
@@ -95,8 +58,8 @@ async def test_a_client_reads_the_code_that_sqs_would_have_answered(
     assert await asyncio.to_thread(plain.send_message, QueueUrl=url, MessageBody="x")
 
 
-@pytest.mark.parametrize("toxic", ["error", "throttle", "request_lost"])
-async def test_what_was_refused_or_lost_on_its_way_was_not_done(
+@pytest.mark.parametrize("toxic", ["error", "throttle", "request_lost", "reset", "cut"])
+async def test_what_was_refused_or_lost_on_its_way_was_not_done_and_is_done_after_the_heal(
     behind: MessageQueues, queues: MessageQueues, queue: QueueSettings, proxy: ProxyControl, toxic: str
 ) -> None:
     await behind.find(queue.name)
@@ -106,6 +69,9 @@ async def test_what_was_refused_or_lost_on_its_way_was_not_done(
         await behind.send(queue.name, [wake_up()])
 
     assert await queues.count(queue.name) == 0
+    assert await proxy.hits("sqs", toxic) >= 1
+    await proxy.heal()
+    assert await behind.send(queue.name, [wake_up()])
 
 
 async def test_a_send_whose_answer_is_lost_is_sent(

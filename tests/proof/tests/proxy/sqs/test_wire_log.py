@@ -1,4 +1,4 @@
-"""`wire.jsonl`: what SQS did and what the callers were told, message by message."""
+"""`wire.jsonl`: what SQS did and what its clients were answered, message by message."""
 
 import asyncio
 import json
@@ -9,16 +9,10 @@ import pytest
 
 from tests.proof.checker.evidence import WireCall
 from tests.proof.proxy.control import ProxyControl
-from tests.proof.tests.proxy.conftest import receive, wake_up
+from tests.proof.tests.proxy.sqs.conftest import receive, wake_up
 from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.message_queue import MessageQueues
-
-
-@pytest.fixture
-def database_url() -> str:
-    """No database is made: nothing here asks one."""
-    return "postgresql://127.0.0.1:1/none"
 
 
 async def read(wire: Path, many: int) -> list[WireCall]:
@@ -54,10 +48,10 @@ async def test_the_whole_way_of_a_message_is_noted(
 
 
 async def test_of_a_malformed_message_the_body_is_kept(
-    plain: Any, queue: QueueSettings, behind: MessageQueues, wire: Path, proxy: ProxyControl
+    plain: Any, url: str, queue: QueueSettings, behind: MessageQueues, wire: Path, proxy: ProxyControl
 ) -> None:
     body = '{"v": 99, "turn_id": "x"}'
-    plain.send_message(QueueUrl=plain.get_queue_url(QueueName=queue.sqs)["QueueUrl"], MessageBody=body)
+    plain.send_message(QueueUrl=url, MessageBody=body)
     received = await receive(behind, queue.name)
     await behind.delete(queue.name, received)
 
