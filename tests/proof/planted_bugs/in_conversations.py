@@ -1,5 +1,6 @@
 """Bugs in what clients are told while they wait: streams, waits, webhooks."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import turnstile.producer.routes.turns
@@ -84,6 +85,17 @@ def wait_without_its_bound() -> None:
     @instead_of(turnstile.producer.routes.turns, "wait_for_end")
     async def wait(original: Any, watch: Any, request: Any, tenant_id: str, turn_id: Any, seconds: float) -> Any:
         return await original(watch, request, tenant_id, turn_id, seconds + 60.0)
+
+
+@planted("I11")
+def reads_from_a_replica() -> None:
+    """Reads go to a replica that is two seconds behind, which does not know a turn that was just accepted."""
+
+    @instead_of(turnstile.producer.routes.turns, "read_turn")
+    async def read(original: Any, database: Any, tenant_id: str, turn_id: Any) -> Any:
+        record = await original(database, tenant_id, turn_id)
+        age = timedelta(0) if record is None else datetime.now(UTC) - record.created_at
+        return record if age > timedelta(seconds=2) else None
 
 
 @planted("I20", "redis-flushed", seconds=14.0, clients=10)
