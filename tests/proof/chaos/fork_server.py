@@ -125,9 +125,9 @@ def _become(order: dict[str, Any]) -> NoReturn:
     if quick_minutes.SWITCH in os.environ:
         quick_minutes.switch_on()
     if order["plant"] is not None:
-        from tests.proof.planted_bugs.catalogue import plant
+        from tests.proof.planted_bugs.catalogue import BUGS
 
-        plant(order["plant"])
+        BUGS[order["plant"]].plant()
     sys.argv = ["turnstile", *order["argv"]]
     from turnstile.ops.cli import main as turnstile
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.proof.checker.evidence import Call
 from tests.proof.checker.ledger import Ledger, canonical
-from tests.proof.checker.rule import Findings, rule
+from tests.proof.checker.rule import Findings, about, rule
 from tests.proof.checker.tables import Change, Row
 from tests.proof.checker.vocabulary import FAILED, OPEN, PENDING, SUCCEEDED, TERMINAL
 
@@ -182,8 +182,7 @@ def one_effect(ledger: Ledger) -> Findings:
         if len(wins) != due:
             yield turn_id, f"is {row.status} and has {len(wins)} attempts that succeeded"
         if due and replies and wins:
-            for claim in _reply_of_the_winner(ledger, row, replies[0], wins[0]):
-                yield turn_id, claim
+            yield from about(turn_id, _reply_of_the_winner(ledger, row, replies[0], wins[0]))
 
 
 def _reply_of_the_winner(ledger: Ledger, row: Row, reply: Any, recorded: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.proof.checker.ledger import Claim, Ledger, is_claim, is_settlement, is_takeover
-from tests.proof.checker.rule import Findings, rule
+from tests.proof.checker.rule import Findings, about, rule
 from tests.proof.checker.tables import AttemptRecord, Change
 from tests.proof.checker.vocabulary import (
     CANCELED,
@@ -42,8 +42,7 @@ def attempts_counted(ledger: Ledger) -> Findings:
         counts, lost = NONE, 0
         for change in changes:
             lost = 0 if change.before == FAILED else lost + is_takeover(change)
-            for claim in _miscounts(change, counts, lost, records, budget):
-                yield turn_id, claim
+            yield from about(turn_id, _miscounts(change, counts, lost, records, budget))
             counts = Counts(change.attempt, change.failures, change.crashes)
         if row is not None and counts != (row.attempt, row.failures, row.crashes):
             says = f"the row counts {(row.attempt, row.failures, row.crashes)}, its last change {tuple(counts)}"

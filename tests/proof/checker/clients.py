@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.proof.checker.evidence import Call
 from tests.proof.checker.ledger import Ledger, is_claim
-from tests.proof.checker.rule import Findings, rule
+from tests.proof.checker.rule import Findings, about, rule
 from tests.proof.checker.tables import Change
 from tests.proof.checker.vocabulary import CANCELED, RUNNING, SUCCEEDED, TERMINAL
 
@@ -49,12 +49,10 @@ def reads_go_forward(ledger: Ledger) -> Findings:
 def answers_are_true(ledger: Ledger) -> Findings:
     """What a read or a submit that waited shows, the turn was at some time."""
     for turn_id, reads in ledger.reads.items():
-        for claim in _untrue(ledger, turn_id, _answered(reads)):
-            yield turn_id, claim
+        yield from about(turn_id, _untrue(ledger, turn_id, _answered(reads)))
     for call in ledger.submits:
         waited = call.wait is not None and call.outcome == "ok" and call.status in TERMINAL
-        for claim in _untrue(ledger, call.turn_id or "", [call] if waited else []):
-            yield call.turn_id, claim
+        yield from about(call.turn_id, _untrue(ledger, call.turn_id or "", [call] if waited else []))
 
 
 def _answered(reads: Sequence[Call]) -> list[Call]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tests.proof.checker.ledger import Ledger, grouped, is_settlement
-from tests.proof.checker.rule import Findings, rule
+from tests.proof.checker.rule import Findings, about, rule
 from tests.proof.checker.tables import Change, Row
 from tests.proof.checker.vocabulary import COMPENSATION, FAILED
 
@@ -37,8 +37,7 @@ def only_failures_are_compensated(ledger: Ledger) -> Findings:
             if len(several) > 1:
                 yield turn_id, f"has {len(several)} compensations for generation {failure.generation}"
             for row in several:
-                for claim in _misinformed(ledger, failure, row):
-                    yield row.turn_id, claim
+                yield from about(row.turn_id, _misinformed(ledger, failure, row))
 
 
 def _failures(ledger: Ledger, turn_id: str) -> list[Change]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.proof.checker.clients import COMMIT_SECONDS
 from tests.proof.checker.ledger import Ledger, is_claim
-from tests.proof.checker.rule import Findings, rule
+from tests.proof.checker.rule import Findings, about, rule
 from tests.proof.checker.tables import Change, JoinChange, Row
 from tests.proof.checker.vocabulary import CANCELED, FAILED, OPEN, PENDING, RUNNING, SUCCEEDED, TERMINAL
 
@@ -89,8 +89,7 @@ def joins_are_answered(ledger: Ledger) -> Findings:
         report = reply.get("family") if isinstance(reply, dict) else None
         settled = next((change for change in ledger.changes[turn_id] if change.after == SUCCEEDED), None)
         if report is not None and settled is not None:
-            for claim in _misreported(ledger, turn_id, report, settled):
-                yield turn_id, claim
+            yield from about(turn_id, _misreported(ledger, turn_id, report, settled))
 
 
 def _misreported(ledger: Ledger, turn_id: str, report: dict[str, Any], settled: Change) -> Iterator[str]:

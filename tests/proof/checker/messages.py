@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tests.proof.checker.evidence import QueuedMessage, WireCall
 from tests.proof.checker.ledger import Ledger, grouped
-from tests.proof.checker.rule import Findings, rule
+from tests.proof.checker.rule import Findings, about, rule
 from tests.proof.checker.tables import Change, Row
 from tests.proof.checker.vocabulary import FAILED, GENERATION_ATTRIBUTE, MALFORMED, OPEN, REASON_ATTRIBUTE, RUNNING
 
@@ -80,8 +80,7 @@ def failed_turns_have_dead_letters(ledger: Ledger) -> Findings:
             if row.send_at is not None or many:
                 yield turn_id, "halts its session, and has a dead letter or is owed one"
             continue
-        for claim in _owed(ledger, row, many, purged and turn_id in sent):
-            yield turn_id, claim
+        yield from about(turn_id, _owed(ledger, row, many, purged and turn_id in sent))
 
 
 def _owed(ledger: Ledger, row: Row, letters: int, lost: bool) -> Iterator[str]:

@@ -13,7 +13,7 @@ from tests.proof.checker.ledger import (
     is_settlement,
     is_takeover,
 )
-from tests.proof.checker.rule import Findings, rule
+from tests.proof.checker.rule import Findings, about, rule
 from tests.proof.checker.tables import Change, HaltChange
 from tests.proof.checker.vocabulary import CANCELED, FAILED, OPEN, PENDING, RUNNING, SUCCEEDED
 
@@ -54,8 +54,7 @@ def histories_are_whole(ledger: Ledger) -> Findings:
         answered: list[str] = []
         for change in changes:
             if is_claim(change):
-                for claim in _misshown(ledger, (change.turn_id, change.fence), answered):
-                    yield change.turn_id, claim
+                yield from about(change.turn_id, _misshown(ledger, (change.turn_id, change.fence), answered))
             elif change.after == SUCCEEDED and change.before == RUNNING:
                 answered.append(change.turn_id)
 
@@ -132,8 +131,7 @@ def claims_do_not_overlap(ledger: Ledger) -> Findings:
     for changes in ledger.sessions.values():
         running: dict[str, int] = {}
         for change in changes:
-            for claim in _overlaps(change, running):
-                yield change.turn_id, claim
+            yield from about(change.turn_id, _overlaps(change, running))
 
 
 def _overlaps(change: Change, running: dict[str, int]) -> Iterator[str]:

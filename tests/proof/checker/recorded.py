@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tests.proof.checker.evidence import HandlerRun
 from tests.proof.checker.ledger import Ledger
-from tests.proof.checker.rule import Findings, rule
+from tests.proof.checker.rule import Findings, about, rule
 from tests.proof.checker.tables import RecordedValue
 
 UNDER_WAY_SECONDS = 0.25
@@ -18,8 +18,7 @@ UNDER_WAY_SECONDS = 0.25
 @rule("I3")
 def done_once(ledger: Ledger) -> Findings:
     for turn_id, effects in ledger.effects.items():
-        for claim in _effects_against(ledger, turn_id, effects, ledger.values.get(turn_id, {})):
-            yield turn_id, claim
+        yield from about(turn_id, _effects_against(ledger, turn_id, effects, ledger.values.get(turn_id, {})))
     for turn_id, recorded in ledger.values.items():
         reply = ledger.reply_of(turn_id)
         for key, value in ((reply.get("once") if isinstance(reply, dict) else None) or {}).items():

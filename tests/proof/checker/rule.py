@@ -1,6 +1,6 @@
 """What a rule is: one guarantee of docs/reliability.md, and a function that finds what broke it in the ledger."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tests.proof.checker.ledger import Ledger
@@ -28,6 +28,11 @@ class Session:
 Finding = tuple[str | Session | None, str]
 """A turn's id, a session, or None for the run as a whole; and the claim."""
 Findings = Iterator[Finding]
+
+
+def about(turn_id: str | None, claims: Iterable[str]) -> Findings:
+    """Findings about one turn."""
+    return ((turn_id, claim) for claim in claims)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tests.proof.checker.ledger import Ledger
-from tests.proof.checker.rule import Findings, rule
+from tests.proof.checker.rule import Findings, about, rule
 from tests.proof.checker.tables import Change
 from tests.proof.checker.vocabulary import CANCELED, FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL
 
@@ -24,8 +24,7 @@ def transitions(ledger: Ledger) -> Findings:
     Born CANCELED is a turn whose cancel came before its submit: it says that it was asked to stop, and has no place in line.
     """
     for previous, change in ledger.steps():
-        for claim in _faults(change, previous):
-            yield change.turn_id, claim
+        yield from about(change.turn_id, _faults(change, previous))
 
 
 def _faults(change: Change, previous: Change | None) -> Iterator[str]:

@@ -14,16 +14,7 @@ from turnstile.memory.item_cache import Found, ItemCache
 from turnstile.memory.working_memory import WorkingMemory
 
 
-@planted(
-    "I19",
-    "worker-frozen",
-    "worker-cut-off-from-postgres",
-    lanes=3,
-    seconds=20.0,
-    clients=10,
-    bound_seconds=30.0,
-    memory=0.5,
-)
+@planted("I19", "worker-frozen", "worker-cut-off-from-postgres", lanes=3, seconds=20.0, clients=10, memory=0.5)
 def fact_written_without_fence() -> None:
     """A stalled worker overwrites durable items of its successor."""
     alter(
