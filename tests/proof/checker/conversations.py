@@ -1,6 +1,6 @@
 """Conversations (I21): a session in which a transcript is spoken line by line comes out as the transcript, as far as it got.
 
-The handler answers from its history and its memory, so that every reply tells whether both were right: a remark that was
+The handler answers from its history and its memory, so that every reply shows whether both were right: a remark that was
 lost, doubled, moved or forgotten shows in the next one.
 """
 

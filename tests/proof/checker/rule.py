@@ -8,7 +8,7 @@ from tests.proof.checker.ledger import Ledger
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that did not hold, for one turn or session. The turn's story (`story.stories_of`) is the proof."""
+    """A broken rule, for one turn or session. The turn's story (`story.stories_of`) is the proof."""
 
     invariant: str
     """"I1" to "I23", or "LOGS"."""

@@ -14,7 +14,7 @@ class Change:
     """`audit.jsonl`: one row of the audit table, written by a trigger on `turns` in the transaction that made the change.
 
     One for each insert, and for each update that changed status, fence, generation, seq or cancel_requested_at. Several
-    changes of one row are in `n` order, because each held the row's lock when it drew its number.
+    changes of one row are in `n` order, because each had locked the row when it drew its number.
     """
 
     n: int

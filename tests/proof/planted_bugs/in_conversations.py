@@ -1,4 +1,4 @@
-"""Bugs in what clients are told while they wait: streams, waits, webhooks."""
+"""Bugs in what clients get while they wait: streams, waits, webhooks."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

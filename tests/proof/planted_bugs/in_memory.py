@@ -60,7 +60,7 @@ def items_kept_in_the_process() -> None:
         return found
 
 
-# It shows in the first turn after a settlement of which Redis was not told, if that turn looks at its history.
+# It shows in the first turn after a settlement that did not reach Redis, if that turn looks at its history.
 @planted("I5", "redis-unreachable", "worker-cut-off-from-redis", "commit-answer-lost", histories=1.0)
 def history_of_any_version() -> None:
     """Any cached history is shown, also one that ends before the last turn."""

@@ -48,7 +48,7 @@ def taken_over() -> Scene:
 
 
 Where = Callable[[Any], bool] | int | None
-"""Which record of a kind: the one for which it holds, the one at this place, or the only one."""
+"""Which record of a kind: the one for which it is true, the one at this place, or the only one."""
 
 
 def amended(made: Made, kind: str, where: Where = None, **changed: Any) -> Evidence:

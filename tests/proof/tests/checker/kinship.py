@@ -65,13 +65,13 @@ class Kinship(Scene):
         """Something is done, recorded, and given."""
         return self.note(turn_id, "did", key, value).record(turn_id, key, value).note(turn_id, "got", key, value)
 
-    def compensate(self, turn_id: str, compensation: str = "undo", **told: Any) -> Self:
+    def compensate(self, turn_id: str, compensation: str = "undo", **changed: Any) -> Self:
         """In the commit that made the turn FAILED, its compensation is born."""
         failed, txid = self.turns[turn_id], self.evidence.audit[-1].txid
         content = {
             "turn_id": turn_id, "session_id": failed.row.session, "generation": failed.row.generation,
             "error_class": failed.row.error_class, "inputs": [failed.content],
-            "values": {one.key: one.value for one in self.evidence.values if one.turn_id == turn_id}, **told,
+            "values": {one.key: one.value for one in self.evidence.values if one.turn_id == turn_id}, **changed,
         }  # fmt: skip
         self.start(compensation, turn_id, None, kind="compensation", content=content)
         amended(self.evidence, "audit", lambda change: change.turn_id == compensation, txid=txid)

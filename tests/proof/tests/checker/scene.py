@@ -1,7 +1,7 @@
-"""Evidence for the checker's tests, told as a story: what a correct product would have left behind.
+"""Evidence for the checker's tests, written as a story: what a correct product would have left behind.
 
 Each method is one thing that happened; the scene keeps the rows and writes what the audit, the handler, the clients, the
-wire and Redis would have said of it. A test that wants a violation tells a correct story and then changes one record.
+wire and Redis would have said of it. A test that wants a violation writes a correct story and then changes one record.
 """
 
 import json
@@ -113,7 +113,7 @@ class Scene:
         return self
 
     def read(self, turn_id: str = "a", **said: Any) -> Self:
-        """A read that tells what stands in the row, unless `said` tells otherwise."""
+        """A read that shows what stands in the row, unless `said` says otherwise."""
         row = self.turns[turn_id].row
         return self.ask("read", turn_id, **{"http": 200, "status": row.status, "generation": row.generation, **said})
 

@@ -106,15 +106,15 @@ def test_a_worker_that_came_later_counts_from_when_it_was_seen(folder: Path) -> 
 
 
 def test_the_tables_say_what_was_asked_for_and_what_came_of_it(folder: Path) -> None:
-    told = tell_way(read(folder))
+    text = tell_way(read(folder))
 
-    assert "100 turns/s can be done; 70% of that was asked for over 10 s" in told
-    assert "10 turns were due, 9 accepted, 9 ended; at rest 1.5 s after the last was due." in told
-    assert "| all | 10 | 50 | 50 | 50 | 10 | 10 | 10 | 200 | 200 | 200 | 200 |" in told
-    assert "| due in bursts | 1 | 50 |" in told
+    assert "100 turns/s can be done; 70% of that was asked for over 10 s" in text
+    assert "10 turns were due, 9 accepted, 9 ended; at rest 1.5 s after the last was due." in text
+    assert "| all | 10 | 50 | 50 | 50 | 10 | 10 | 10 | 200 | 200 | 200 | 200 |" in text
+    assert "| due in bursts | 1 | 50 |" in text
     assert (
         "| write-ahead log, MB | 1,000 | 1,010 | 1,010 | 1,111,111 |".replace("1,000", "0").replace("1,010", "10")
-        in told
+        in text
     )
 
 

@@ -5,24 +5,15 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Any
 from urllib.parse import urlsplit
-from uuid import uuid4
 
-import boto3
 import psycopg
 import pytest
-from botocore.config import Config
 from psycopg.conninfo import make_conninfo
 
 from tests.proof.proxy.control import ProxyControl
 from tests.proof.proxy.server import Address, FaultProxy
-from tests.support.probes import until
 from tests.support.stacks.stack import Stack
-from turnstile.config.settings import Settings
-from turnstile.message_queue import MessageQueues
-from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
-from turnstile.turn.message import WakeUp
 
 
 @pytest.fixture
@@ -79,44 +70,3 @@ async def connect(url: str, port: int | None = None) -> psycopg.AsyncConnection[
     """A plain autocommit connection, through a gate or directly."""
     conninfo = make_conninfo(url if port is None else through(url, port), connect_timeout=3)
     return await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
-
-
-@pytest.fixture
-async def sqs_port(proxy: ProxyControl) -> int:
-    """A gate in front of SQS."""
-    return await proxy.open("sqs", "worker-1")
-
-
-@pytest.fixture
-async def behind(settings: Settings, sqs_port: int) -> AsyncIterator[MessageQueues]:
-    """The product's own hand on SQS, behind the proxy. (`queues` is past it.)"""
-    opened = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": f"http://127.0.0.1:{sqs_port}"}))
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-def plain(stack: Stack, sqs_port: int, settings: Settings) -> Any:
-    """A plain boto3 client behind the proxy, which retries nothing."""
-    return boto3.client(
-        "sqs",
-        endpoint_url=f"http://127.0.0.1:{sqs_port}",
-        config=Config(retries={"total_max_attempts": 1}, read_timeout=5),
-    )
-
-
-def wake_up(session: str = "s") -> OutgoingMessage:
-    """A fresh one."""
-    return OutgoingMessage(WakeUp("t", session, uuid4()), "")
-
-
-async def receive(queues: MessageQueues, queue: str, many: int = 1, *, dead: bool = False) -> list[ReceivedMessage]:
-    """That many messages, in as many polls as it takes."""
-    found: list[ReceivedMessage] = []
-
-    async def enough() -> bool:
-        found.extend(await queues.receive(queue, 10, dead=dead))
-        return len(found) >= many
-
-    await until(enough)
-    return found

@@ -33,6 +33,15 @@ async def session(stack: Stack, port: int) -> AsyncIterator[Session]:
     await opened.close()
 
 
+async def struck(proxy: ProxyControl, toxic: str) -> None:
+    """Returns when the toxic has had an effect."""
+
+    async def has_struck() -> bool:
+        return await proxy.hits("postgres", toxic) > 0
+
+    await until(has_struck)
+
+
 async def ask(session: Session, statement: str = "SELECT 1") -> object:
     async with asyncio.timeout(HANG_SECONDS):
         row = await (await session.execute(statement)).fetchone()  # type: ignore[call-overload]
@@ -63,11 +72,7 @@ async def test_a_stalled_connection_goes_on_after_the_heal_and_has_lost_nothing(
 ) -> None:
     await proxy.set("postgres", "worker-1", "stall")
     asked = asyncio.create_task(ask(session, f"SELECT repeat('x', {LARGE})"))
-
-    async def held() -> bool:
-        return await proxy.hits("postgres", "stall") > 0
-
-    await until(held)
+    await struck(proxy, "stall")
     assert not asked.done()
     await proxy.heal("postgres", "worker-1")
 
@@ -83,11 +88,7 @@ async def test_what_was_stalled_arrives_although_its_sender_is_gone(
     await outside.execute("CREATE TABLE late (n int)")
     await proxy.set("postgres", "worker-1", "stall")
     insert = asyncio.create_task(gone.execute("INSERT INTO late VALUES (1)"))
-
-    async def held() -> bool:
-        return await proxy.hits("postgres", "stall") > 0
-
-    await until(held)
+    await struck(proxy, "stall")
     insert.cancel()
     gone.pgconn.finish()
     await proxy.heal()
@@ -145,11 +146,7 @@ async def test_a_half_open_connection_swallows_everything_and_is_reset_by_the_he
 ) -> None:
     await proxy.set("postgres", "worker-1", "half_open")
     asked = asyncio.create_task(ask(session))
-
-    async def swallowed() -> bool:
-        return await proxy.hits("postgres", "half_open") > 0
-
-    await until(swallowed)
+    await struck(proxy, "half_open")
     assert not asked.done()
     await proxy.heal()
 

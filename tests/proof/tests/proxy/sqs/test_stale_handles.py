@@ -6,18 +6,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.proof.proxy.control import ProxyControl
-from tests.proof.tests.proxy.conftest import receive, wake_up
+from tests.proof.tests.proxy.sqs.conftest import receive, wake_up
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
 
 Handles = tuple[str, str]
-
-
-@pytest.fixture
-def database_url() -> str:
-    """No database is made: nothing here asks one."""
-    return "postgresql://127.0.0.1:1/none"
 
 
 @pytest.fixture
@@ -29,11 +23,6 @@ async def received_twice(behind: MessageQueues, queue: QueueSettings) -> list[Re
     (second,) = await receive(behind, queue.name)
     assert first.message_id == second.message_id
     return [first, second]
-
-
-@pytest.fixture
-def url(plain: Any, queue: QueueSettings) -> str:
-    return str(plain.get_queue_url(QueueName=queue.sqs)["QueueUrl"])
 
 
 async def use(proxy: ProxyControl, mode: str) -> None:

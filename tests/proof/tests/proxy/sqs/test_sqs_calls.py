@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 
 from tests.conftest import sqs_client
 from tests.proof.proxy.control import ProxyControl
-from tests.proof.tests.proxy.conftest import receive, wake_up
+from tests.proof.tests.proxy.sqs.conftest import receive, wake_up
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
@@ -17,18 +17,6 @@ from turnstile.message_queue import MessageQueues
 
 COMMAND_TRIES = 2
 """The product's commands are tried once more; its polls are not."""
-
-
-@pytest.fixture
-def database_url() -> str:
-    """No database is made: nothing here asks one."""
-    return "postgresql://127.0.0.1:1/none"
-
-
-@pytest.fixture
-def url(plain: Any, queue: QueueSettings) -> str:
-    """The queue's URL as a client behind the proxy sees it."""
-    return str(plain.get_queue_url(QueueName=queue.sqs)["QueueUrl"])
 
 
 async def test_messages_come_and_go_through_the_proxy(

@@ -6,16 +6,10 @@ from typing import Any
 import pytest
 
 from tests.proof.proxy.control import ProxyControl
-from tests.proof.tests.proxy.conftest import receive, wake_up
+from tests.proof.tests.proxy.sqs.conftest import receive, wake_up
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
-
-
-@pytest.fixture
-def database_url() -> str:
-    """No database is made: nothing here asks one."""
-    return "postgresql://127.0.0.1:1/none"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`wire.jsonl`: what SQS did and what the callers were told, message by message."""
+"""`wire.jsonl`: what SQS did and what the callers were answered, message by message."""
 
 import asyncio
 import json
@@ -9,16 +9,10 @@ import pytest
 
 from tests.proof.checker.evidence import WireCall
 from tests.proof.proxy.control import ProxyControl
-from tests.proof.tests.proxy.conftest import receive, wake_up
+from tests.proof.tests.proxy.sqs.conftest import receive, wake_up
 from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.message_queue import MessageQueues
-
-
-@pytest.fixture
-def database_url() -> str:
-    """No database is made: nothing here asks one."""
-    return "postgresql://127.0.0.1:1/none"
 
 
 async def read(wire: Path, many: int) -> list[WireCall]:
@@ -77,7 +71,7 @@ async def test_of_a_malformed_message_the_body_is_kept(
         ("answer_lost", True, False),
     ],
 )
-async def test_it_is_noted_what_was_done_and_what_was_told(
+async def test_it_is_noted_what_was_done_and_what_was_answered(
     behind: MessageQueues,
     queue: QueueSettings,
     wire: Path,
@@ -109,7 +103,7 @@ async def test_a_delete_that_a_stale_handle_made_vain_is_noted_as_vain(
     assert {call.message_id for call in calls} == {first[0].message_id}
 
 
-async def test_a_receive_whose_client_was_killed_meanwhile_is_noted_as_not_told(
+async def test_a_receive_whose_client_was_killed_meanwhile_is_noted_as_not_answered(
     plain: Any, behind: MessageQueues, queue: QueueSettings, queues: MessageQueues, wire: Path, proxy: ProxyControl
 ) -> None:
     address = await behind.find(queue.name)
