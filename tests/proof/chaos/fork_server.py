@@ -156,9 +156,9 @@ def _shift_clock(shift: str) -> None:
 
 
 def _plant(bug: str) -> None:
-    from tests.proof.planted_bugs.catalogue import plant
+    from tests.proof.planted_bugs.catalogue import BUGS
 
-    plant(bug)
+    BUGS[bug].plant()
 
 
 SWITCHES: dict[str, Callable[[str], None]] = {

@@ -1,17 +1,16 @@
 """Durable memory (I19): items are written under a valid claim, and a run reads the newest version, whatever happens to Redis.
 
-Only the session's claim writes. So a run is told of what was there when it was claimed, with its own writes since; one that has
-been overtaken may also be told of what came later, which it can't know and must not write over.
+Only the session's claim writes. So a run sees what was there when it was claimed, with its own writes since; one that has
+been overtaken may also see what came later, which it can't know and must not write over.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from tests.proof.checker.ledger import Ledger
+from tests.proof.checker.ledger import Ledger, by_session, grouped
 from tests.proof.checker.memory_evidence import MemoryAct, MemoryChange
-from tests.proof.checker.violation import Violation
+from tests.proof.checker.rule import Findings, Session, rule
 from tests.proof.checker.vocabulary import DURABLE_KINDS
 
 Place = tuple[str, str]
@@ -20,32 +19,11 @@ State = dict[Place, MemoryChange]
 """A session's durable items at some moment."""
 
 
-def durable_memory(ledger: Ledger) -> Iterator[Violation]:
-    books: defaultdict[tuple[str, str], _Book] = defaultdict(_Book)
-    for change in ledger.evidence.memory_changes:
-        books[change.tenant, change.session].changes.append(change)
-    givers = {fence: turn_id for turn_id, fence in ledger.claims}
-    for book in books.values():
-        for change in book.changes:
-            turn_id = givers.get(change.fence)
-            for says in _fault_of_write(ledger, turn_id, change):
-                yield Violation("I19", f"{_name(change.kind, change.key)} {says}", turn_id, change.session)
-        yield from _versions(book)
-    for act in ledger.evidence.memory_acts:
-        given = ledger.claims.get((act.turn_id, act.fence))
-        if given is None:
-            # A run without a claim is convicted for that.
-            continue
-        for says in _fault_of_act(ledger, books[act.tenant, act.session], given.n, act):
-            yield Violation("I19", f"under fence {act.fence} {says}", act.turn_id, act.session)
-    yield from _at_rest(ledger, books)
-
-
 @dataclass(slots=True)
 class _Book:
     """What was written in a session, in order."""
 
-    changes: list[MemoryChange] = field(default_factory=list)
+    changes: Sequence[MemoryChange] = ()
 
     def states(self, claimed: int, act: MemoryAct, own_until: float) -> Iterator[State]:
         """Those that a call may have met: from its claim on, with what its run had written by `own_until`, to its end."""
@@ -76,37 +54,63 @@ class _Book:
         return version
 
 
+def _books(ledger: Ledger) -> dict[tuple[str, str], _Book]:
+    """By tenant and session."""
+    changes = grouped(ledger.evidence.memory_changes, by_session)
+    return {session: _Book(written) for session, written in changes.items()}
+
+
+@rule("I19")
+def durable_items_are_written_under_claims(ledger: Ledger) -> Findings:
+    givers = {fence: turn_id for turn_id, fence in ledger.claims}
+    for change in ledger.evidence.memory_changes:
+        turn_id = givers.get(change.fence)
+        for claim in _fault_of_write(ledger, turn_id, change):
+            yield turn_id or Session(change.session), f"{_name(change.kind, change.key)} {claim}"
+
+
 def _fault_of_write(ledger: Ledger, turn_id: str | None, change: MemoryChange) -> Iterator[str]:
-    given = ledger.claims.get((turn_id or "", change.fence))
+    claim = (turn_id or "", change.fence)
+    given, end = ledger.claims.get(claim), ledger.end_of(claim)
     if given is None:
         yield f"was written under fence {change.fence}, which no claim was given"
         return
-    claim = (given.turn_id, given.fence)
-    end = ledger.takeovers.get(claim) or ledger.settlements.get(claim)
-    if (given.tenant, given.session) != (change.tenant, change.session):
+    if by_session(given) != by_session(change):
         yield f"was written under fence {change.fence}, which was given in session {given.session}"
     if not given.n < change.n or (end is not None and change.n > end.n):
         yield f"was written under fence {change.fence} when that claim did not stand"
 
 
-def _versions(book: _Book) -> Iterator[Violation]:
-    newest = 0
-    places: dict[int, Place] = {}
-    for change in book.changes:
-        place = (change.kind, change.key)
-        if change.version < newest and places.get(change.version) != place:
-            says = f"{_name(*place)} got version {change.version} after version {newest} of its session"
-            yield Violation("I19", says, None, change.session)
-        places[change.version] = place
-        newest = max(newest, change.version)
+@rule("I19")
+def durable_versions_rise(ledger: Ledger) -> Findings:
+    for book in _books(ledger).values():
+        newest = 0
+        places: dict[int, Place] = {}
+        for change in book.changes:
+            place = (change.kind, change.key)
+            if change.version < newest and places.get(change.version) != place:
+                says = f"{_name(*place)} got version {change.version} after version {newest} of its session"
+                yield Session(change.session), says
+            places[change.version] = place
+            newest = max(newest, change.version)
+
+
+@rule("I19")
+def calls_meet_durable_items(ledger: Ledger) -> Findings:
+    books = _books(ledger)
+    for act in ledger.evidence.memory_acts:
+        given = ledger.claims.get((act.turn_id, act.fence))
+        # A run without a claim is convicted for that.
+        if given is not None:
+            for claim in _fault_of_act(ledger, books.get(by_session(act), _Book()), given.n, act):
+                yield act.turn_id, f"under fence {act.fence} {claim}"
 
 
 def _fault_of_act(ledger: Ledger, book: _Book, claimed: int, act: MemoryAct) -> Iterator[str]:
     if act.outcome == "superseded":
-        claim = (act.turn_id, act.fence)
-        end = ledger.takeovers.get(claim) or ledger.settlements.get(claim)
+        end = ledger.end_of((act.turn_id, act.fence))
         if end is None or end.at > act.until:
-            yield f"was told that its turn is another's, and its claim stood ({_describe(act)})"
+            yield f"got the answer that its turn is another's, and its claim stood ({_describe(act)})"
         return
     if act.outcome == "unknown" or (act.kind is not None and act.kind not in DURABLE_KINDS):
         return
@@ -144,47 +148,41 @@ def _fault_of_set(book: _Book, act: MemoryAct, met: Sequence[State]) -> Iterator
             made = [one for one in book.changes if one.version == act.version and (one.kind, one.key) == _place(act)]
             written = next((one for one in made if one.fence == act.fence and one.value == act.value), None)
             if written is None:
-                yield f"was told that {_describe(act)} was kept as version {act.version}, and it never was"
+                yield f"got the answer that {_describe(act)} was kept as version {act.version}, and it never was"
             elif act.expected is not None and (replaced := book.before(written)) != act.expected:
                 yield f"replaced version {replaced} of {_describe(act)}, and expected {act.expected}"
         case "conflict":
             if all(version == act.expected for version in versions) or act.expected is None:
-                yield f"was told that {_describe(act)} is not as expected, {act.expected}, and it was"
+                yield f"got the answer that {_describe(act)} is not as expected, {act.expected}, and it was"
         case other:
-            yield f"was told {other} of {_describe(act)}, which is durable"
+            yield f"got the answer {other} for {_describe(act)}, which is durable"
 
 
 def _fault_of_delete(book: _Book, act: MemoryAct, met: Sequence[State]) -> Iterator[str]:
     if act.outcome == "ok":
         deletions = [one for one in book.changes if one.gone and (one.kind, one.key) == _place(act)]
         if not any(one.fence == act.fence and act.at <= one.at <= act.until for one in deletions):
-            yield f"was told that {_describe(act)} was deleted, and it was not"
+            yield f"got the answer that {_describe(act)} was deleted, and it was not"
     elif all(_version(state, act) for state in met):
-        yield f"was told that there is no {_describe(act)}, and there was"
+        yield f"got the answer that there is no {_describe(act)}, and there was"
 
 
-def _at_rest(ledger: Ledger, books: dict[tuple[str, str], _Book]) -> Iterator[Violation]:
-    items = {(item.tenant, item.session, item.kind, item.key): item for item in ledger.evidence.memory_items}
-    for (tenant, session), book in books.items():
-        if not book.changes:
-            continue
-        last = {(change.kind, change.key): change for change in book.changes}
+@rule("I19")
+def durable_items_are_there_at_rest(ledger: Ledger) -> Findings:
+    items = {(*by_session(item), item.kind, item.key): item for item in ledger.evidence.memory_items}
+    for session, book in _books(ledger).items():
         newest = max(change.version for change in book.changes)
-        for place, change in last.items():
-            item = items.get((tenant, session, *place))
+        for place, change in {(change.kind, change.key): change for change in book.changes}.items():
+            item, subject, name = items.get((*session, *place)), Session(session[1]), _name(*place)
             if item is None:
                 # What has been deleted is dropped some time later.
                 if not change.gone:
-                    yield Violation(
-                        "I19", f"{_name(*place)} was kept as version {change.version}, and is gone", None, session
-                    )
+                    yield subject, f"{name} was kept as version {change.version}, and is gone"
                 continue
             if (item.version, item.gone, item.value) != (change.version, change.gone, change.value):
-                says = f"{_name(*place)} was last written as version {change.version}, and is version {item.version}"
-                yield Violation("I19", says, None, session)
+                yield subject, f"{name} was last written as version {change.version}, and is version {item.version}"
             if item.session_version != newest:
-                says = f"its newest item is version {newest}, and it is known as {item.session_version}"
-                yield Violation("I19", says, None, session)
+                yield subject, f"its newest item is version {newest}, and it is known as {item.session_version}"
 
 
 def _bears(item: MemoryChange, label: str) -> bool:

@@ -22,7 +22,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """`run.json`: under which terms the run stood."""
+    """`run.json`: the run's settings and its end. In a calm run no fault is meant to happen, and no run may be wasted."""
 
     name: str
     seed: int
@@ -34,22 +34,18 @@ class Terms:
     max_attempts: int
     max_crashes: int
     slots: int
-    """Turns that one worker handles at a time."""
     bound_seconds: float
     """After the faults have stopped, everything must have settled within this."""
     healed_at: float
-    """When the last fault was over."""
     rested_at: float | None
     """When every turn had ended and the main queue was empty; None if that was not within the bound."""
     calm: bool = False
-    """No fault at all was meant to happen: not one wasted run is allowed."""
     fifo: bool = False
     halts: bool = False
     """The queue is one where a FAILED turn halts its session."""
     compensates: bool = False
     """The handler says what to do about a turn that finally failed."""
     tenant_slots: int | None = None
-    """What one tenant may have of a worker's slots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +54,8 @@ class Call:
 
     client: str
     op: str
-    """submit, cancel, cancel_session, read, list, redrive"""
+    """submit, cancel, cancel_session, read, list, redrive. A submit's key is its Idempotency-Key, or `turn:<id>` where the client
+    chose the id."""
     at: float
     until: float
     outcome: str
@@ -67,10 +64,8 @@ class Call:
     tenant: str = ""
     session: str = ""
     key: str | None = None
-    """Idempotency-Key, or the client-chosen turn id as `turn:<id>`."""
     content: Any = None
     on_busy: str | None = None
-    """submit: the policy that was asked for, if not the usual one."""
     merged: bool = False
     """submit: the answer says that the input was added to a turn that another request had made."""
     turn_id: str | None = None
@@ -82,7 +77,6 @@ class Call:
     wait: float | None = None
     """submit, read: how many seconds it asked to wait for the turn's end; None: it did not."""
     webhook: bool = False
-    """submit: it named a webhook for the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,26 +107,24 @@ class HandlerRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireCall:
-    """`wire.jsonl`: one message in one SQS call, as seen by the proxy between the product and SQS."""
+    """`wire.jsonl`: one message in one SQS call, as seen by the proxy between the product and SQS.
+
+    Effective: SQS did it. Answered: its response reached the caller. The body is kept of malformed messages only.
+    """
 
     at: float
     """When the proxy had SQS's answer (or gave up)."""
     action: str
     """send, receive, delete, visibility"""
     queue: str
-    """The SQS queue's name."""
     dead: bool
-    """It is the DLQ."""
     message_id: str | None
     turn_id: str | None
     """Read from the body; None for one that is malformed."""
     session: str | None
     effective: bool
-    """SQS did it (whether or not the caller was told)."""
     answered: bool
-    """The caller was told."""
     body: str | None = None
-    """malformed ones only"""
     reason: str | None = None
     """send to the DLQ: the attribute turnstile.reason or what it is called; for reading a story."""
 
@@ -206,7 +198,6 @@ class StreamRead:
     events: Sequence[dict[str, Any]]
     """each {id, event, data}; `data` as it was sent, JSON text"""
     complete: bool
-    """The server ended the answer, and not the network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

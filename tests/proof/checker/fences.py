@@ -1,40 +1,41 @@
 """Fences and leases (I4): fences rise with every claim, nothing is written under an older one, leases run by one clock."""
 
-from collections.abc import Iterator
+from collections import defaultdict
 
 from tests.proof.checker.ledger import Ledger, is_claim, is_takeover
-from tests.proof.checker.tables import Change
-from tests.proof.checker.violation import Violation
+from tests.proof.checker.rule import Findings, rule
 
 
-def fences_rise(ledger: Ledger) -> Iterator[Violation]:
-    for turn_id, changes in ledger.changes.items():
-        highest = 0
-        for change in changes:
-            for says in (*_faults(change, highest), *_strange_lease(change, ledger.terms.lease_seconds)):
-                yield Violation("I4", says, turn_id, change.session)
-            highest = max(highest, change.fence)
-    for (turn_id, fence), run in ledger.began.items():
+@rule("I4")
+def fences_rise(ledger: Ledger) -> Findings:
+    highest: defaultdict[str, int] = defaultdict(int)
+    for change in ledger.evidence.audit:
+        turn_id, before, fence, most = change.turn_id, change.fence_before, change.fence, highest[change.turn_id]
+        highest[turn_id] = max(most, fence)
+        if before is None:
+            continue
+        if before != most:
+            yield turn_id, f"had fence {most} and is changed from fence {before}: a change went unrecorded"
+        if is_claim(change) or is_takeover(change):
+            if fence <= most:
+                yield turn_id, f"was claimed under fence {fence} after fence {most} had been given"
+        elif fence != before:
+            yield turn_id, f"fence {before} became {fence} without a claim ({change.before} to {change.after})"
+
+
+@rule("I4")
+def runs_have_claims(ledger: Ledger) -> Findings:
+    for turn_id, fence in ledger.began:
         if (turn_id, fence) not in ledger.claims:
-            yield Violation("I4", f"ran under fence {fence}, which no claim was given", turn_id, run.session)
+            yield turn_id, f"ran under fence {fence}, which no claim was given"
 
 
-def _faults(change: Change, highest: int) -> Iterator[str]:
-    before, fence = change.fence_before, change.fence
-    if before is None:
-        return
-    if before != highest:
-        yield f"had fence {highest} and is changed from fence {before}: a change went unrecorded"
-    if is_claim(change) or is_takeover(change):
-        if fence <= highest:
-            yield f"was claimed under fence {fence} after fence {highest} had been given"
-    elif fence != before:
-        yield f"fence {before} became {fence} without a claim ({change.before} to {change.after})"
-
-
-def _strange_lease(change: Change, lease_seconds: float) -> Iterator[str]:
+@rule("I4")
+def leases_go_by_one_clock(ledger: Ledger) -> Findings:
     """A lease by another clock than the database's ends when others do not expect it."""
-    if is_claim(change) and change.lease_until is not None:
-        given = change.lease_until - change.at
-        if abs(given - lease_seconds) > max(1.0, lease_seconds):
-            yield f"was claimed for {given:.1f} s by the database's clock, and a lease is {lease_seconds:g} s"
+    lease = ledger.terms.lease_seconds
+    for change in ledger.claims.values():
+        given = lease if change.lease_until is None else change.lease_until - change.at
+        if abs(given - lease) > max(1.0, lease):
+            says = f"was claimed for {given:.1f} s by the database's clock, and a lease is {lease:g} s"
+            yield change.turn_id, says

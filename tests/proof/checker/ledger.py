@@ -1,20 +1,52 @@
-"""The index over the evidence: built once, in one pass over each kind, and only read afterwards.
+"""The index over the evidence: built once, and only read afterwards.
 
 Everything is kept by turn, and the audit by session as well: both orders are the audit's own (`n`), which is the order in
 which the changes of one session became visible. (A statement that claims, numbers or redrives a turn has seen what came before as
-committed, or holds the session's row; so no change that one rule compares with another can have drawn its number early.)
+committed, or has locked the session's row; so no change that one rule compares with another can have drawn its number early.)
 """
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import Any
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any, TypeVar
 
-from tests.proof.checker.evidence import Call, Evidence, HandlerRun, Terms
-from tests.proof.checker.tables import AttemptRecord, Change, JoinChange, RecordedValue, Row, Said
+from tests.proof.checker.evidence import Evidence, Fault, HandlerRun
+from tests.proof.checker.tables import Change, RecordedValue, Row, Said
 from tests.proof.checker.vocabulary import COMPENSATION, RUNNING
+
+Key = TypeVar("Key")
+Record = TypeVar("Record")
 
 Claim = tuple[str, int]
 """A turn and the fence under which it was claimed."""
+
+
+class Groups(dict[Key, list[Record]]):
+    """Records by a key. A key without records has an empty list, which is not added."""
+
+    def __missing__(self, key: Key) -> list[Record]:
+        return []
+
+
+def grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> Groups[Key, Record]:
+    """The records by their key, each list in their order."""
+    groups: Groups[Key, Record] = Groups()
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups
+
+
+def by_turn(record: Any) -> str:
+    return str(record.turn_id)
+
+
+def by_session(record: Any) -> tuple[str, str]:
+    return record.tenant, record.session
+
+
+def canonical(content: Any) -> str:
+    """JSON for comparisons: the database keeps the members of an object in an order of its own."""
+    return json.dumps(content, sort_keys=True)
 
 
 def is_claim(change: Change) -> bool:
@@ -36,105 +68,86 @@ def is_reply(said: Said) -> bool:
     return said.role == "assistant" and said.kind == "message"
 
 
-@dataclass(slots=True)
 class Ledger:
     """The evidence, by turn and by session."""
 
-    evidence: Evidence
-    terms: Terms
-    rows: dict[str, Row] = field(default_factory=dict)
-    changes: defaultdict[str, list[Change]] = field(default_factory=lambda: defaultdict(list))
-    sessions: defaultdict[tuple[str, str], list[Change]] = field(default_factory=lambda: defaultdict(list))
-    """(tenant, session) -> the changes of all its turns."""
-    said: defaultdict[str, list[Said]] = field(default_factory=lambda: defaultdict(list))
-    attempts: defaultdict[str, list[AttemptRecord]] = field(default_factory=lambda: defaultdict(list))
-    submits: list[Call] = field(default_factory=list)
-    reads: defaultdict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
-    cancels: defaultdict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
-    began: dict[Claim, HandlerRun] = field(default_factory=dict)
-    runs_of: defaultdict[str, list[HandlerRun]] = field(default_factory=lambda: defaultdict(list))
-    """Those that began."""
-    began_again: list[HandlerRun] = field(default_factory=list)
-    """Second and further runs under one claim."""
-    effects: defaultdict[str, list[HandlerRun]] = field(default_factory=lambda: defaultdict(list))
-    """What handlers did once, and what they were given for it."""
-    values: defaultdict[str, dict[str, RecordedValue]] = field(default_factory=lambda: defaultdict(dict))
-    """By turn and key."""
-    children: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    compensations: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    """Both by the turn that has brought them about."""
-    joins: defaultdict[str, list[JoinChange]] = field(default_factory=lambda: defaultdict(list))
-    claims: dict[Claim, Change] = field(default_factory=dict)
-    settlements: dict[Claim, Change] = field(default_factory=dict)
-    takeovers: dict[Claim, Change] = field(default_factory=dict)
-    """By the claim that was lost."""
-
-    @classmethod
-    def of(cls, evidence: Evidence) -> "Ledger":
-        ledger = cls(evidence, evidence.terms)
-        ledger.rows = {row.turn_id: row for row in evidence.turns}
-        ledger._index_audit(evidence.audit)
-        for entry in evidence.messages:
-            ledger.said[entry.turn_id].append(entry)
-        for attempt in evidence.attempts:
-            ledger.attempts[attempt.turn_id].append(attempt)
-        for run in evidence.runs:
-            if run.what == "began":
-                ledger._index_run(run)
-            elif run.key is not None:
-                ledger.effects[run.turn_id].append(run)
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.terms = evidence.terms
+        self.rows: dict[str, Row] = {row.turn_id: row for row in evidence.turns}
+        self.changes = grouped(evidence.audit, by_turn)
+        self.sessions = grouped(evidence.audit, by_session)
+        """(tenant, session) -> the changes of all its turns."""
+        self.said = grouped(sorted(evidence.messages, key=lambda said: said.ordinal), by_turn)
+        self.attempts = grouped(evidence.attempts, by_turn)
+        self.joins = grouped(evidence.joins, by_turn)
+        calls = grouped(
+            (call for call in evidence.history if call.op == "submit" or call.turn_id), lambda call: call.op
+        )
+        self.submits = calls["submit"]
+        self.reads = grouped(calls["read"], by_turn)
+        self.cancels = grouped(calls["cancel"], by_turn)
+        self.values: dict[str, dict[str, RecordedValue]] = {}
+        """By turn and key."""
         for value in evidence.values:
-            ledger.values[value.turn_id][value.key] = value
-        for join in evidence.joins:
-            ledger.joins[join.turn_id].append(join)
-        for row in evidence.turns:
-            if row.parent is not None:
-                kin = ledger.compensations if row.kind == COMPENSATION else ledger.children
-                kin[row.parent].append(row)
-        for call in evidence.history:
-            ledger._index_call(call)
-        return ledger
+            self.values.setdefault(value.turn_id, {})[value.key] = value
+        started = [row for row in evidence.turns if row.parent is not None]
+        self.children = grouped((row for row in started if row.kind != COMPENSATION), lambda row: row.parent)
+        self.compensations = grouped((row for row in started if row.kind == COMPENSATION), lambda row: row.parent)
+        """Both by the turn that has brought them about."""
+        self.runs = grouped((run for run in evidence.runs if run.what == "began"), by_turn)
+        self.effects = grouped((run for run in evidence.runs if run.what != "began" and run.key is not None), by_turn)
+        """What handlers did once, and what they were given for it."""
+        self.began: dict[Claim, HandlerRun] = {}
+        self.began_again: list[HandlerRun] = []
+        """Second and further runs under one claim."""
+        for run in chain.from_iterable(self.runs.values()):
+            if (run.turn_id, run.fence) in self.began:
+                self.began_again.append(run)
+            else:
+                self.began[run.turn_id, run.fence] = run
+        self.claims: dict[Claim, Change] = {}
+        self.settlements: dict[Claim, Change] = {}
+        self.takeovers: dict[Claim, Change] = {}
+        """By the claim that was lost."""
+        for change in evidence.audit:
+            if is_claim(change):
+                self.claims[change.turn_id, change.fence] = change
+            if is_settlement(change):
+                self.settlements[change.turn_id, change.fence] = change
+            elif is_takeover(change) and change.fence_before is not None:
+                self.takeovers[change.turn_id, change.fence_before] = change
 
-    def inputs_of(self, turn_id: str) -> int:
-        """How many things the user said in the turn; one, where that is not in evidence."""
-        return sum(entry.role == "user" for entry in self.said.get(turn_id, ())) or 1
+    def steps(self) -> Iterator[tuple[Change | None, Change]]:
+        """Each change of each turn, with the turn's change before it."""
+        for changes in self.changes.values():
+            yield from zip([None, *changes], changes, strict=False)
+
+    def end_of(self, claim: Claim) -> Change | None:
+        """The change that took the claim over or settled it; None while it stands."""
+        return self.takeovers.get(claim) or self.settlements.get(claim)
+
+    def inputs_of(self, turn_id: str) -> list[Any]:
+        """What the user said in the turn, in order."""
+        return [said.content for said in self.said[turn_id] if said.role == "user"]
+
+    def order_of(self, turn_id: str) -> dict[str, Any]:
+        """The turn's first input, which says what the handler is to do; empty if it is no object."""
+        inputs = self.inputs_of(turn_id)
+        return inputs[0] if inputs and isinstance(inputs[0], dict) else {}
+
+    def replies_of(self, turn_id: str) -> list[Any]:
+        return [said.content for said in self.said[turn_id] if is_reply(said)]
 
     def reply_of(self, turn_id: str) -> Any:
-        return next((said.content for said in self.said.get(turn_id, ()) if is_reply(said)), None)
+        return next(iter(self.replies_of(turn_id)), None)
 
     def session_of(self, turn_id: str) -> str | None:
-        """The turn's session, as far as its row or its changes tell."""
-        if turn_id in self.rows:
-            return self.rows[turn_id].session
-        changes = self.changes.get(turn_id)
-        return changes[0].session if changes else None
+        """The turn's session, if its row or its changes say it."""
+        known = [self.rows[turn_id]] if turn_id in self.rows else self.changes[turn_id]
+        return known[0].session if known else None
 
-    def _index_audit(self, audit: list[Change]) -> None:
-        by_turn, by_session = self.changes, self.sessions
-        for change in audit:
-            turn_id = change.turn_id
-            by_turn[turn_id].append(change)
-            by_session[change.tenant, change.session].append(change)
-            if is_claim(change):
-                self.claims[turn_id, change.fence] = change
-            if change.before == RUNNING and change.fence_before is not None:
-                if change.fence != change.fence_before:
-                    self.takeovers[turn_id, change.fence_before] = change
-                elif change.after != RUNNING:
-                    self.settlements[turn_id, change.fence] = change
-
-    def _index_run(self, run: HandlerRun) -> None:
-        claim = (run.turn_id, run.fence)
-        self.runs_of[run.turn_id].append(run)
-        if claim in self.began:
-            self.began_again.append(run)
-        else:
-            self.began[claim] = run
-
-    def _index_call(self, call: Call) -> None:
-        if call.op == "submit":
-            self.submits.append(call)
-        elif call.turn_id is not None and call.op == "read":
-            self.reads[call.turn_id].append(call)
-        elif call.turn_id is not None and call.op == "cancel":
-            self.cancels[call.turn_id].append(call)
+    def faults_during(self, since: float, until: float, kinds: tuple[str, ...] = ("",)) -> list[Fault]:
+        """Those whose kind begins with one of `kinds`."""
+        faults = self.evidence.faults
+        return [one for one in faults if one.at <= until and one.until >= since and one.kind.startswith(kinds)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tests.proof.checker.evidence import RedisCommand
 from tests.proof.checker.ledger import Ledger
-from tests.proof.checker.violation import Violation
+from tests.proof.checker.rule import Findings, Session, rule
 from tests.proof.checker.vocabulary import LOCK, WAITING
 
 DOUBT_SECONDS = 0.05
@@ -16,18 +16,22 @@ SCRIPTS = frozenset({"EVAL", "EVALSHA"})
 
 
 @dataclass(slots=True)
-class _Held:
+class _Lock:
     token: str
     until: float
 
 
-def locks_kept(ledger: Ledger) -> Iterator[Violation]:
-    """I14. What the watcher can't know (after a gap, a flush, an expiry) is no violation."""
+@rule("I14")
+def locks_are_given_back(ledger: Ledger) -> Findings:
     for key in ledger.evidence.keys:
         if LOCK in key.key:
-            says = f"{key.key} is left at rest (of {key.value}, for {key.ttl_ms} ms)"
-            yield Violation("I14", says, None, session_of(key.key))
-    known: dict[str, _Held] = {}
+            yield _session(key.key), f"{key.key} is left at rest (of {key.value}, for {key.ttl_ms} ms)"
+
+
+@rule("I14")
+def owners_touch_locks(ledger: Ledger) -> Findings:
+    """What the watcher can't know (after a gap, a flush, an expiry) is no violation."""
+    known: dict[str, _Lock] = {}
     for script, commands in _scripts(ledger.evidence.redis):
         if script.source == "gap" or _name(script) in FORGETS:
             known.clear()
@@ -37,25 +41,17 @@ def locks_kept(ledger: Ledger) -> Iterator[Violation]:
             yield from _run(None, [script], known)
 
 
-def session_of(key: str) -> str | None:
+def _session(key: str) -> Session:
     """The session in a lock's key, whose hash tag is `{tenant/session}`."""
     tag = key.partition("{")[2].partition("}")[0]
-    return tag.partition("/")[2] or None
+    return Session(tag.partition("/")[2] or None)
 
 
 def _scripts(commands: Sequence[RedisCommand]) -> Iterator[tuple[RedisCommand, list[RedisCommand]]]:
     """Each command of a client, with those that it ran as a script: MONITOR shows them right after it."""
-    head: RedisCommand | None = None
-    inside: list[RedisCommand] = []
-    for command in commands:
-        if command.source == "lua":
-            inside.append(command)
-            continue
-        if head is not None:
-            yield head, inside
-        head, inside = command, []
-    if head is not None:
-        yield head, inside
+    heads = [place for place, command in enumerate(commands) if command.source != "lua"]
+    for place, following in zip(heads, [*heads[1:], len(commands)], strict=False):
+        yield commands[place], list(commands[place + 1 : following])
 
 
 def _name(command: RedisCommand) -> str:
@@ -70,65 +66,42 @@ def _token(script: RedisCommand) -> str | None:
     return script.words[place] if place < len(script.words) else None
 
 
-def _run(token: str | None, commands: Sequence[RedisCommand], known: dict[str, _Held]) -> Iterator[Violation]:
+def _run(token: str | None, commands: Sequence[RedisCommand], known: dict[str, _Lock]) -> Findings:
     for place, command in enumerate(commands):
-        match _name(command):
-            case "SET":
-                if keys := _locks(command, 1):
-                    _expire(keys[0], command.at, known)
-                    yield from _set(token, command, commands[place + 1 :], known)
-            case "UNLINK" if token is None:
-                # Only the nemesis does this, to flush the locks of one run.
-                for key in _locks(command):
-                    known.pop(key, None)
-            case "DEL" | "UNLINK":
-                for key in _locks(command):
-                    yield from _touch(token, command, key, known)
-                    known.pop(key, None)
-            case "PEXPIRE":
-                for key in _locks(command, 1):
-                    yield from _touch(token, command, key, known)
-                    if key in known:
-                        known[key].until = command.at + float(command.words[2]) / 1000
+        name = _name(command)
+        most = {"SET": 1, "PEXPIRE": 1, "DEL": None, "UNLINK": None}.get(name, 0)
+        for key in (word for word in command.words[1:][:most] if LOCK in word and not word.endswith(WAITING)):
+            if key in known and command.at >= known[key].until - DOUBT_SECONDS:
+                del known[key]
+            lock = known.get(key)
+            # Outside of a script (no token) the owner was not compared.
+            foreign = lock is not None and lock.token != token
+            says = f"{name} of {key} by {token or command.source}, while {lock.token if lock else ''} had it locked"
+            if name == "SET":
+                yield from _set(token, command, commands[place + 1 :], known)
+            elif name == "PEXPIRE":
+                if foreign:
+                    yield _session(key), says
+                if lock is not None:
+                    lock.until = command.at + float(command.words[2]) / 1000
+            else:
+                # An UNLINK outside of a script is the nemesis's, which flushes the locks of one run.
+                if foreign and (name, token) != ("UNLINK", None):
+                    yield _session(key), says
+                known.pop(key, None)
 
 
-def _locks(command: RedisCommand, most: int | None = None) -> list[str]:
-    """The keys of session locks among the first `most` arguments."""
-    arguments = command.words[1:] if most is None else command.words[1 : 1 + most]
-    return [word for word in arguments if LOCK in word and not word.endswith(WAITING)]
-
-
-def _expire(key: str, at: float, known: dict[str, _Held]) -> None:
-    if key in known and at >= known[key].until - DOUBT_SECONDS:
-        del known[key]
-
-
-def _touch(token: str | None, command: RedisCommand, key: str, known: dict[str, _Held]) -> Iterator[Violation]:
-    _expire(key, command.at, known)
-    held = known.get(key)
-    # Outside of a script (no token) the owner was not compared.
-    if held is not None and held.token != token:
-        says = f"{_name(command)} of {key} by {token or command.source}, while {held.token} held it"
-        yield Violation("I14", says, None, session_of(key))
-
-
-def _set(
-    token: str | None, command: RedisCommand, rest: Sequence[RedisCommand], known: dict[str, _Held]
-) -> Iterator[Violation]:
+def _set(token: str | None, command: RedisCommand, rest: Sequence[RedisCommand], known: dict[str, _Lock]) -> Findings:
     _, key, value, *options = command.words
     flags = [option.upper() for option in options]
-    held = known.get(key)
+    lock = known.get(key)
     if "NX" in flags:
-        # The script looks at the holder only where SET found one.
+        # The script looks at the owner only where SET found one. If it succeeded although a lock is known, the knowledge
+        # was wrong (an eviction).
         if any(_name(other) == "GET" and other.words[1:2] == [key] for other in rest):
             return
-        if held is not None:
-            # SET NX succeeded although a lock is known: the knowledge was wrong (an eviction).
-            del known[key]
-    elif held is not None and held.token != value:
-        says = f"SET of {key} to {value} by {token or command.source}, while {held.token} held it"
-        yield Violation("I14", says, None, session_of(key))
+    elif lock is not None and lock.token != value:
+        yield _session(key), f"SET of {key} to {value} by {token or command.source}, while {lock.token} had it locked"
+    known.pop(key, None)
     if "PX" in flags:
-        known[key] = _Held(value, command.at + float(options[flags.index("PX") + 1]) / 1000)
-    else:
-        known.pop(key, None)
+        known[key] = _Lock(value, command.at + float(options[flags.index("PX") + 1]) / 1000)

@@ -2,13 +2,12 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from tests.proof.checker.evidence import Evidence, LogLine
+from tests.proof.checker.evidence import Evidence, HandlerRun, LogLine
 from tests.proof.checker.ledger import Ledger
-from tests.proof.checker.violation import Violation
+from tests.proof.checker.rule import Findings, rule
 from tests.proof.checker.vocabulary import FREE, STATUS_AFTER, TERMINAL
 
 SUPERSEDED = "turn.superseded"
@@ -33,45 +32,40 @@ AWAY = (
 """How the classes end whose cause may be a server that was away."""
 
 
-def reports_true(ledger: Ledger) -> Iterator[Violation]:
-    """I2, as the workers tell it: every end that a worker reports was committed, every claim given up was taken over.
+@rule("I2")
+def reports_are_true(ledger: Ledger) -> Findings:
+    """Every end that a worker reports was committed, every claim that it reports as superseded was taken over.
 
     A worker that is killed between commit and log line reports too little, never too much.
     """
-    told: Counter[tuple[str, str]] = Counter()
+    reported = Counter(
+        (line.turn_id, line.event)
+        for line in ledger.evidence.logs
+        if line.turn_id is not None and line.event in (*ENDS, *PAUSES, SUPERSEDED)
+    )
+    for (turn_id, event), many in reported.items():
+        if event == SUPERSEDED:
+            made = sum(taken == turn_id for taken, _ in ledger.takeovers)
+        elif event in PAUSES:
+            made = sum(record.outcome == PAUSES[event] for record in ledger.attempts[turn_id])
+        else:
+            made = sum(change.after == ENDS[event] for change in ledger.changes[turn_id])
+        if many > made:
+            yield turn_id, f"workers logged {event} {many} times, and it happened {made} times"
+
+
+@rule("LOGS")
+def processes_are_sound(ledger: Ledger) -> Findings:
+    """No raw traceback, no failure or alarm without a fault that explains it, no process that died by itself."""
     for line in ledger.evidence.logs:
-        if line.turn_id is not None and (line.event in ENDS or line.event in PAUSES or line.event == SUPERSEDED):
-            told[line.turn_id, line.event] += 1
-    if not told:
-        return
-    made: Counter[tuple[str, str]] = Counter()
-    for turn_id, changes in ledger.changes.items():
-        for change in changes:
-            for event in (event for event, status in ENDS.items() if status == change.after):
-                made[turn_id, event] += 1
-        for record in ledger.attempts.get(turn_id, ()):
-            made[turn_id, f"turn.{record.outcome}"] += f"turn.{record.outcome}" in PAUSES
-    for turn_id, _ in ledger.takeovers:
-        made[turn_id, SUPERSEDED] += 1
-    for (turn_id, event), many in told.items():
-        if many > made[turn_id, event]:
-            says = f"workers logged {event} {many} times, and it happened {made[turn_id, event]} times"
-            yield Violation("I2", says, turn_id, ledger.session_of(turn_id))
-
-
-def processes_sound(ledger: Ledger) -> Iterator[Violation]:
-    """LOGS: no raw traceback, no failure or alarm without a fault that explains it, no process that died by itself."""
-    evidence = ledger.evidence
-    for line in evidence.logs:
         if line.event == "(raw)":
             if TRACEBACK in line.text:
-                yield Violation("LOGS", f"{line.role} {line.pid} wrote a raw traceback")
+                yield None, f"{line.role} {line.pid} wrote a raw traceback"
         elif (line.level == "critical" or line.event in BUGS) and not _explained(ledger, line):
-            says = f"{line.role} {line.pid} logged {line.event} ({line.level}): {_cause(line)}"
-            yield Violation("LOGS", says, line.turn_id)
-    for life in evidence.lives:
+            yield line.turn_id, f"{line.role} {line.pid} logged {line.event} ({line.level}): {_cause(line)}"
+    for life in ledger.evidence.lives:
         if life.what == "ended" and not life.meant:
-            yield Violation("LOGS", f"{life.role} {life.pid} ended by itself with code {life.code}")
+            yield None, f"{life.role} {life.pid} ended by itself with code {life.code}"
 
 
 def logged_at(line: LogLine) -> float | None:
@@ -86,25 +80,17 @@ def _explained(ledger: Ledger, line: LogLine) -> bool:
     if line.event in BUGS and not _cause(line).partition(":")[0].endswith(AWAY):
         # A server that is away raises what the product knows; anything else is a mistake in it.
         return False
-    if line.event == LOOP_STUCK and line.pid in _blocked_on_purpose(ledger):
+    if line.event == LOOP_STUCK and any(run.pid == line.pid and _blocks(ledger, run) for run in ledger.began.values()):
         return True
-    at, evidence = logged_at(line), ledger.evidence
-    if at is None or _by_another_clock(evidence, at):
-        return bool(evidence.faults)
-    reach = evidence.terms.lease_seconds + evidence.terms.grace_seconds
-    return any(fault.at <= at <= fault.until + reach for fault in evidence.faults)
+    at = logged_at(line)
+    if at is None or _by_another_clock(ledger.evidence, at):
+        return bool(ledger.evidence.faults)
+    return bool(ledger.faults_during(at - ledger.terms.lease_seconds - ledger.terms.grace_seconds, at))
 
 
-def _blocked_on_purpose(ledger: Ledger) -> set[int]:
-    """The processes whose handler was told to block the event loop: it may do so long after the submit."""
-    told = {
-        turn_id
-        for turn_id, said in ledger.said.items()
-        if any(
-            one.role == "user" and isinstance(one.content, dict) and one.content.get("do") == "block" for one in said
-        )
-    }
-    return {run.pid for (turn_id, _), run in ledger.began.items() if turn_id in told}
+def _blocks(ledger: Ledger, run: HandlerRun) -> bool:
+    """The handler was asked to block the event loop: it may do so long after the submit."""
+    return any(isinstance(one, dict) and one.get("do") == "block" for one in ledger.inputs_of(run.turn_id))
 
 
 def _by_another_clock(evidence: Evidence, at: float) -> bool:

@@ -18,8 +18,8 @@ class MemoryAct:
     op: str
     """get, find, set, delete, clear (all items with a label)"""
     outcome: str
-    """ok; conflict: the version was not the expected one; not kept; absent: there was nothing to delete; superseded: it was
-    told that the turn is another's; unknown: it was not answered"""
+    """ok; conflict: the version was not the expected one; not kept; absent: there was nothing to delete; superseded: the
+    answer was that the turn is another's; unknown: it was not answered"""
     kind: str | None = None
     """None: of all kinds."""
     key: str | None = None

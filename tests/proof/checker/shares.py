@@ -9,27 +9,26 @@ from collections.abc import Callable, Iterator
 
 from tests.proof.checker.evidence import HandlerRun
 from tests.proof.checker.ledger import Claim, Ledger
-from tests.proof.checker.violation import Violation
+from tests.proof.checker.rule import Findings, rule
 
 
-def tenant_share(ledger: Ledger) -> Iterator[Violation]:
+@rule("I22")
+def tenants_keep_their_cap(ledger: Ledger) -> Findings:
     most = ledger.terms.tenant_slots
-    if most is not None:
-        for run, many, tenant in _more_than(most, ledger, lambda tenant: tenant):
-            says = f"ran as number {many} of tenant {tenant} in process {run.pid}, where {most} may"
-            yield Violation("I22", says, run.turn_id, run.session)
+    for run, many, tenant in _more_than(most, ledger, lambda tenant: tenant) if most is not None else ():
+        yield run.turn_id, f"ran as number {many} of tenant {tenant} in process {run.pid}, where {most} may"
 
 
-def slots_kept(ledger: Ledger) -> Iterator[Violation]:
+@rule("I23")
+def workers_keep_their_slots(ledger: Ledger) -> Findings:
     most = ledger.terms.slots
     for run, many, _ in _more_than(most, ledger, lambda _: ""):
-        says = f"ran as number {many} in process {run.pid}, which has {most} slots"
-        yield Violation("I23", says, run.turn_id, run.session)
+        yield run.turn_id, f"ran as number {many} in process {run.pid}, which has {most} slots"
 
 
 def _more_than(most: int, ledger: Ledger, share_of: Callable[[str], str]) -> Iterator[tuple[HandlerRun, int, str]]:
     at_work: defaultdict[tuple[int, str], set[Claim]] = defaultdict(set)
-    told: set[tuple[int, str]] = set()
+    convicted: set[tuple[int, str]] = set()
     for run in sorted(ledger.evidence.runs, key=lambda run: run.at):
         row = ledger.rows.get(run.turn_id)
         if row is None:
@@ -39,6 +38,6 @@ def _more_than(most: int, ledger: Ledger, share_of: Callable[[str], str]) -> Ite
             at_work[share].add(claim)
         elif run.what in ("ended", "cancelled"):
             at_work[share].discard(claim)
-        if len(at_work[share]) > most and share not in told:
-            told.add(share)
+        if len(at_work[share]) > most and share not in convicted:
+            convicted.add(share)
             yield run, len(at_work[share]), row.tenant

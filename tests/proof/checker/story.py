@@ -1,71 +1,49 @@
 """The story of a turn: all that the evidence says about it, in the order of time. The proof beneath a conviction."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Set
 
 from tests.proof.checker.evidence import Evidence
+from tests.proof.checker.ledger import grouped
 from tests.proof.checker.logs import logged_at
-from tests.proof.checker.message_accounting import read_turn_id
+from tests.proof.checker.messages import read_turn_id
 from tests.proof.checker.tables import Change
 from tests.proof.checker.vocabulary import GENERATION_ATTRIBUTE, REASON_ATTRIBUTE
 
 MAX_CHARACTERS = 240
 
 
-@dataclass(slots=True)
-class _Pages:
-    timed: list[tuple[float, str, str]] = field(default_factory=list)
-    """(when, who, what)"""
-    at_rest: list[str] = field(default_factory=list)
-
-
-def tell(evidence: Evidence, turn_id: str) -> str:
-    """One turn's story, a line for each thing that happened; times are seconds since the run's first change."""
-    return tell_all(evidence, [turn_id])[turn_id]
-
-
-def tell_all(evidence: Evidence, turn_ids: Iterable[str]) -> dict[str, str]:
-    """The stories of some turns, gathered in one pass over the evidence."""
-    wanted = {turn_id: _Pages() for turn_id in turn_ids}
-    for turn_id, when, who, what in _happenings(evidence, wanted):
-        wanted[turn_id].timed.append((when, who, what))
-    for turn_id, what in _remains(evidence, wanted):
-        wanted[turn_id].at_rest.append(what)
+def stories_of(evidence: Evidence, turn_ids: Iterable[str | None]) -> dict[str | None, str]:
+    """The stories of some turns (None is left out): a line for each thing that happened, in seconds since the first change."""
+    wanted = dict.fromkeys(turn_id for turn_id in turn_ids if turn_id is not None).keys()
+    timed = grouped(_happenings(evidence, wanted), lambda happening: happening[0])
+    at_rest = grouped(_remains(evidence, wanted), lambda remains: remains[0])
     epoch = evidence.audit[0].at if evidence.audit else evidence.terms.healed_at
-    return {turn_id: "\n".join(_lines(evidence, turn_id, pages, epoch)) for turn_id, pages in wanted.items()}
-
-
-def _lines(evidence: Evidence, turn_id: str, pages: _Pages, epoch: float) -> Iterator[str]:
-    yield f"turn {turn_id}"
-    if pages.timed:
-        first, last = min(pages.timed)[0], max(pages.timed)[0]
-        for fault in evidence.faults:
-            if fault.at <= last and fault.until >= first:
-                lasted = f"{fault.kind} of {fault.target} for {fault.until - fault.at:.3f} s"
-                pages.timed.append((fault.at, "fault", lasted))
+    stories: dict[str | None, str] = {}
+    for turn_id in wanted:
+        happenings = [happening[1:] for happening in timed[turn_id]]
+        if happenings:
+            first, last = min(happenings)[0], max(happenings)[0]
+            happenings += [
+                (fault.at, "fault", f"{fault.kind} of {fault.target} for {fault.until - fault.at:.3f} s")
+                for fault in evidence.faults
+                if fault.at <= last and fault.until >= first
+            ]
         # Stable: what has the same time stays in the order of the evidence.
-        for when, who, what in sorted(pages.timed, key=lambda happening: happening[0]):
-            yield f"  {when - epoch:+10.3f}  {who:<8} {what[:MAX_CHARACTERS]}"
-    for what in pages.at_rest:
-        yield f"  {'at rest':>10}  {what[:MAX_CHARACTERS]}"
+        happenings.sort(key=lambda happening: happening[0])
+        lines = [f"{when - epoch:+10.3f}  {who:<8} {what[:MAX_CHARACTERS]}" for when, who, what in happenings]
+        lines += [f"{'at rest':>10}  {what[:MAX_CHARACTERS]}" for _, what in at_rest[turn_id]]
+        stories[turn_id] = "\n  ".join([f"turn {turn_id}", *lines])
+    return stories
 
 
-def _happenings(evidence: Evidence, wanted: dict[str, _Pages]) -> Iterator[tuple[str, float, str, str]]:
+def _happenings(evidence: Evidence, wanted: Set[str]) -> Iterator[tuple[str, float, str, str]]:
     for call in evidence.history:
         if call.turn_id in wanted:
             content = f" {call.content!r}" if call.op == "submit" else ""
-            told = "".join(
-                f" {name}={value}"
-                for name, value in (
-                    ("status", call.status),
-                    ("generation", call.generation),
-                    ("key", call.key),
-                    ("wait", call.wait),
-                )
-                if value is not None
-            )
+            shown = {name: getattr(call, name) for name in ("status", "generation", "key", "wait")}
+            said = "".join(f" {name}={value}" for name, value in shown.items() if value is not None)
             answer = f"{call.outcome} {call.http or 'no answer'} after {call.until - call.at:.3f} s"
-            yield call.turn_id, call.at, "client", f"{call.client} {call.op}{content}: {answer}{told}"
+            yield call.turn_id, call.at, "client", f"{call.client} {call.op}{content}: {answer}{said}"
     for change in evidence.audit:
         if change.turn_id in wanted:
             yield change.turn_id, change.at, "audit", _describe(change)
@@ -92,12 +70,8 @@ def _happenings(evidence: Evidence, wanted: dict[str, _Pages]) -> Iterator[tuple
     for attempt in evidence.attempts:
         if attempt.turn_id in wanted:
             says = f"{attempt.attempt} of generation {attempt.generation}, fence {attempt.fence}: {attempt.outcome}"
-            yield (
-                attempt.turn_id,
-                attempt.finished_at,
-                "attempt",
-                f"{says} {attempt.error_class or ''} ({attempt.worker})",
-            )
+            says += f" {attempt.error_class or ''} ({attempt.worker})"
+            yield attempt.turn_id, attempt.finished_at, "attempt", says
     for line in evidence.logs:
         if line.turn_id is not None and line.turn_id in wanted:
             yield line.turn_id, logged_at(line) or 0.0, "log", f"{line.role} {line.pid} {line.event} {line.text}"
@@ -114,22 +88,18 @@ def _describe(change: Change) -> str:
     return f"{says} {change.error_class or ''} {f'by {change.worker}' if change.worker else ''}".rstrip()
 
 
-def _remains(evidence: Evidence, wanted: dict[str, _Pages]) -> Iterator[tuple[str, str]]:
+def _remains(evidence: Evidence, wanted: Set[str]) -> Iterator[tuple[str, str]]:
     for row in evidence.turns:
         if row.turn_id in wanted:
-            yield (
-                row.turn_id,
-                (
-                    f"row {row.status} seq={row.seq} generation={row.generation} fence={row.fence} attempt={row.attempt}"
-                    f" failures={row.failures} crashes={row.crashes} of {row.max_attempts} error={row.error_class}"
-                    f" owed={row.send_at is not None} dead_lettered={row.dead_lettered_at is not None}"
-                    f" tenant={row.tenant} session={row.session}{f' {row.kind} of {row.parent}' if row.parent else ''}"
-                ),
-            )
+            says = f"row {row.status} seq={row.seq} generation={row.generation} fence={row.fence} attempt={row.attempt}"
+            says += f" failures={row.failures} crashes={row.crashes} of {row.max_attempts} error={row.error_class}"
+            says += f" owed={row.send_at is not None} dead_lettered={row.dead_lettered_at is not None}"
+            says += f" tenant={row.tenant} session={row.session}{f' {row.kind} of {row.parent}' if row.parent else ''}"
+            yield row.turn_id, says
     for webhook in evidence.webhooks:
         if webhook.turn_id in wanted:
-            came_to = "delivered" if webhook.delivered_at else "given up" if webhook.due_at is None else "due"
-            yield webhook.turn_id, f"{webhook.event_id} {came_to} after {webhook.tries} tries ({webhook.error})"
+            outcome = "delivered" if webhook.delivered_at else "given up" if webhook.due_at is None else "due"
+            yield webhook.turn_id, f"{webhook.event_id} {outcome} after {webhook.tries} tries ({webhook.error})"
     for entry in evidence.messages:
         if entry.turn_id in wanted:
             yield entry.turn_id, f"history {entry.ordinal} {entry.role} {entry.kind}: {entry.content!r}"

@@ -14,19 +14,17 @@ class Change:
     """`audit.jsonl`: one row of the audit table, written by a trigger on `turns` in the transaction that made the change.
 
     One for each insert, and for each update that changed status, fence, generation, seq or cancel_requested_at. Several
-    changes of one row are in `n` order, because each held the row's lock when it drew its number.
+    changes of one row are in `n` order, because each had locked the row when it drew its number.
     """
 
     n: int
     at: float
-    """clock_timestamp() in the trigger."""
     txid: int
     turn_id: str
     tenant: str
     session: str
     seq: int | None
     before: str | None
-    """None: the row was inserted."""
     after: str
     attempt_before: int | None
     attempt: int
@@ -37,9 +35,7 @@ class Change:
     fence: int
     worker: str | None
     lease_until: float | None
-    """RUNNING: the lease as it was set by this change."""
     lease_before: float | None
-    """RUNNING before: the lease as it stood."""
     execute_at: float | None
     send_at: float | None
     cancel_requested: bool
@@ -71,7 +67,6 @@ class JoinChange:
     """The children that it waits for from now on; None: it goes on."""
     policy: str | None
     expires_at: float
-    """When it goes on whatever has become of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +97,6 @@ class Row:
     """The turn that started it, or that it compensates."""
     child_key: str | None = None
     webhook: bool = False
-    """It asked for a webhook."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,4 +134,3 @@ class RecordedValue:
     value: Any
     fence: int
     at: float
-    """clock_timestamp() of the insert."""

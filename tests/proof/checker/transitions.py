@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from tests.proof.checker.ledger import Ledger
+from tests.proof.checker.rule import Findings, about, rule
 from tests.proof.checker.tables import Change
-from tests.proof.checker.violation import Violation
 from tests.proof.checker.vocabulary import CANCELED, FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL
 
 ALLOWED: dict[str | None, frozenset[str]] = {
@@ -17,17 +17,14 @@ ALLOWED: dict[str | None, frozenset[str]] = {
 }
 
 
-def transitions(ledger: Ledger) -> Iterator[Violation]:
-    """I18. A change that leaves the status alone (a place given, a cancel requested) is no transition.
+@rule("I18")
+def transitions(ledger: Ledger) -> Findings:
+    """A change that leaves the status alone (a place given, a cancel requested) is no transition.
 
     Born CANCELED is a turn whose cancel came before its submit: it says that it was asked to stop, and has no place in line.
     """
-    for turn_id, changes in ledger.changes.items():
-        previous: Change | None = None
-        for change in changes:
-            for says in _faults(change, previous):
-                yield Violation("I18", says, turn_id, change.session)
-            previous = change
+    for previous, change in ledger.steps():
+        yield from about(change.turn_id, _faults(change, previous))
 
 
 def _faults(change: Change, previous: Change | None) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Memory that is not durable (I19): an item may be gone at any moment, but what is there is its newest version.
 
-Nothing is on record but what the handlers were told. A write that was not answered, or answered with the news that Redis is
+Nothing is on record but what the handlers were answered. A write that was not answered, or answered with the news that Redis is
 away, may have been done all the same, also later. Versions rise in the order in which Redis wrote them, over all of this.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.proof.checker.ledger import Ledger
 from tests.proof.checker.memory_evidence import MemoryAct
-from tests.proof.checker.violation import Violation
+from tests.proof.checker.rule import Findings, rule
 from tests.proof.checker.vocabulary import DURABLE_KINDS
 
 Place = tuple[str, str, str, str]
@@ -26,23 +26,23 @@ class _Known:
     deletions: list[MemoryAct] = field(default_factory=list)
 
 
-def vanishing_memory(ledger: Ledger) -> Iterator[Violation]:
+@rule("I19")
+def vanishing_items_are_the_newest(ledger: Ledger) -> Findings:
     acts = [act for act in ledger.evidence.memory_acts if act.kind is not None and act.kind not in DURABLE_KINDS]
     known: defaultdict[Place, _Known] = defaultdict(_Known)
     for act in acts:
-        if act.op == "set" and act.outcome == "ok" and act.version is not None:
-            item = known[_place(act, act.key)]
+        item = known[_place(act, act.key)]
+        if (act.op, act.outcome) == ("set", "ok") and act.version is not None:
             if act.version in item.kept:
-                yield _convict(
-                    act, f"made version {act.version} of {act.kind} {act.key!r}, which another write had made"
-                )
+                says = f"made version {act.version} of {act.kind} {act.key!r}, which another write had made"
+                yield act.turn_id, f"under fence {act.fence} {says}"
             item.kept[act.version] = act
-        elif act.op == "delete" and act.outcome == "ok":
-            known[_place(act, act.key)].deletions.append(act)
+        elif (act.op, act.outcome) == ("delete", "ok"):
+            item.deletions.append(act)
     for act in acts:
         for key, version in _seen(act):
-            for says in _faults(ledger, known[_place(act, key)], act, version):
-                yield _convict(act, f"{says} ({act.op} of {act.kind} {key!r})")
+            for claim in _faults(ledger, known[_place(act, key)], act, version):
+                yield act.turn_id, f"under fence {act.fence} {claim} ({act.op} of {act.kind} {key!r})"
 
 
 def _seen(act: MemoryAct) -> Iterator[tuple[str, int]]:
@@ -80,7 +80,3 @@ def _was_run(ledger: Ledger, act: MemoryAct) -> bool:
 
 def _place(act: MemoryAct, key: str | None) -> Place:
     return act.tenant, act.session, act.kind or "", key or ""
-
-
-def _convict(act: MemoryAct, says: str) -> Violation:
-    return Violation("I19", f"under fence {act.fence} {says}", act.turn_id, act.session)

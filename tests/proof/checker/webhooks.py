@@ -1,15 +1,14 @@
-"""Webhooks (I20): each end of a turn that asked for it is told, signed and as it was; at least once, and not for ever.
+"""Webhooks (I20): each end of a turn that asked for it is posted, signed and as it was; at least once, and not for ever.
 
 At least once means that a POST may come again, and that one which the table calls delivered was taken by its receiver. What
-is told is the end of one generation: the turn may have been redriven before the receiver gets it.
+is posted is the end of one generation: the turn may have been redriven before the receiver gets it.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from tests.proof.checker.ledger import Ledger
+from tests.proof.checker.ledger import Ledger, grouped
+from tests.proof.checker.rule import Findings, rule
 from tests.proof.checker.tables import Change
-from tests.proof.checker.violation import Violation
 from tests.proof.checker.vocabulary import TERMINAL
 from tests.proof.checker.webhook_evidence import OwedWebhook, Posted
 
@@ -22,30 +21,30 @@ End = tuple[str, int]
 """A turn and the generation that ended."""
 
 
-def webhooks(ledger: Ledger) -> Iterator[Violation]:
-    asked = {turn_id for turn_id, row in ledger.rows.items() if row.webhook}
-    ends: dict[End, Change] = {
-        (turn_id, change.generation): change
-        for turn_id in asked
-        for change in ledger.changes.get(turn_id, ())
-        if change.after in TERMINAL and change.before != change.after
+def _ends(ledger: Ledger) -> dict[End, Change]:
+    """The ends of which a client asked to be notified."""
+    return {
+        (change.turn_id, change.generation): change
+        for change in ledger.evidence.audit
+        if change.after in TERMINAL
+        and change.before != change.after
+        and change.turn_id in ledger.rows
+        and ledger.rows[change.turn_id].webhook
     }
-    owed = {(one.turn_id, one.generation): one for one in ledger.evidence.webhooks}
-    posts: defaultdict[str, list[Posted]] = defaultdict(list)
-    for post in ledger.evidence.posts:
-        posts[post.event_id].append(post)
-    for turn_id, says in (*_accepted(ledger, asked), *_owed(ends, owed), *_posted(ends, owed, posts)):
-        yield Violation("I20", says, turn_id, ledger.session_of(turn_id))
 
 
-def _accepted(ledger: Ledger, asked: set[str]) -> Iterator[tuple[str, str]]:
+@rule("I20")
+def submits_name_webhooks(ledger: Ledger) -> Findings:
     for call in ledger.submits:
-        taken = call.outcome == "ok" and call.turn_id in ledger.rows
-        if call.webhook and taken and call.turn_id is not None and call.turn_id not in asked:
+        row = ledger.rows.get(call.turn_id or "")
+        if call.webhook and call.outcome == "ok" and row is not None and not row.webhook:
             yield call.turn_id, f"was accepted from {call.client} with a webhook, and has none"
 
 
-def _owed(ends: dict[End, Change], owed: dict[End, OwedWebhook]) -> Iterator[tuple[str, str]]:
+@rule("I20")
+def ends_owe_webhooks(ledger: Ledger) -> Findings:
+    ends = _ends(ledger)
+    owed = {(one.turn_id, one.generation): one for one in ledger.evidence.webhooks}
     for (turn_id, generation), end in ends.items():
         if (turn_id, generation) not in owed:
             yield turn_id, f"became {end.after} in generation {generation}, and no webhook is owed"
@@ -54,21 +53,23 @@ def _owed(ends: dict[End, Change], owed: dict[End, OwedWebhook]) -> Iterator[tup
             yield turn_id, f"has a webhook for generation {generation}, which has not ended or did not ask for it"
             continue
         end = ends[turn_id, generation]
-        told = tuple(webhook.event.get(name) for name in ("id", "generation", "status", "attempt"))
-        if told != (turn_id, generation, end.after, end.attempt):
-            yield turn_id, f"is told of as {told}, and became {end.after} in generation {generation}"
+        event = tuple(webhook.event.get(name) for name in ("id", "generation", "status", "attempt"))
+        if event != (turn_id, generation, end.after, end.attempt):
+            yield turn_id, f"has a webhook that says {event}, and became {end.after} in generation {generation}"
 
 
-def _posted(
-    ends: dict[End, Change], owed: dict[End, OwedWebhook], posts: dict[str, list[Posted]]
-) -> Iterator[tuple[str, str]]:
-    by_id = {webhook.event_id: webhook for webhook in owed.values()}
-    for event_id in posts.keys() - by_id.keys():
-        yield posts[event_id][0].turn_id, f"was told of as {event_id}, which is not owed"
-    for end, webhook in owed.items():
-        got = posts.get(webhook.event_id, [])
-        for says in (*_came_to(webhook, got), *_said(webhook, ends.get(end), got)):
-            yield webhook.turn_id, f"generation {webhook.generation}: its webhook {says}"
+@rule("I20")
+def owed_webhooks_are_posted(ledger: Ledger) -> Findings:
+    ends, owed = _ends(ledger), ledger.evidence.webhooks
+    posts = grouped(ledger.evidence.posts, lambda post: post.event_id)
+    due = {webhook.event_id for webhook in owed}
+    for event_id, got in posts.items():
+        if event_id not in due:
+            yield got[0].turn_id, f"was posted as {event_id}, which is not owed"
+    for webhook in owed:
+        got, end = posts[webhook.event_id], ends.get((webhook.turn_id, webhook.generation))
+        for claim in (*_came_to(webhook, got), *_said(webhook, end, got)):
+            yield webhook.turn_id, f"generation {webhook.generation}: its webhook {claim}"
 
 
 def _came_to(webhook: OwedWebhook, got: Sequence[Posted]) -> Iterator[str]:

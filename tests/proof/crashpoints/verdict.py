@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.proof.chaos import audit
-from tests.proof.checker import Violation, check, load, tell
+from tests.proof.checker import Violation, check, load, stories_of
 from tests.proof.crashpoints import terms
 from tests.proof.crashpoints.passing import FaultKind
 
@@ -91,9 +91,11 @@ def _expectations(director: "Director") -> list[str]:
 def _convictions(director: "Director") -> list[str]:
     evidence = load(director.folder)
     bug = director.cell is not None and director.cell.fault is FaultKind.EXCEPTION
+    violations = check(evidence)
+    stories = stories_of(evidence, [violation.turn_id for violation in violations])
     return [
-        f"{violation.invariant}: {violation.claim}\n{tell(evidence, violation.turn_id) if violation.turn_id else ''}"
-        for violation in check(evidence)
+        f"{violation.invariant}: {violation.claim}\n{stories.get(violation.turn_id, '')}"
+        for violation in violations
         # A bug that was planted is reported as one, and may end its process: that is what the log is for.
         if not (
             violation.invariant == "LOGS" and (BUG in violation.claim or (bug and _is_of_victim(director, violation)))

@@ -22,35 +22,17 @@ from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.run import run
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.checker import check, load
-from tests.proof.planted_bugs.catalogue import BY_NAME, CATALOGUE
+from tests.proof.planted_bugs.catalogue import BUGS
 from tests.proof.planted_bugs.planted_bug import PlantedBug
 from turnstile.ops.dev.stack.stack import LocalStack, temporary
 
 TRIES = 6
 """A bug needs its occasion. One that did not show gets another seed; one that never shows was not caught."""
 
-CONTROL = "without any bug"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of one bug."""
-
-    name: str
-    caught: bool
-    tries: int
-    convicted: Counter[str]
-    seconds: float
-
-    def __str__(self) -> str:
-        found = ", ".join(f"{name} {many}" for name, many in self.convicted.most_common(6)) or "nothing"
-        after = f" at try {self.tries}" if self.tries > 1 else ""
-        return f"{'caught' if self.caught else 'MISSED':<7} {self.name:<36} {found}{after} ({self.seconds:.0f} s)"
-
 
 @dataclass(slots=True)
-class Court:
-    """What all runs share."""
+class Trials:
+    """Runs `jobs` bugs at a time, on one stack, and prints what became of each."""
 
     stack: LocalStack
     forks: ForkServer
@@ -58,27 +40,24 @@ class Court:
     seed: int
     jobs: asyncio.Semaphore
 
-    async def try_bug(self, bug: PlantedBug) -> Verdict:
+    async def try_bug(self, bug: PlantedBug) -> bool:
         """Runs until it is convicted under its own invariant, TRIES times at most."""
         async with self.jobs:
-            begun = time.monotonic()
-            convicted: Counter[str] = Counter()
-            for number in range(1, TRIES + 1):
-                options = replace(bug.options, seed=self.seed + number - 1, plant=bug.name)
-                convicted += await self._convict(options, f"{bug.name}-{number}")
-                if convicted[bug.invariant]:
-                    break
-            seconds = time.monotonic() - begun
-            return _told(Verdict(bug.name, bool(convicted[bug.invariant]), number, convicted, seconds))
+            begun, convicted, tries = time.monotonic(), Counter[str](), 0
+            while tries < TRIES and not convicted[bug.invariant]:
+                options = replace(bug.options, seed=self.seed + tries, plant=bug.name)
+                tries += 1
+                convicted += await self._convict(options, f"{bug.name}-{tries}")
+            return _report(bug.name, bool(convicted[bug.invariant]), convicted, begun, tries)
 
-    async def try_control(self) -> Verdict:
-        """The kinds of all bugs together, and no bug."""
+    async def try_without_any(self) -> bool:
+        """The kinds of faults of all bugs together, and no bug."""
         async with self.jobs:
             begun = time.monotonic()
-            kinds = sorted({kind for bug in CATALOGUE for kind in bug.options.kinds} - {"none"})
+            kinds = sorted({kind for bug in BUGS.values() for kind in bug.options.kinds} - {"none"})
             options = Options(seed=self.seed, seconds=15.0, kinds=tuple(kinds), clients=6, between_faults_seconds=0.5)
             convicted = await self._convict(options, "control")
-            return _told(Verdict(CONTROL, not convicted, 1, convicted, time.monotonic() - begun))
+            return _report("without any bug", not convicted, convicted, begun)
 
     async def _convict(self, options: Options, name: str) -> Counter[str]:
         folder = self.folder / name
@@ -86,21 +65,24 @@ class Court:
         return Counter(violation.invariant for violation in check(load(folder)))
 
 
-def _told(verdict: Verdict) -> Verdict:
-    print(verdict, flush=True)
-    return verdict
+def _report(name: str, right: bool, convicted: Counter[str], begun: float, tries: int = 1) -> bool:
+    found = ", ".join(f"{invariant} {many}" for invariant, many in convicted.most_common(6)) or "nothing"
+    after = f" at try {tries}" if tries > 1 else ""
+    seconds = time.monotonic() - begun
+    print(f"{'caught' if right else 'MISSED':<7} {name:<36} {found}{after} ({seconds:.0f} s)", flush=True)
+    return right
 
 
-async def try_all(bugs: Sequence[PlantedBug], seed: int, jobs: int, folder: Path) -> list[Verdict]:
-    """All of them, `jobs` at a time, on one stack; the control last."""
+async def try_all(bugs: Sequence[PlantedBug], seed: int, jobs: int, folder: Path) -> tuple[list[bool], bool]:
+    """Whether each was caught, and whether the run without any was acquitted."""
     async with AsyncExitStack() as exits:
         stack, forks = await asyncio.gather(
             asyncio.to_thread(exits.enter_context, temporary(durable=False)),
             exits.enter_async_context(ForkServer.open()),
         )
-        court = Court(stack, forks, folder, seed, asyncio.Semaphore(jobs))
-        trials = [court.try_bug(bug) for bug in bugs]
-        return [*await asyncio.gather(*trials, court.try_control())]
+        trials = Trials(stack, forks, folder, seed, asyncio.Semaphore(jobs))
+        *caught, acquitted = await asyncio.gather(*map(trials.try_bug, bugs), trials.try_without_any())
+        return caught, acquitted
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -116,25 +98,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--keep", action="store_true", help="keep the evidence")
     asked = parser.parse_args(arguments)
     if asked.list:
-        for bug in CATALOGUE:
+        for bug in BUGS.values():
             print(f"{bug.name:<36} {bug.invariant:<5} {bug.what}")
         return 0
-    if unknown := set(asked.names) - BY_NAME.keys():
+    if unknown := set(asked.names) - BUGS.keys():
         print(f"planted-bugs: there is no {', '.join(sorted(unknown))}; --list names them", file=sys.stderr)
         return 2
-    bugs = [BY_NAME[name] for name in asked.names] or list(CATALOGUE)
+    bugs = [BUGS[name] for name in asked.names] or list(BUGS.values())
     if asked.sample is not None:
         bugs = random.Random(asked.seed).sample(bugs, min(asked.sample, len(bugs)))
     end_on_sigterm()
     folder = Path(tempfile.mkdtemp(prefix="planted-bugs-"))
     print(f"planted-bugs: seed {asked.seed}, evidence in {folder}", flush=True)
     begun = time.monotonic()
-    verdicts = asyncio.run(try_all(bugs, asked.seed, asked.jobs, folder))
-    missed = [verdict.name for verdict in verdicts if not verdict.caught]
-    caught = sum(verdict.caught for verdict in verdicts if verdict.name != CONTROL)
-    print(f"planted-bugs: {caught} of {len(bugs)} caught in {time.monotonic() - begun:.0f} s (seed {asked.seed})")
-    if missed:
-        print(f"planted-bugs: MISSED: {', '.join(missed)}; evidence in {folder}")
+    caught, acquitted = asyncio.run(try_all(bugs, asked.seed, asked.jobs, folder))
+    seconds = time.monotonic() - begun
+    print(f"planted-bugs: {sum(caught)} of {len(bugs)} caught in {seconds:.0f} s (seed {asked.seed})")
+    if not (all(caught) and acquitted):
+        print(f"planted-bugs: see MISSED above; evidence in {folder}")
         return 1
     if not asked.keep:
         shutil.rmtree(folder)

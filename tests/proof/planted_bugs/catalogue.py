@@ -4,23 +4,10 @@ They are patches of the product's statements and functions, in the processes of 
 """
 
 from tests.proof.planted_bugs import in_code, in_conversations, in_families, in_memory, in_relay, in_statements
-from tests.proof.planted_bugs.planted_bug import BUGS, PlantedBug
+from tests.proof.planted_bugs.planted_bug import PlantedBug
 
-__all__ = [
-    "BY_NAME",
-    "CATALOGUE",
-    "in_code",
-    "in_conversations",
-    "in_families",
-    "in_memory",
-    "in_relay",
-    "in_statements",
-]
-
-BY_NAME = BUGS
-CATALOGUE: tuple[PlantedBug, ...] = tuple(BUGS.values())
-
-
-def plant(name: str) -> None:
-    """Plants a bug in this process. KeyError if there is none of that name."""
-    BY_NAME[name].plant()
+_FILES = (in_statements, in_code, in_relay, in_memory, in_conversations, in_families)
+BUGS: dict[str, PlantedBug] = {
+    bug.name: bug for file in _FILES for bug in vars(file).values() if isinstance(bug, PlantedBug)
+}
+"""By name."""

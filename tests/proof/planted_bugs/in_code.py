@@ -1,17 +1,16 @@
 """Bugs in the Python around the statements."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace as with_fields
+from concurrent.futures import Future
+from datetime import UTC, datetime
 from typing import Any
 
 import turnstile.message_queue
 import turnstile.producer.submit.intake
 import turnstile.producer.submit.turn_request
 import turnstile.relay.renewal_evidence
-import turnstile.statements.settle
 import turnstile.worker.heartbeat
 import turnstile.worker.processor
 import turnstile.worker.received_message
@@ -19,13 +18,13 @@ import turnstile.worker.retry_decision
 import turnstile.worker.settling
 import turnstile.worker.slots.slots
 import turnstile.worker.slots.tenant_slots
-from tests.proof.planted_bugs.patching import instead_of, replace
+from tests.proof.planted_bugs.patching import instead_of, replace, settle_otherwise
 from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, MalformedMessageError
+from turnstile.statements.settle import NoClaim, Settled, Superseded
 from turnstile.statements.submit import Accepted
-from turnstile.turn.settlement import AttemptOutcome
-from turnstile.worker.attempt.outcome import Snoozed, Stopped, StopReason
+from turnstile.worker.attempt.outcome import Snoozed, StopReason
 
 
 @planted("I4", "worker-clock-shifted", "worker-sigkill")
@@ -93,9 +92,7 @@ def superseded_taken_for_settled() -> None:
     async def settle(original: Any, database: Any, terms: Any, requests: Any) -> Any:
         answers = await original(database, terms, requests)
         return [
-            turnstile.statements.settle.Settled(request.settlement.status, turnstile.statements.settle.NoClaim.IDLE)
-            if isinstance(answer, turnstile.statements.settle.Superseded)
-            else answer
+            Settled(request.settlement.status, NoClaim.IDLE) if isinstance(answer, Superseded) else answer
             for request, answer in zip(requests, answers, strict=True)
         ]
 
@@ -109,7 +106,7 @@ def lost_settle_taken_for_superseded() -> None:
         try:
             return await original(database, terms, requests)
         except DatabaseUnavailableError:
-            return [turnstile.statements.settle.Superseded() for _ in requests]
+            return [Superseded() for _ in requests]
 
 
 @planted("I16", "event-loop-blocked")
@@ -118,41 +115,22 @@ def heartbeat_on_the_event_loop() -> None:
 
     @instead_of(turnstile.worker.heartbeat.Heartbeat, "_beat")
     def beat(original: Any, self: Any) -> bool:
-        done = threading.Event()
-        answers: list[bool] = []
-
-        def run() -> None:
-            answers.append(original(self))
-            done.set()
-
-        self._call_soon(run)
-        done.wait()
-        return answers[0]
+        answer: Future[bool] = Future()
+        self._call_soon(lambda: answer.set_result(original(self)))
+        return answer.result()
 
 
 @planted("I7", "worker-sigterm-twice")
 def release_charges_an_attempt() -> None:
     """A deployment charges every running turn an attempt."""
-
-    @instead_of(turnstile.worker.settling, "decide")
-    def decide(original: Any, outcome: Any, *args: Any, **fields: Any) -> Any:
-        settlement = original(outcome, *args, **fields)
-        if isinstance(outcome, Stopped) and outcome.reason is StopReason.SHUTDOWN:
-            return with_fields(settlement, refund=False)
-        return settlement
+    settle_otherwise(lambda outcome: getattr(outcome, "reason", None) is StopReason.SHUTDOWN, refund=False)
 
 
 # One turn in fifty asks for patience.
 @planted("I7", "relay-sigkill", clients=14, pause_seconds=0.05, seconds=14.0)
 def snooze_charges_an_attempt() -> None:
     """A snooze charges an attempt."""
-
-    @instead_of(turnstile.worker.settling, "decide")
-    def decide(original: Any, outcome: Any, *args: Any, **fields: Any) -> Any:
-        settlement = original(outcome, *args, **fields)
-        if isinstance(outcome, Snoozed) and settlement.outcome is AttemptOutcome.SNOOZED:
-            return with_fields(settlement, refund=False)
-        return settlement
+    settle_otherwise(lambda outcome: isinstance(outcome, Snoozed), refund=False)
 
 
 @planted("I8", "poison-pill", lanes=1, between_faults_seconds=4.0)
@@ -180,24 +158,12 @@ def accepted_without_commit() -> None:
             async with asyncio.timeout(0.3):
                 return await original(self, submissions)
         except (TimeoutError, DatabaseUnavailableError):
-            return [_promised(submission) for submission in submissions]
+            return [promised(submission) for submission in submissions]
 
-
-def _promised(submission: Any) -> Accepted:
-    import datetime
-
-    now = datetime.datetime.now(datetime.UTC)
-    return Accepted(
-        turn_id=submission.turn_id,
-        session_id=submission.session_id,
-        queue=submission.queue,
-        execute_at=None,
-        expires_at=now,
-        created_at=now,
-        trace=submission.trace,
-        replayed=False,
-        wake=True,
-    )
+    def promised(submission: Any) -> Accepted:
+        now = datetime.now(UTC)
+        same = {name: getattr(submission, name) for name in ("turn_id", "session_id", "queue", "trace")}
+        return Accepted(**same, execute_at=None, expires_at=now, created_at=now, replayed=False, wake=True)
 
 
 @planted("I22", "relay-sigkill", clients=12, workers=1, tenant_slots=2)

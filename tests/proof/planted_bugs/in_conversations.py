@@ -1,5 +1,6 @@
-"""Bugs in what clients are told while they wait: streams, waits, webhooks."""
+"""Bugs in what clients get while they wait: streams, waits, webhooks."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import turnstile.producer.routes.turns
@@ -10,6 +11,7 @@ import turnstile.streaming.stream
 import turnstile.worker.attempt.emitter
 from tests.proof.planted_bugs.patching import alter, instead_of, replace
 from tests.proof.planted_bugs.planted_bug import planted
+from turnstile.streaming.stream import Appended
 
 
 @planted("I17", "redis-unreachable", "worker-cut-off-from-redis", speeches=0.5, seconds=12.0, bound_seconds=60.0)
@@ -20,12 +22,7 @@ def stream_goes_on_after_a_gap() -> None:
 
     @instead_of(turnstile.worker.attempt.emitter.Emitter, "_note")
     def note(original: Any, self: Any, answer: Any) -> None:
-        original(
-            self,
-            turnstile.streaming.stream.Appended.APPENDED
-            if answer is turnstile.streaming.stream.Appended.AWAY
-            else answer,
-        )
+        original(self, Appended.APPENDED if answer is Appended.AWAY else answer)
 
     @instead_of(turnstile.producer.watch.turn_watch._Following, "take")
     def take(original: Any, self: Any, event: Any) -> bool:
@@ -54,11 +51,7 @@ def event_ids_begin_again() -> None:
         "    for n = first, final do\n",
         "    if anew and first == 1 then redis.call('DEL', KEYS[1]) end\n    for n = first, final do\n",
     ))  # fmt: skip
-    replace(
-        turnstile.worker.attempt.emitter,
-        "numbered",
-        lambda original: lambda fence, first, sayings: original(1, first, sayings),
-    )
+    replace(turnstile.worker.attempt.emitter, "numbered", lambda original: lambda _, *more: original(1, *more))
 
 
 @planted("I17", seconds=12.0)
@@ -84,6 +77,17 @@ def wait_without_its_bound() -> None:
     @instead_of(turnstile.producer.routes.turns, "wait_for_end")
     async def wait(original: Any, watch: Any, request: Any, tenant_id: str, turn_id: Any, seconds: float) -> Any:
         return await original(watch, request, tenant_id, turn_id, seconds + 60.0)
+
+
+@planted("I11")
+def reads_from_a_replica() -> None:
+    """Reads go to a replica that is two seconds behind, which does not know a turn that was just accepted."""
+
+    @instead_of(turnstile.producer.routes.turns, "read_turn")
+    async def read(original: Any, database: Any, tenant_id: str, turn_id: Any) -> Any:
+        record = await original(database, tenant_id, turn_id)
+        age = timedelta(0) if record is None else datetime.now(UTC) - record.created_at
+        return record if age > timedelta(seconds=2) else None
 
 
 @planted("I20", "redis-flushed", seconds=14.0, clients=10)

@@ -9,8 +9,7 @@ import turnstile.statements.join
 import turnstile.statements.settle
 import turnstile.worker.attempt.children
 import turnstile.worker.attempt.once
-import turnstile.worker.settling
-from tests.proof.planted_bugs.patching import alter, instead_of, replace
+from tests.proof.planted_bugs.patching import alter, instead_of, replace, settle_otherwise
 from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.statements.once_values import RecordedValue
 from turnstile.statements.session_head import IS_FAILED
@@ -32,21 +31,14 @@ def children_started_again() -> None:
 @planted("I7", "relay-sigkill", families=0.5)
 def join_charges_an_attempt() -> None:
     """A join charges an attempt."""
-    _joins_otherwise(refund=False)
+    settle_otherwise(lambda outcome: isinstance(outcome, Joining), refund=False)
 
 
 # Children that take their time.
 @planted("I16", "relay-sigkill", families=0.5, sleep_seconds=(0.5, 1.5))
 def join_polls() -> None:
     """A parent that waits is due at once, again and again."""
-    _joins_otherwise(after_seconds=0.0)
-
-
-def _joins_otherwise(**fields: Any) -> None:
-    @instead_of(turnstile.worker.settling, "decide")
-    def decide(original: Any, outcome: Any, *args: Any, **given: Any) -> Any:
-        settlement = original(outcome, *args, **given)
-        return with_fields(settlement, **fields) if isinstance(outcome, Joining) else settlement
+    settle_otherwise(lambda outcome: isinstance(outcome, Joining), after_seconds=0.0)
 
 
 @planted("I3", "relay-sigkill", families=0.5)

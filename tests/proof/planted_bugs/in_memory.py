@@ -14,16 +14,7 @@ from turnstile.memory.item_cache import Found, ItemCache
 from turnstile.memory.working_memory import WorkingMemory
 
 
-@planted(
-    "I19",
-    "worker-frozen",
-    "worker-cut-off-from-postgres",
-    lanes=3,
-    seconds=20.0,
-    clients=10,
-    bound_seconds=30.0,
-    memory=0.5,
-)
+@planted("I19", "worker-frozen", "worker-cut-off-from-postgres", lanes=3, seconds=20.0, clients=10, memory=0.5)
 def fact_written_without_fence() -> None:
     """A stalled worker overwrites durable items of its successor."""
     alter(
@@ -69,7 +60,7 @@ def items_kept_in_the_process() -> None:
         return found
 
 
-# It shows in the first turn after a settlement of which Redis was not told, if that turn looks at its history.
+# It shows in the first turn after a settlement that did not reach Redis, if that turn looks at its history.
 @planted("I5", "redis-unreachable", "worker-cut-off-from-redis", "commit-answer-lost", histories=1.0)
 def history_of_any_version() -> None:
     """Any cached history is shown, also one that ends before the last turn."""

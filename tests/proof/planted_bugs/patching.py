@@ -4,8 +4,11 @@ A bug that no longer fits the code it was written for is refused, or its run wou
 """
 
 from collections.abc import Callable
+from dataclasses import replace as with_fields
 from types import ModuleType
 from typing import Any
+
+import turnstile.worker.settling
 
 
 class UnfitBugError(Exception):
@@ -36,3 +39,12 @@ def instead_of(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
         replace(owner, name, lambda original: lambda *args, **fields: new(original, *args, **fields))
 
     return put
+
+
+def settle_otherwise(applies: Callable[[Any], bool], **fields: Any) -> None:
+    """Gives these fields to the settlements of the outcomes of which `applies` is true."""
+
+    @instead_of(turnstile.worker.settling, "decide")
+    def decide(original: Any, outcome: Any, *args: Any, **more: Any) -> Any:
+        settlement = original(outcome, *args, **more)
+        return with_fields(settlement, **fields) if applies(outcome) else settlement

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from tests.proof.chaos.scaled_settings import Options
 
-Plant = Callable[[], None]
-
 SHORT = {
     "seconds": 8.0,
     "clients": 6,
@@ -26,27 +24,26 @@ class PlantedBug:
     name: str
     what: str
     """In a sentence."""
-    plant: Plant
+    plant: Callable[[], None]
+    """Plants it in this process."""
     invariant: str
     """Under which it must be convicted, whatever else it breaks."""
     options: Options
 
 
-BUGS: dict[str, PlantedBug] = {}
-"""By name; `catalogue` imports all of them."""
-
-
-def planted(invariant: str, *kinds: str, **options: object) -> Callable[[Plant], Plant]:
-    """A function that plants a bug, named after it.
+def planted(invariant: str, *kinds: str, **options: object) -> Callable[[Callable[[], None]], PlantedBug]:
+    """Makes a bug of a function that plants it; the function gives it its name, and its docstring's first line says what it is.
 
     It is tried in a short run with these kinds of faults (none: a calm run) and the options that the bug needs.
     """
 
-    def register(plant: Plant) -> Plant:
-        name = plant.__name__.replace("_", "-")
-        run = Options(kinds=kinds or ("none",), **{**SHORT, **options})  # type: ignore[arg-type]
-        what = (plant.__doc__ or "").partition("\n")[0]
-        BUGS[name] = PlantedBug(name=name, what=what, plant=plant, invariant=invariant, options=run)
-        return plant
+    def make(plant: Callable[[], None]) -> PlantedBug:
+        return PlantedBug(
+            name=plant.__name__.replace("_", "-"),
+            what=(plant.__doc__ or "").partition("\n")[0],
+            plant=plant,
+            invariant=invariant,
+            options=Options(kinds=kinds or ("none",), **{**SHORT, **options}),  # type: ignore[arg-type]
+        )
 
-    return register
+    return make

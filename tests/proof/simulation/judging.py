@@ -4,7 +4,7 @@ import hashlib
 import time
 from dataclasses import dataclass
 
-from tests.proof.checker import Evidence, Violation, check, tell_all
+from tests.proof.checker import Evidence, Violation, check, stories_of
 from tests.proof.checker.evidence import FILES
 from tests.proof.simulation.nemesis import KINDS, nemesis
 from tests.proof.simulation.plan import Plan, make_plan
@@ -67,6 +67,6 @@ def _report(plan: Plan, evidence: Evidence, violations: list[Violation]) -> str:
         for violation in violations[:20]
     ]
     turn_ids = list(dict.fromkeys(violation.turn_id for violation in violations if violation.turn_id))[:STORIES]
-    lines += tell_all(evidence, turn_ids).values()
+    lines += stories_of(evidence, turn_ids).values()
     lines.append(f"replay it: python -m tests.proof.simulation --seed {plan.seed} --trace")
     return "\n".join(lines)

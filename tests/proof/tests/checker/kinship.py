@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from tests.proof.checker.evidence import Evidence, HandlerRun
+from tests.proof.checker.evidence import Evidence
 from tests.proof.checker.tables import JoinChange, RecordedValue
 from tests.proof.tests.checker.conviction import amended
 from tests.proof.tests.checker.scene import ECHO, Scene
@@ -53,13 +53,7 @@ class Kinship(Scene):
 
     def note(self, turn_id: str, what: str, key: str, value: Any) -> Self:
         """What a handler did once (`did`), or was given for it (`got`)."""
-        row = self.turns[turn_id].row
-        line = HandlerRun(
-            at=self._tick(), what=what, turn_id=turn_id, session=row.session, seq=row.seq or 0, attempt=row.attempt,
-            fence=row.fence, generation=0, pid=7, key=key, value=value,
-        )  # fmt: skip
-        self.evidence.runs.append(line)
-        return self
+        return self.run(turn_id, what, key=key, value=value)
 
     def record(self, turn_id: str, key: str, value: Any) -> Self:
         """The value is recorded under the turn's present fence."""
@@ -71,21 +65,21 @@ class Kinship(Scene):
         """Something is done, recorded, and given."""
         return self.note(turn_id, "did", key, value).record(turn_id, key, value).note(turn_id, "got", key, value)
 
-    def compensate(self, turn_id: str, compensation: str = "undo", **told: Any) -> Self:
+    def compensate(self, turn_id: str, compensation: str = "undo", **changed: Any) -> Self:
         """In the commit that made the turn FAILED, its compensation is born."""
         failed, txid = self.turns[turn_id], self.evidence.audit[-1].txid
         content = {
             "turn_id": turn_id, "session_id": failed.row.session, "generation": failed.row.generation,
             "error_class": failed.row.error_class, "inputs": [failed.content],
-            "values": {one.key: one.value for one in self.evidence.values if one.turn_id == turn_id}, **told,
+            "values": {one.key: one.value for one in self.evidence.values if one.turn_id == turn_id}, **changed,
         }  # fmt: skip
         self.start(compensation, turn_id, None, kind="compensation", content=content)
         amended(self.evidence, "audit", lambda change: change.turn_id == compensation, txid=txid)
         return self
 
-    def rest_of_family(self, **terms: Any) -> Evidence:
+    def rest_compensated(self) -> Evidence:
         """At rest, with a compensation due for each failure."""
-        return self.rest(**{"compensates": True, **terms})
+        return self.rest(compensates=True)
 
     def _joining(self, turn_id: str, children: Sequence[str] | None, policy: str | None) -> Self:
         join = JoinChange(
@@ -95,11 +89,8 @@ class Kinship(Scene):
         self.evidence.joins.append(join)
         return self
 
-    def _next_number(self) -> int:
-        return len(self.evidence.audit) + len(self.evidence.halts) + len(self.evidence.joins) + 1
 
-
-def told(children: Sequence[str], outputs: Sequence[Any], policy: str = "all") -> dict[str, Any]:
+def joined(children: Sequence[str], outputs: Sequence[Any], policy: str = "all") -> dict[str, Any]:
     """What a parent says of its join."""
     return {"family": {"policy": policy, "children": list(children), "outputs": list(outputs)}}
 
@@ -112,7 +103,6 @@ def blamed(
     return {"family": {"policy": policy, "children": list(children), "lost": blame}}
 
 
-def said_by(scene: Scene, turn_id: str) -> Any:
-    """The turn's reply."""
+def reply_of(scene: Scene, turn_id: str) -> Any:
     replies = [one for one in scene.evidence.messages if one.turn_id == turn_id and one.role == "assistant"]
     return replies[-1].content

@@ -1,7 +1,7 @@
-"""Evidence for the checker's tests, told as a story: what a correct product would have left behind.
+"""Evidence for the checker's tests, written as a story: what a correct product would have left behind.
 
 Each method is one thing that happened; the scene keeps the rows and writes what the audit, the handler, the clients, the
-wire and Redis would have said of it. A test that wants a violation tells a correct story and then changes one record.
+wire and Redis would have said of it. A test that wants a violation writes a correct story and then changes one record.
 """
 
 import json
@@ -20,6 +20,7 @@ from tests.proof.checker.evidence import (
     WireCall,
 )
 from tests.proof.checker.tables import AttemptRecord, Change, HaltChange, Row, Said
+from tests.proof.checker.vocabulary import STATUS_AFTER
 
 LEASE = 1.5
 TENANT = "t"
@@ -29,10 +30,6 @@ TERMS = Terms(
     name="scene", seed=1, lease_seconds=LEASE, grace_seconds=1.0, resend_seconds=4.0, relay_tick_seconds=0.2,
     retry_cap_seconds=1.0, max_attempts=3, max_crashes=3, slots=64, bound_seconds=60.0, healed_at=0.0, rested_at=None,
 )  # fmt: skip
-STATUS_AFTER = {
-    "succeeded": "SUCCEEDED", "failed": "FAILED", "canceled": "CANCELED", "retried": "PENDING", "snoozed": "PENDING",
-    "released": "PENDING", "joined": "PENDING",
-}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -53,6 +50,13 @@ class Scene:
     turns: dict[str, Turn] = field(default_factory=dict)
     _fence: int = 0
     _seqs: dict[str, int] = field(default_factory=dict)
+
+    def play(self, steps: str) -> Self:
+        """Steps between commas, each a method and its arguments: `submit, claim, settle a retried`."""
+        for step in steps.split(","):
+            name, *arguments = step.split()
+            getattr(self, name)(*arguments)
+        return self
 
     # --- clients
 
@@ -109,7 +113,7 @@ class Scene:
         return self
 
     def read(self, turn_id: str = "a", **said: Any) -> Self:
-        """A read that tells what stands in the row, unless `said` tells otherwise."""
+        """A read that shows what stands in the row, unless `said` says otherwise."""
         row = self.turns[turn_id].row
         return self.ask("read", turn_id, **{"http": 200, "status": row.status, "generation": row.generation, **said})
 
@@ -137,24 +141,17 @@ class Scene:
         self.turns[turn_id].claimed_at = now
         return self.run(turn_id, "began", heard=heard, inputs=inputs) if runs else self
 
-    def run(
-        self,
-        turn_id: str = "a",
-        what: str = "ended",
-        *,
-        heard: Sequence[str] | None = None,
-        inputs: int | None = None,
-    ) -> Self:
+    def run(self, turn_id: str = "a", what: str = "ended", **more: Any) -> Self:
         """A line that the handler wrote, under the turn's present fence."""
         row = self.turns[turn_id].row
         run = HandlerRun(
             at=self._tick(), what=what, turn_id=turn_id, session=row.session, seq=row.seq or 0, attempt=row.attempt,
-            fence=row.fence, generation=0, pid=7, heard=heard, inputs=inputs,
+            fence=row.fence, generation=0, pid=7, **more,
         )  # fmt: skip
         self.evidence.runs.append(run)
         return self
 
-    def settle(self, turn_id: str = "a", outcome: str = "succeeded", *, error_class: str | None = None) -> Self:
+    def settle(self, turn_id: str = "a", outcome: str = "succeeded", error_class: str | None = None) -> Self:
         """The end of a claim under its own fence. A cancel that was requested before wins."""
         row = self.turns[turn_id].row
         if row.cancel_requested:
@@ -296,9 +293,9 @@ class Scene:
         self.evidence.logs.append(LogLine(role="worker", pid=7, event=event, level=level, text=text, turn_id=turn_id))
         return self
 
-    def wait(self, seconds: float) -> Self:
+    def wait(self, seconds: float | str) -> Self:
         """Time goes by."""
-        self.at += seconds
+        self.at += float(seconds)
         return self
 
     # ---
@@ -315,7 +312,8 @@ class Scene:
         return self.at
 
     def _next_number(self) -> int:
-        return len(self.evidence.audit) + len(self.evidence.halts) + len(self.evidence.memory_changes) + 1
+        kinds = (self.evidence.audit, self.evidence.halts, self.evidence.joins, self.evidence.memory_changes)
+        return sum(map(len, kinds)) + 1
 
     def _next_seq(self, session: str) -> int:
         self._seqs[session] = self._seqs.get(session, 0) + 1

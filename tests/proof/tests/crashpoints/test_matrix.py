@@ -50,7 +50,7 @@ def test_a_cells_own_name_selects_it_alone() -> None:
     assert [select_cells(cells, cell.name) for cell in cells[::97]] == [[cell] for cell in cells[::97]]
 
 
-def test_a_cell_whose_fault_does_not_strike_is_played_again_and_told_if_it_never_does(tmp_path: Path) -> None:
+def test_a_cell_whose_fault_does_not_strike_is_played_again_and_reported_if_it_never_does(tmp_path: Path) -> None:
     class NeverStruck:
         result = Result(name="never", fault="kill", not_struck=True, problems=["the point was never reached"])
 
@@ -59,7 +59,7 @@ def test_a_cell_whose_fault_does_not_strike_is_played_again_and_told_if_it_never
 
     matrix = Matrix(cast("LocalStack", None), tmp_path, jobs=2, seed=1)
 
-    [told] = matrix.play(iter([lambda folder: cast("Director", NeverStruck())]))
+    [result] = matrix.play(iter([lambda folder: cast("Director", NeverStruck())]))
 
-    assert told.problems[0] == "the point was never reached"
+    assert result.problems[0] == "the point was never reached"
     assert matrix.replayed == MOST_TRIES - 1

@@ -60,7 +60,7 @@ def strike(fault: FaultKind, point: str = POINT, **fields: Any) -> Strike:
     return Strike(point=point, fault=fault, **{"answered_by": "postgres", **fields})
 
 
-def told(report: tuple[int, int]) -> list[dict[str, Any]]:
+def reported(report: tuple[int, int]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in os.read(report[0], 65536).splitlines()]
 
 
@@ -150,7 +150,7 @@ async def test_a_strike_may_wait_for_another_point(report: tuple[int, int], flus
         await pass_await(POINT, Done())
 
 
-async def test_the_fault_waits_for_its_prelude_and_only_the_last_is_told_as_such(
+async def test_the_fault_waits_for_its_prelude_and_only_the_last_is_reported_as_such(
     report: tuple[int, int], flushes: list[str]
 ) -> None:
     plan(report, flushes, strike(FaultKind.CUT, "m.f: first"), strike(FaultKind.EXCEPTION))
@@ -161,7 +161,7 @@ async def test_the_fault_waits_for_its_prelude_and_only_the_last_is_told_as_such
     with pytest.raises(CrashPointError):
         await pass_await(POINT, Done())
 
-    assert [(news["struck"], news["last"]) for news in told(report)] == [("m.f: first", False), (POINT, True)]
+    assert [(news["struck"], news["last"]) for news in reported(report)] == [("m.f: first", False), (POINT, True)]
 
 
 async def test_entering_and_leaving_are_points_and_what_was_entered_is_given_back(
@@ -195,4 +195,4 @@ async def test_each_step_of_an_iteration_is_the_point(report: tuple[int, int], f
     plan(report, flushes, announce=None)
 
     assert [number async for number in pass_for("m.f: numbers next", numbers)] == [1, 2]
-    assert [news["passed"] for news in told(report)] == ["m.f: numbers next"]
+    assert [news["passed"] for news in reported(report)] == ["m.f: numbers next"]
