@@ -45,7 +45,7 @@ from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 
-SUBMIT_CONNECTIONS = intake.LANES + session_gate.LANES
+SUBMIT_CONNECTIONS = intake.LANES + session_gate.LANES + session_gate.LOCKED_LANES
 """One for each submit statement that may run at a time, so that none waits for a connection."""
 READ_CONNECTIONS = 8
 LIST_CONNECTIONS = 2
