@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncGenerator
+from contextlib import nullcontext
 from socket import SO_RCVBUF, SOL_SOCKET, socket
 from typing import Any
 
@@ -32,7 +33,7 @@ async def test_nothing_is_kept_for_a_reader_that_reads_nothing(monkeypatch: pyte
         left.set()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await EventStream(endless(), 15.0, note)(scope, receive, send)
+        await EventStream(endless(), 15.0, note, nullcontext())(scope, receive, send)
 
     async with serving_plainly(app) as (server, port):
         with socket() as reader:
