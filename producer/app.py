@@ -45,7 +45,7 @@ from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 
-SUBMIT_CONNECTIONS = intake.LANES + session_gate.LANES
+SUBMIT_CONNECTIONS = intake.LANES + session_gate.LANES + session_gate.LOCKED_LANES
 """One for each submit statement that may run at a time, so that none waits for a connection."""
 READ_CONNECTIONS = 8
 LIST_CONNECTIONS = 2
@@ -129,9 +129,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.connections = connections
     error_handlers.install(app)
     openapi.describe(app)
-    # The middleware added last is the outermost.
     app.add_middleware(error_handlers.LastResort)
-    app.add_middleware(ResponseHeaders)
     return app
 
 
@@ -209,16 +207,19 @@ class _Application(FastAPI):
         super().__init__(**described)
         self._is_full = is_full
         self._refused = Tally("api.requests_full")
-        self._refuse = ResponseHeaders(problems.refuse_overload)
         self._submits = submit_routes.SubmitTurn(self.state)
-        # The same middleware as around all other routes.
-        self._submit = ResponseHeaders(error_handlers.LastResort(self._submits))
+        # FastAPI's own routes have theirs inside of Starlette's error handling.
+        self._submit = error_handlers.LastResort(self._submits)
+        self._answer = ResponseHeaders(self._route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answer(scope, receive, send)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Before all FastAPI processing, which is skipped for refused requests and for submits.
         if scope["type"] == "http" and self._is_full() and scope["path"] not in ALWAYS_ANSWERED:
             self._refused.note()
-            await self._refuse(scope, receive, send)
+            await problems.refuse_overload(scope, receive, send)
         elif scope["type"] == "http" and self._submits.takes(scope):
             await self._submit(scope, receive, send)
         else:

@@ -1,7 +1,7 @@
 """Limits the calls that may wait for a locked session: few at a time, one per session, each for a limited time.
 
-Cancels, submits with an `on_busy` policy, and submits to a session that another transaction has locked go through the gate. So a
-locked session occupies one lane and one database connection, and calls for other sessions continue.
+Cancels, submits with an `on_busy` policy, and submits to a session that another transaction has locked go through the gate. All
+sessions that are known to be locked share one lane and its database connection, so calls for other sessions continue.
 """
 
 import asyncio
@@ -14,6 +14,8 @@ import structlog
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
 
 LANES = 4
+LOCKED_LANES = 1
+"""The lane of a gate for sessions that are known to be locked, beside its other lanes."""
 PATIENCE_SECONDS = 5.0
 """Longest wait of a call. Fifty concurrent submits to one session take one or two seconds; later, clients give up."""
 
@@ -24,7 +26,7 @@ Session = tuple[str, str]
 
 
 class SessionGate:
-    """Admits `lanes` calls at a time, and one per session.
+    """Admits `lanes` calls at a time, one more for sessions that are known to be locked, and one per session.
 
     A call that has waited for `patience_seconds` is refused. Without this limit, a call could take effect long after its client
     has given up, and interrupt, cancel or merge into later turns.
@@ -32,11 +34,14 @@ class SessionGate:
 
     def __init__(self, lanes: int = LANES, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._lanes = asyncio.Semaphore(lanes)
+        self._locked_lane = asyncio.Semaphore(LOCKED_LANES)
         self._patience_seconds = patience_seconds
         # An entry lives as long as a call of the session runs or waits.
         self._sessions: WeakValueDictionary[Session, asyncio.Lock] = WeakValueDictionary()
         self.suspects: set[Session] = set()
-        """Sessions that may be locked: no call has succeeded since one met a lock."""
+        """Sessions that may be locked: no call has succeeded since one met a lock, perhaps of another session in its batch."""
+        # Apart from the suspects: a healthy session of such a batch must not wait for the locked ones.
+        self._locked: set[Session] = set()
 
     @asynccontextmanager
     async def enter(self, session: Session) -> AsyncIterator[None]:
@@ -46,13 +51,16 @@ class SessionGate:
             try:
                 async with asyncio.timeout(self._patience_seconds):
                     await inside.enter_async_context(alone)
-                    await inside.enter_async_context(self._lanes)
+                    lane = self._locked_lane if session in self._locked else self._lanes
+                    await inside.enter_async_context(lane)
             except TimeoutError:
                 raise DatabaseUnavailableError("too many requests wait for their sessions") from None
             try:
                 yield
             except RowLockedError:
                 self.suspects.add(session)
+                self._locked.add(session)
                 log.warning("api.session_locked", tenant_id=session[0], session_id=session[1])
                 raise
             self.suspects.discard(session)
+            self._locked.discard(session)

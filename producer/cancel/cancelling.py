@@ -8,7 +8,7 @@ from uuid import UUID
 from turnstile.archive.reads import TurnKey
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.producer.session_gate import SessionGate
+from turnstile.producer.session_gate import LOCKED_LANES, SessionGate
 from turnstile.queries.turns import Standing, read_standings
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
 from turnstile.streaming.cancel_hints import CancelHints
@@ -16,17 +16,14 @@ from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.cancel_reason import CancelReason
 
 LANES = 2
-"""Concurrent cancels."""
-CONNECTIONS = LANES + 1
-"""Database connections for cancels only: a locked session does not delay submits."""
+"""Concurrent cancels, beside one of a session that is known to be locked."""
+CONNECTIONS = LANES + LOCKED_LANES + 1
+"""Database connections for cancels only: a locked session does not delay submits. One is for looking up the sessions of turns."""
 LOOKUPS = 200
 
 
 class Cancelling:
-    """Cancels turns and notifies the worker, the readers and the queue. One per process.
-
-    Uses one connection more than the gate has lanes: it looks up the sessions of turns, in batches.
-    """
+    """Cancels turns and notifies the worker, the readers and the queue. One per process."""
 
     def __init__(self, database: Database, hints: CancelHints, sending: WakeUpSending, gate: SessionGate) -> None:
         self._database = database

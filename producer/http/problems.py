@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import NoReturn
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -81,11 +80,6 @@ class ProblemError(Exception):
         self.turn_id = turn_id
         self.errors = list(errors)
         self.headers = headers
-
-
-def refuse_unauthorized() -> NoReturn:
-    """Raises the 401 that explains how to authenticate."""
-    raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`", headers={"WWW-Authenticate": "Bearer"})
 
 
 def invalid_parameters(*faults: Fault) -> ProblemError:

@@ -14,7 +14,7 @@ with `on_disconnect=cancel`.
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractContextManager, aclosing
 from typing import Annotated, Literal
 
 import structlog
@@ -59,8 +59,8 @@ class EventStream(Response):
         self,
         telling: AsyncGenerator[Told | None, None],
         heartbeat_seconds: float,
-        on_disconnect: Callable[[], Awaitable[None]] | None = None,
-        place: AbstractContextManager[None] | None = None,
+        on_disconnect: Callable[[], Awaitable[None]] | None,
+        place: AbstractContextManager[None],
     ) -> None:
         # Proxies must not buffer the stream.
         super().__init__(headers={"X-Accel-Buffering": "no"})
@@ -68,7 +68,7 @@ class EventStream(Response):
         self._telling = telling
         self._heartbeat_seconds = heartbeat_seconds
         self._on_disconnect = on_disconnect
-        self._place = place or nullcontext()
+        self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._place:

@@ -16,7 +16,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.producer.cancel.cancelling import Cancelling
 from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.log_throttle import Tally
-from turnstile.producer.http.problems import Fault, Kind, ProblemError, invalid_parameters, refuse_unauthorized
+from turnstile.producer.http.problems import Fault, Kind, ProblemError, invalid_parameters
 from turnstile.producer.routes import page_cursor
 from turnstile.producer.routes.openapi import problems
 from turnstile.producer.routes.readiness import Readiness, check_queues
@@ -86,7 +86,8 @@ def identify(behind: Backend, key: str | None) -> str:
     tenant = behind.api_keys.find_tenant(key)
     if tenant is None:
         behind.unauthorized.note(key=key is not None)
-        refuse_unauthorized()
+        challenge = {"WWW-Authenticate": "Bearer"}
+        raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`", headers=challenge)
     return tenant
 
 

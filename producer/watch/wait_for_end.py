@@ -38,8 +38,7 @@ async def wait_for_end(
     """The turn, if it ends in time. Stops waiting when the client disconnects, and does not wait without a free place."""
 
     async def wait() -> TurnRecord | None:
-        async with asyncio.timeout(LOOK_SECONDS):
-            turn = await watch.find(tenant_id, turn_id)
+        turn = await watch.find(tenant_id, turn_id)
         return None if turn is None else await watch.until_ended(turn, seconds)
 
     try:

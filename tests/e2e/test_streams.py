@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product
-from tests.producer.api.conftest import KEYS
+from tests.producer.api.calls import KEYS
 from tests.producer.api.sse_client import Served, Transcript, read_events, serving
 from tests.support.probes import until
 

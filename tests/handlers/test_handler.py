@@ -65,7 +65,6 @@ def test_a_missing_handler_is_a_settings_error(name: str | None) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("raise RuntimeError('at import')", "RuntimeError: at import"),
         ("import sys; sys.exit('at import')", "SystemExit: at import"),
         ("def f(:", "SyntaxError: "),
     ],
@@ -116,21 +115,10 @@ def test_invalid_options_are_refused_by_the_decorator(options: dict[str, Any]) -
         handler(**options)
 
 
-def test_a_handler_may_take_as_long_as_any_setting_allows() -> None:
-    assert handler(timeout=MAX_SECONDS)(str.join).timeout == MAX_SECONDS
+def test_the_widest_options_are_accepted() -> None:
+    made = handler(timeout=MAX_SECONDS, retry_on=KeyError)(str.join)
 
-
-def test_retry_on_may_be_one_exception() -> None:
-    assert handler(retry_on=KeyError)(str.join).retry_on == (KeyError,)
-
-
-def test_a_decorated_handler_can_still_be_called() -> None:
-    @handler()
-    def add(turn: int, ctx: int) -> int:
-        return turn + ctx
-
-    assert isinstance(add, Handler)
-    assert add(1, 2) == 3
+    assert (made.timeout, made.retry_on) == (MAX_SECONDS, (KeyError,))
 
 
 @pytest.mark.parametrize(
@@ -174,6 +162,7 @@ def test_a_handler_without_options_needs_no_parentheses() -> None:
 
     bare, called = handler(respond), handler()(respond)
 
+    assert isinstance(bare, Handler)
     assert bare == called
     assert bare.is_async
 
@@ -185,9 +174,7 @@ MISMATCH = "and a handler is called with (turn, ctx)"
     ("code", "named", "said"),
     [
         ("async def one(turn): ...", "one", f"one takes (turn), {MISMATCH} (FILE.py, line 4)"),
-        ("def three(turn, ctx, more): ...", "three", f"three takes (turn, ctx, more), {MISMATCH} (FILE.py, line 4)"),
         ("\n\n@handler\nasync def one(turn): ...", "one", f"one takes (turn), {MISMATCH} (FILE.py, line 6)"),
-        ("@handler()\ndef none(): ...", "none", f"none takes (), {MISMATCH} (FILE.py, line 4)"),
         (
             "def named(turn, ctx, *, model): ...",
             "named",
@@ -223,7 +210,6 @@ def test_a_function_with_other_parameters_is_refused_with_its_file_and_line(
     [
         ("@handler(timeout=0)\ndef other(turn, ctx): ...", "ValueError: timeout must be more than 0"),
         ("@handler(120)\ndef other(turn, ctx): ...", "int is not a function (turn, ctx); options have names"),
-        ("def other(turn): ...\nother = handler(other)", f"other takes (turn), {MISMATCH}"),
         ("raise RuntimeError('two\\nlines')", "RuntimeError: two"),
     ],
 )
@@ -250,7 +236,6 @@ def test_a_fault_in_an_imported_module_is_refused_with_that_file_and_line(
     "code",
     [
         "def wanted(*said): ...",
-        "def wanted(turn, ctx, model='small', **rest): ...",
         "wanted = functools.partial(lambda model, turn, ctx: None, 'small')",
         "@functools.wraps(lambda turn, ctx, model: None)\ndef wanted(turn, ctx): ...",
         "class Bot:\n    def __call__(self, turn, ctx): ...\nwanted = Bot()",

@@ -56,6 +56,38 @@ async def test_a_session_occupies_one_lane_however_many_calls_it_has() -> None:
         await call.leave()
 
 
+async def test_locked_sessions_share_a_lane_of_their_own() -> None:
+    gate = SessionGate(2, 60.0)
+    for session in (A, B, C):
+        with pytest.raises(RowLockedError):
+            async with gate.enter(session):
+                raise RowLockedError("locked")
+    locked = [Call(gate, session) for session in (A, B, C)]
+    await until(lambda: locked[0].inside)
+
+    others = [Call(gate, ("t", "d")), Call(gate, ("t", "e"))]
+
+    await until(lambda: all(call.inside for call in others))
+    assert [call.inside for call in locked] == [True, False, False]
+    for call in [*locked, *others]:
+        await call.leave()
+
+
+async def test_a_suspect_that_has_met_no_lock_itself_does_not_wait_for_locked_sessions() -> None:
+    gate = SessionGate(1, 60.0)
+    with pytest.raises(RowLockedError):
+        async with gate.enter(A):
+            raise RowLockedError("locked")
+    gate.suspects.add(B)
+    locked = Call(gate, A)
+    await until(lambda: locked.inside)
+
+    async with asyncio.timeout(10), gate.enter(B):
+        pass
+
+    await locked.leave()
+
+
 async def test_a_call_that_has_waited_too_long_is_refused_and_never_admitted() -> None:
     gate = SessionGate(1, 0.05)
     first, late, same = Call(gate, A), Call(gate, B), Call(gate, A)

@@ -36,32 +36,33 @@ def test_a_field_that_a_later_version_may_add_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    ("body", "place"),
     [
-        ("", "body is not JSON"),
-        ('{"v": 1,', "body is not JSON"),
-        ("[" * 1000, "body is not JSON"),
-        ('{"v": ' + "9" * 5000 + "}", f"body has 5007 characters, more than {MAX_BODY_CHARACTERS}"),
-        ("[]", "body is not a JSON object"),
-        ("{}", "unknown message version"),
-        (json.dumps({**GOOD, "v": 2}), "unknown message version"),
-        (json.dumps({**GOOD, "v": True}), "unknown message version"),
-        (json.dumps({**GOOD, "tenant_id": None}), "tenant_id is missing or not an id"),
-        (json.dumps({**GOOD, "tenant_id": ""}), "tenant_id is missing or not an id"),
-        (json.dumps({**GOOD, "tenant_id": "t" * 129}), "tenant_id is missing or not an id"),
-        (json.dumps({**GOOD, "session_id": 7}), "session_id is missing or not an id"),
-        (json.dumps({**GOOD, "session_id": "s\n"}), "session_id is missing or not an id"),
-        (json.dumps({**GOOD, "session_id": "é"}), "session_id is missing or not an id"),
-        (json.dumps({"v": 1, "tenant_id": "t", "session_id": "s"}), "turn_id is missing"),
-        (json.dumps({**GOOD, "turn_id": 7}), "turn_id is missing"),
-        (json.dumps({**GOOD, "turn_id": "x" * 36}), "turn_id is not a UUID"),
+        ('{"v": 1,', "body"),
+        ("[" * 1000, "body"),
+        (json.dumps({**GOOD, "later": "x" * MAX_BODY_CHARACTERS}), "body"),
+        ("[]", "body"),
+        ("{}", "v"),
+        (json.dumps({**GOOD, "v": 2}), "v"),
+        (json.dumps({**GOOD, "tenant_id": None}), "tenant_id"),
+        (json.dumps({**GOOD, "tenant_id": ""}), "tenant_id"),
+        (json.dumps({**GOOD, "tenant_id": "t" * 129}), "tenant_id"),
+        (json.dumps({**GOOD, "session_id": "s\n"}), "session_id"),
+        (json.dumps({**GOOD, "session_id": "é"}), "session_id"),
+        (json.dumps({"v": 1, "tenant_id": "t", "session_id": "s"}), "turn_id"),
+        (json.dumps({**GOOD, "turn_id": "x" * 36}), "turn_id"),
     ],
 )
-def test_a_malformed_body_is_refused_with_the_reason(body: str, reason: str) -> None:
-    with pytest.raises(MalformedMessageError) as refused:
+def test_a_malformed_body_is_refused_and_the_reason_names_the_place(body: str, place: str) -> None:
+    with pytest.raises(MalformedMessageError, match=f"^{place}\\b"):
         decode(body)
 
-    assert refused.value.reason == reason
+
+def test_a_reason_quotes_nothing() -> None:
+    with pytest.raises(MalformedMessageError) as refused:
+        decode(json.dumps({**GOOD, "session_id": "the secret"}))
+
+    assert "secret" not in refused.value.reason
 
 
 @settings(max_examples=50)

@@ -9,7 +9,7 @@ from uuid import UUID
 from turnstile.handlers.child import Child
 from turnstile.memory.interface import Memory
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.conversation import join_inputs
+from turnstile.turn.conversation import Message, join_inputs
 
 Answer = TypeVar("Answer")
 
@@ -41,20 +41,6 @@ class Turn:
     def input(self) -> Any:
         """The single input, or several strings joined by a line break; otherwise a list."""
         return join_inputs(self.inputs)
-
-
-class Remark(Protocol):
-    """One message of the history."""
-
-    @property
-    def role(self) -> str:
-        """`user` or `assistant`."""
-        ...
-
-    @property
-    def content(self) -> Any:
-        """The message: a string or another JSON value."""
-        ...
 
 
 class Context(Protocol):
@@ -110,7 +96,7 @@ class Context(Protocol):
         """
         ...
 
-    async def history(self, limit: int = 20) -> Sequence[Remark]:
+    async def history(self, limit: int = 20) -> Sequence[Message]:
         """The last `limit` messages of the session, oldest first. The last one is this turn's input."""
         ...
 

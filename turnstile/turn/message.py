@@ -7,12 +7,13 @@ is in the message attributes, never in the body (G24). `docs/asyncapi.yaml` desc
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
 from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from turnstile.errors import MalformedMessageError
 
-VERSION = 1
 MAX_BODY_CHARACTERS = 1024
 """Longest body of a wake-up. A longer one is not from Turnstile, whose bodies have ids only."""
 
@@ -24,7 +25,6 @@ DEFAULT_TENANT = "default"
 """The tenant of turns if no API keys are configured, or if a command names no tenant."""
 
 _ID = re.compile(ID_PATTERN)
-_decode_json = json.JSONDecoder().decode
 
 MAX_VISIBILITY_SECONDS = 12 * 3600
 """Longest total time for which SQS keeps a message invisible, in seconds."""
@@ -58,40 +58,31 @@ class WakeUp:
 
     def encode(self) -> str:
         """The JSON body, without whitespace."""
-        body = {"v": VERSION, "tenant_id": self.tenant_id, "session_id": self.session_id, "turn_id": str(self.turn_id)}
+        body = {"v": 1, "tenant_id": self.tenant_id, "session_id": self.session_id, "turn_id": str(self.turn_id)}
         return json.dumps(body, separators=(",", ":"))
+
+
+class _Body(BaseModel):
+    # Fields that a later version may add are ignored.
+    model_config = ConfigDict(strict=True)
+
+    v: Literal[1]
+    tenant_id: Annotated[str, Field(pattern=f"^{ID_PATTERN}$")]
+    session_id: Annotated[str, Field(pattern=f"^{ID_PATTERN}$")]
+    turn_id: UUID
 
 
 def decode(body: str) -> WakeUp:
     """Reads a message body.
 
-    Raises MalformedMessageError, which names the problem, for a body that `WakeUp.encode` can't have written.
+    Raises MalformedMessageError, which names the problem and quotes nothing, for a body that `WakeUp.encode` can't have written.
     """
     if len(body) > MAX_BODY_CHARACTERS:
         raise MalformedMessageError(f"body has {len(body)} characters, more than {MAX_BODY_CHARACTERS}")
     try:
-        fields = _decode_json(body)
-    except (ValueError, RecursionError):
-        raise MalformedMessageError("body is not JSON") from None
-    if not isinstance(fields, dict):
-        raise MalformedMessageError("body is not a JSON object")
-    if fields.get("v") != VERSION or isinstance(fields["v"], bool):
-        raise MalformedMessageError("unknown message version")
-    return WakeUp(_id(fields, "tenant_id"), _id(fields, "session_id"), _turn_id(fields))
-
-
-def _id(fields: dict[str, Any], name: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str) or not is_valid_id(value):
-        raise MalformedMessageError(f"{name} is missing or not an id")
-    return value
-
-
-def _turn_id(fields: dict[str, Any]) -> UUID:
-    value = fields.get("turn_id")
-    if not isinstance(value, str):
-        raise MalformedMessageError("turn_id is missing")
-    try:
-        return UUID(value)
-    except ValueError:
-        raise MalformedMessageError("turn_id is not a UUID") from None
+        fields = _Body.model_validate_json(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = fault["loc"][0] if fault["loc"] else "body"
+        raise MalformedMessageError(f"{place}: {fault['msg']}") from None
+    return WakeUp(fields.tenant_id, fields.session_id, fields.turn_id)

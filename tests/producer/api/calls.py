@@ -12,6 +12,8 @@ from turnstile.statements.claim import ClaimedTurn, claim
 from turnstile.statements.settle import AttemptOutcome, Settlement, SettleRequest, settle
 from turnstile.turn.status import TurnStatus
 
+KEYS = {"acme": "acme-key-1", "globex": "globex-key-2"}
+
 
 async def submit(client: AsyncClient, session: str = "s", text: str = "x") -> str:
     return str((await client.post(f"/v1/sessions/{session}/turns", json={"input": text})).json()["id"])

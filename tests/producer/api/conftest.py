@@ -6,16 +6,18 @@ from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
+import redis.asyncio
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 
+from tests.producer.api.calls import KEYS
+from tests.producer.api.conversation import Conversation, conversing
 from tests.producer.api.network_faults import Cable, at_port, cable_to
+from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.ops.dev.stack.ports import choose_free
 from turnstile.producer.app import create_app
-
-KEYS = {"acme": "acme-key-1", "globex": "globex-key-2"}
 
 Connect = Callable[[Settings], AbstractAsyncContextManager[AsyncClient]]
 
@@ -98,3 +100,33 @@ async def cabled(settings: Settings, database_cable: Cable, connect: Connect) ->
     url = at_port(settings.database_url, database_cable.port)
     async with connect(settings.model_copy(update={"database_url": url})) as client:
         yield client
+        # The pools close at once, also after a silence.
+        await database_cable.cut()
+
+
+@pytest.fixture
+async def redis_cable(stack: Stack) -> AsyncIterator[Cable]:
+    address = urlsplit(stack.redis.url)
+    async with cable_to(address.hostname or "", address.port or 0) as cable:
+        yield cable
+
+
+@pytest.fixture
+async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
+    """A Redis client, to read and change what the product stores."""
+    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def talk(settings: Settings) -> AsyncIterator[Conversation]:
+    async with conversing(settings) as conversation:
+        yield conversation
+
+
+@pytest.fixture
+async def cabled_talk(settings: Settings, redis_cable: Cable) -> AsyncIterator[Conversation]:
+    """A conversation whose events go through the cable."""
+    through = settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{redis_cable.port}"})
+    async with conversing(through) as conversation:
+        yield conversation

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import httpx
 
-from tests.producer.api.sse_client import Served, serving
+from tests.producer.api.sse_client import Served, Transcript, read_events, serving
 from tests.support.processors import message_about, processing
 from tests.support.redis_hands import OwnEventWriter, OwnSessionLock
 from turnstile.backends.postgres.database import Database
@@ -74,6 +74,11 @@ class Conversation:
         task = asyncio.create_task(self._processor.process(message_about(turn_id, session, "acme")))
         self._tasks.add(task)
         return task
+
+    def follow(self, turn_id: UUID, **parameters: str) -> tuple[Transcript, asyncio.Task[None]]:
+        """Begins to read the turn's events."""
+        heard = Transcript()
+        return heard, asyncio.create_task(read_events(self.client, turn_id, heard, **parameters))
 
     async def leave(self) -> None:
         """Stops what still runs."""

@@ -1,7 +1,7 @@
-"""A cable between the product and one of its servers, to be cut, plugged in again, or to lose answers."""
+"""A cable between a client and a server, to be cut, plugged in again, or to lose responses."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit, urlunsplit
 
@@ -18,7 +18,10 @@ class Cable:
         self.silent = False
         """While set, the server's responses are dropped; requests still arrive."""
         self.lose_after: bytes | None = None
-        """Once these bytes have gone to the server, its answer is lost and the connection breaks. Once only."""
+        """Once these bytes have gone to the server, its response is lost and the connection breaks. Once only."""
+        self.budgets: Iterator[int] = iter(())
+        """Each new connection breaks after the next of these numbers of bytes from the server; without one, not at all."""
+        self.breaks = 0
         self.pieces = 0
         """How often something came for the server. What is sent one soon after the other may come as one."""
 
@@ -44,7 +47,8 @@ class Cable:
             return
         self._writers.add(far_writer)
         doomed = asyncio.Event()
-        for carry in (self._carry_up(reader, far_writer, doomed), self._carry_down(far_reader, writer, doomed)):
+        down = self._carry_down(far_reader, writer, doomed, next(self.budgets, None))
+        for carry in (self._carry_up(reader, far_writer, doomed), down):
             task = asyncio.create_task(carry)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -59,14 +63,19 @@ class Cable:
         sink.close()
 
     async def _carry_down(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, doomed: asyncio.Event
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, doomed: asyncio.Event, budget: int | None
     ) -> None:
         while data := await _read(source):
             if doomed.is_set():
                 sink.transport.abort()
                 return
             if not self.silent:
-                sink.write(data)
+                sink.write(data[:budget])
+            if budget is not None:
+                budget = max(0, budget - len(data))
+                if not budget:
+                    self.breaks += 1
+                    break
         sink.close()
 
 

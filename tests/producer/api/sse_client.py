@@ -12,7 +12,7 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from tests.producer.api.conftest import KEYS
+from tests.producer.api.calls import KEYS
 from tests.support.probes import until
 from turnstile.config.settings import Settings
 from turnstile.producer.app import create_app

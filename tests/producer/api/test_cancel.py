@@ -5,7 +5,6 @@ from uuid import uuid4
 
 from httpx import AsyncClient
 
-from tests.producer.api.expectations import expect_problem
 from tests.support.factories import make_claim, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -54,10 +53,8 @@ async def test_a_turn_is_canceled_by_a_cancel_before_its_submit(
 
     submitted = await client.post(PATH, json={"input": "x", "turn_id": turn})
     assert await queues.count(queue.name) == 0
-    again = await client.post(PATH, json={"input": "x", "turn_id": turn})
 
     assert (submitted.status_code, submitted.json()["id"]) == (202, turn)
-    assert again.text == submitted.text
     record = (await client.get(f"/v1/turns/{turn}")).json()
     assert (record["status"], record["cancel_reason"], record["seq"]) == ("CANCELED", "user", None)
 
@@ -76,9 +73,3 @@ async def test_a_session_cancel_cancels_all_open_turns(
     records = [(await client.get(f"/v1/turns/{turn}")).json() for turn in turns]
     assert [record["status"] for record in records] == ["RUNNING", "CANCELED", "CANCELED"]
     assert {record["cancel_reason"] for record in records} == {"user"}
-
-
-async def test_an_unknown_session_can_not_be_cancelled(client: AsyncClient, other_client: AsyncClient) -> None:
-    await client.post(PATH, json={"input": "x"})
-    expect_problem(await client.post("/v1/sessions/unknown/cancel"), 404, "not-found")
-    expect_problem(await other_client.post("/v1/sessions/s/cancel"), 404, "not-found")

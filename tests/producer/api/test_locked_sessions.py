@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TypeVar
 
 import psycopg
 import pytest
-from httpx import AsyncClient
+from httpx import AsyncClient, Response
 
 from tests.producer.api.calls import submit
 from tests.producer.api.expectations import expect_unavailable
@@ -16,6 +17,7 @@ from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.producer import app as app_module
+from turnstile.producer import session_gate
 from turnstile.producer.routes import turns as api
 from turnstile.queries.history import read_version
 
@@ -33,26 +35,26 @@ def short_row_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def locked(settings: Settings) -> Iterator[None]:
-    """Another transaction has locked the session `held` for the duration of the block."""
+    """Another transaction has locked the sessions `held…` for the duration of the block."""
     with psycopg.connect(settings.database_url) as another:
-        another.execute("SELECT 1 FROM sessions WHERE session_id = 'held' FOR NO KEY UPDATE")
+        another.execute("SELECT 1 FROM sessions WHERE session_id LIKE 'held%' FOR NO KEY UPDATE")
         yield
 
 
-async def post(client: AsyncClient, session: str, **more: object) -> int:
-    return (await client.post(f"/v1/sessions/{session}/turns", json={"input": "x", **more})).status_code
+async def post(client: AsyncClient, session: str) -> int:
+    return (await client.post(f"/v1/sessions/{session}/turns", json={"input": "x"})).status_code
 
 
 @asynccontextmanager
-async def again_and_again(call: Callable[[], Awaitable[Answer]]) -> AsyncIterator[list[Answer]]:
-    """Makes CANCELS calls at a time until the block ends. Yields the responses."""
+async def again_and_again(calls: Iterable[Callable[[], Awaitable[Answer]]]) -> AsyncIterator[list[Answer]]:
+    """Repeats each call, beside the others, until the block ends. Yields the responses."""
     answers: list[Answer] = []
 
-    async def repeat() -> None:
+    async def repeat(call: Callable[[], Awaitable[Answer]]) -> None:
         while True:
             answers.append(await call())
 
-    clients = [asyncio.create_task(repeat()) for _ in range(CANCELS)]
+    clients = [asyncio.create_task(repeat(call)) for call in calls]
     try:
         yield answers
     finally:
@@ -61,21 +63,17 @@ async def again_and_again(call: Callable[[], Awaitable[Answer]]) -> AsyncIterato
         await asyncio.wait(clients)
 
 
-@pytest.mark.parametrize("on_busy", ["enqueue", "merge"])
-async def test_submits_to_a_locked_session_leave_other_sessions_alone(
-    settings: Settings, client: AsyncClient, on_busy: str
-) -> None:
+async def test_submits_to_a_locked_session_leave_other_sessions_alone(settings: Settings, client: AsyncClient) -> None:
     assert await post(client, "held") == 202
     with locked(settings):
         async with asyncio.timeout(HANGS_SECONDS):
             held, others = await asyncio.gather(
-                asyncio.gather(*(post(client, "held", on_busy=on_busy) for _ in range(4))),
+                asyncio.gather(*(post(client, "held") for _ in range(4))),
                 asyncio.gather(*(post(client, f"other-{number}") for number in range(40))),
             )
-            more = await asyncio.gather(*(post(client, f"other-{number}", on_busy=on_busy) for number in range(4)))
 
     assert set(held) == {503}
-    assert set(others) == set(more) == {202}
+    assert set(others) == {202}
 
 
 async def test_after_the_lock_the_session_accepts_turns_without_a_gap_and_cancels(
@@ -93,15 +91,13 @@ async def test_after_the_lock_the_session_accepts_turns_without_a_gap_and_cancel
     assert (canceled.status_code, canceled.json()["canceled"]) == (202, 4)
 
 
-@pytest.mark.parametrize("by", ["session", "turn"])
-async def test_cancels_of_a_locked_session_leave_other_sessions_alone(
-    settings: Settings, client: AsyncClient, by: str
+async def test_cancels_of_turns_of_a_locked_session_leave_other_sessions_alone(
+    settings: Settings, client: AsyncClient
 ) -> None:
-    turn = await submit(client, "held")
-    path = "/v1/sessions/held/cancel" if by == "session" else f"/v1/turns/{turn}/cancel"
+    path = f"/v1/turns/{await submit(client, 'held')}/cancel"
     await asyncio.gather(*(submit(client, f"stopped-{number}") for number in range(4)))
     with locked(settings):
-        async with asyncio.timeout(HANGS_SECONDS), again_and_again(lambda: client.post(path)) as refused:
+        async with asyncio.timeout(HANGS_SECONDS), again_and_again([lambda: client.post(path)] * CANCELS) as refused:
             await until(lambda: refused)
             submits = await asyncio.gather(*(post(client, f"other-{number}") for number in range(20)))
             others = await asyncio.gather(*(client.post(f"/v1/sessions/stopped-{n}/cancel") for n in range(4)))
@@ -110,6 +106,31 @@ async def test_cancels_of_a_locked_session_leave_other_sessions_alone(
     assert Counter(answer.status_code for answer in others) == {202: 4}
     for answer in refused:
         expect_unavailable(answer)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/sessions/{}/cancel", None), ("/v1/sessions/{}/turns", {"input": "y", "on_busy": "interrupt"})],
+    ids=["cancel", "on_busy"],
+)
+async def test_calls_for_more_locked_sessions_than_lanes_leave_other_sessions_alone(
+    settings: Settings, client: AsyncClient, path: str, body: dict[str, str] | None
+) -> None:
+    def call(session: str) -> Awaitable[Response]:
+        return client.post(path.format(session), json=body)
+
+    held = [f"held-{number}" for number in range(session_gate.LANES + 1)]
+    await asyncio.gather(*(submit(client, session) for session in [*held, "other"]))
+    with locked(settings):
+        async with asyncio.timeout(HANGS_SECONDS), again_and_again([partial(call, one) for one in held]) as refused:
+            await until(lambda: len({answer.url for answer in refused}) == len(held))
+            before = len(refused)
+            others = [await call("other") for _ in range(20)]
+            # If each had waited for a lane behind a locked session, there would be as many refusals.
+            met = len(refused) - before
+
+    assert Counter(answer.status_code for answer in others) == {202: 20}
+    assert met < 20
 
 
 async def test_slow_reads_leave_submits_and_cancels_alone(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

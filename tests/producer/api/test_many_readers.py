@@ -1,32 +1,16 @@
 """Many readers of events at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 import redis.asyncio
 
-from tests.producer.api.conftest import KEYS
+from tests.producer.api.calls import KEYS
 from tests.producer.api.conversation import Conversation, conversing
-from tests.producer.api.sse_client import Transcript, read_events
 from tests.support.probes import until
 from turnstile.config.settings import Settings
 
-READERS = 300
-
-
-@pytest.fixture
-async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
-    """A plain client, to look from outside."""
-    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def talk(settings: Settings) -> AsyncIterator[Conversation]:
-    async with conversing(settings) as conversation:
-        yield conversation
+READERS = 50
 
 
 async def test_many_readers_share_a_handful_of_connections(settings: Settings, keys: redis.asyncio.Redis) -> None:
@@ -75,12 +59,9 @@ async def test_a_reader_that_reads_nothing_does_not_delay_others(talk: Conversat
     async with talk.served.client() as idle:
         request = idle.build_request("GET", f"/v1/turns/{turn}/events")
         asleep = await idle.send(request, stream=True)
-        heard = Transcript()
-        following = asyncio.create_task(read_events(talk.client, turn, heard))
+        heard, following = talk.follow(turn)
         talk.work(turn)
-        text = "x" * 15_000
-        for _ in range(60):
-            talk.script.emit(text, 0)
+        talk.script.emit(*["x" * 15_000, 0] * 60)
         talk.script.reply("bye")
         await following
         assert heard.text == "bye"

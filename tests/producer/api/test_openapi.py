@@ -12,7 +12,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import CHECKS
 from structlog.testing import capture_logs
 
-from tests.producer.api.conftest import KEYS
+from tests.producer.api.calls import KEYS
 from turnstile.config.settings import Settings
 from turnstile.producer.app import create_app
 from turnstile.submit import wake_ups as wake_up_sending

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
@@ -14,7 +12,7 @@ from structlog.testing import capture_logs
 
 from tests.producer.api.conftest import Connect, call
 from tests.producer.api.expectations import expect_unavailable
-from tests.producer.api.network_faults import Cable, at_port, cable_to
+from tests.producer.api.network_faults import Cable, at_port
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -27,19 +25,14 @@ PATH = "/v1/sessions/s/turns"
 
 
 @pytest.fixture
-async def sqs_cable(settings: Settings) -> AsyncIterator[Cable]:
-    async with cable_to("127.0.0.1", urlsplit(settings.sqs_endpoint_url or "").port or 80) as cable:
-        yield cable
-
-
-def without_sqs(settings: Settings, port: int) -> Settings:
-    return settings.model_copy(update={"sqs_endpoint_url": f"http://127.0.0.1:{port}"})
-
-
-async def test_without_a_database_every_route_answers_503_and_the_process_is_alive(
-    settings: Settings, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnstile.producer.app.DATABASE_WAIT_SECONDS", 0.2)
+
+
+@pytest.mark.usefixtures("short_wait")
+async def test_without_a_database_every_route_answers_503_and_the_process_is_alive(
+    settings: Settings, connect: Connect
+) -> None:
     url = at_port(settings.database_url, choose_free())
     async with connect(settings.model_copy(update={"database_url": url})) as client:
         turn = f"/v1/turns/{uuid4()}"
@@ -57,6 +50,7 @@ async def test_without_a_database_every_route_answers_503_and_the_process_is_ali
         assert (await client.get("/healthz")).status_code == 200
 
 
+@pytest.mark.usefixtures("short_wait")
 async def test_after_an_outage_the_database_is_used_again(
     cabled: AsyncClient, database_cable: Cable, database: Database
 ) -> None:
@@ -100,7 +94,8 @@ async def test_a_commit_whose_response_is_lost_is_found_again(
 async def test_without_sqs_turns_are_accepted_quickly_and_have_a_resend_deadline(
     settings: Settings, connect: Connect, database: Database
 ) -> None:
-    async with connect(without_sqs(settings, choose_free())) as client:
+    away = {"sqs_endpoint_url": f"http://127.0.0.1:{choose_free()}"}
+    async with connect(settings.model_copy(update=away)) as client:
         took = []
         for number in range(10):
             started = time.monotonic()
@@ -114,36 +109,6 @@ async def test_without_sqs_turns_are_accepted_quickly_and_have_a_resend_deadline
     assert rows == [{"owed": True}] * 10
     assert ready.status_code == 200
     assert ready.json()["queues"] == {settings.queue: "away"}
-
-
-async def test_a_silent_sqs_delays_only_the_first_requests(
-    settings: Settings, connect: Connect, sqs_cable: Cable, queues: MessageQueues, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wake_up_sending, "PAUSE_SECONDS", 0.3)
-    patience = 4.0
-    monkeypatch.setattr(wake_up_sending, "PATIENCE_SECONDS", patience)
-    async with connect(without_sqs(settings, sqs_cable.port)) as client:
-        assert (await client.post(PATH, json={"input": "x"})).status_code == 202
-        sqs_cable.silent = True
-        started = time.monotonic()
-        answers = await asyncio.gather(
-            *(client.post(f"/v1/sessions/{n}/turns", json={"input": "x"}) for n in range(20))
-        )
-        assert {answer.status_code for answer in answers} == {202}
-        assert time.monotonic() - started < 20 * patience / 2
-        started = time.monotonic()
-        assert (await client.post(PATH, json={"input": "x"})).status_code == 202
-        assert time.monotonic() - started < patience
-
-        sqs_cable.silent = False
-        with capture_logs() as lines:
-
-            async def sent() -> bool:
-                await client.post(PATH, json={"input": "x"})
-                return any(line.get("sent") for line in lines)
-
-            await until(sent)
-        assert (await client.get("/readyz")).json()["queues"] == {settings.queue: "ok"}
 
 
 async def test_a_missing_queue_is_an_error_in_the_log_and_the_turn_is_kept(

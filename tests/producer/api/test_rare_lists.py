@@ -38,23 +38,13 @@ async def submit_and_cancel(client: AsyncClient, canceled: set[int], many: int) 
     return [ids[number] for number in sorted(canceled, reverse=True)]
 
 
-async def test_a_rare_turn_is_found_behind_pages_that_are_empty(client: AsyncClient) -> None:
-    canceled = await submit_and_cancel(client, {0}, 3 * REACH)
+async def test_rare_turns_are_neither_repeated_nor_skipped(client: AsyncClient) -> None:
+    canceled = await submit_and_cancel(client, {0, 1, 2, 13}, 17)
 
-    found = await pages(client, 3, status="canceled")
-
-    assert [turn for page in found for turn in page] == canceled
-    assert found[0] == []
-    assert len(found) <= 4
-
-
-@pytest.mark.parametrize("limit", [2, 20])
-async def test_rare_turns_are_neither_repeated_nor_skipped(client: AsyncClient, limit: int) -> None:
-    canceled = await submit_and_cancel(client, {0, 1, 4, 5, 6, 7, 13}, 17)
-
-    found = await pages(client, meanwhile=2, status="canceled", limit=limit)
+    found = await pages(client, meanwhile=2, status="canceled", limit=2)
 
     assert [turn for page in found for turn in page] == canceled
+    assert [] in found
 
 
 async def test_turns_submitted_between_the_two_reads_of_a_page_repeat_nothing(
@@ -89,13 +79,6 @@ async def test_a_rare_queue_is_found(client: AsyncClient, database: Database) ->
 
     assert [turn for page in found for turn in page] == [ids[0]]
     assert [turn for page in await pages(client, queue="rare", status="pending") for turn in page] == [ids[0]]
-
-
-async def test_a_filter_that_all_turns_meet_fills_its_pages(client: AsyncClient, database: Database) -> None:
-    ids = await submit_and_cancel(client, set(range(4 * REACH)), 4 * REACH)
-
-    assert [len(page) for page in await pages(client, status="canceled", limit=4)] == [4] * REACH
-    assert ids
 
 
 async def test_turns_of_another_tenant_do_not_count_for_a_page(client: AsyncClient, other_client: AsyncClient) -> None:

@@ -9,7 +9,7 @@ from asyncio.subprocess import PIPE
 
 from structlog.testing import capture_logs
 
-from tests.producer.api.conftest import KEYS
+from tests.producer.api.calls import KEYS
 from tests.producer.api.sse_client import serving
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
-import pytest
 import redis.asyncio
 
 from tests.producer.api.conversation import Conversation, conversing
@@ -17,27 +17,9 @@ from turnstile.handlers.handler import handler
 from turnstile.streaming.event import name_stream
 
 
-@pytest.fixture
-async def talk(settings: Settings) -> AsyncIterator[Conversation]:
-    async with conversing(settings) as conversation:
-        yield conversation
-
-
-@pytest.fixture
-async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
-    """A plain client, for looking from outside."""
-    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
-        yield opened
-
-
-def reading(talk: Conversation, turn: Any, transcript: Transcript, **parameters: Any) -> asyncio.Task[None]:
-    return asyncio.create_task(read_events(talk.client, turn, transcript, **parameters))
-
-
 async def test_a_reader_gets_the_state_then_the_text_then_the_end(talk: Conversation) -> None:
     turn = await talk.submit()
-    heard = Transcript()
-    following = reading(talk, turn, heard)
+    heard, following = talk.follow(turn)
     await until(lambda: heard.events)
     talk.work(turn)
     talk.script.emit("Hel", "lo", {"sources": [1, 2]}, "!")
@@ -53,12 +35,25 @@ async def test_a_reader_gets_the_state_then_the_text_then_the_end(talk: Conversa
     assert heard.end.data == {"turn_id": str(turn), "status": "SUCCEEDED", "output": "Hello!"}
 
 
-async def test_ids_rise_without_gaps_within_an_attempt(talk: Conversation) -> None:
+async def answer(talk: Conversation, keys: redis.asyncio.Redis, *emitted: Any, reply: Any) -> UUID:
+    """The id of a turn whose stream is complete. Before that, a reader that finds the turn ended in the table makes an end of its
+    own, whose id is not the next."""
     turn = await talk.submit()
     talk.work(turn)
-    for n in range(5):
-        talk.script.emit(f"word {n} ", n)
-    talk.script.reply("done")
+    talk.script.emit(*emitted)
+    talk.script.reply(reply)
+    key = name_stream(talk.settings.redis_prefix, "acme", "s", turn)
+
+    async def complete() -> bool:
+        entries = await keys.xrevrange(key, count=1)
+        return bool(entries) and entries[0][1]["kind"] == "end"
+
+    await until(complete)
+    return turn
+
+
+async def test_ids_rise_without_gaps_within_an_attempt(talk: Conversation, keys: redis.asyncio.Redis) -> None:
+    turn = await answer(talk, keys, *(event for n in range(5) for event in (f"word {n} ", n)), reply="done")
     heard = await read_to_the_end(talk.client, turn)
     numbered = [event.place for event in heard.events if event.id]
     fence = numbered[0][0]
@@ -70,24 +65,14 @@ async def test_ids_rise_without_gaps_within_an_attempt(talk: Conversation) -> No
 async def test_an_end_that_arrives_late_and_without_a_hint_is_sent(
     talk: Conversation, keys: redis.asyncio.Redis
 ) -> None:
-    turn = await talk.submit()
-    work = talk.work(turn)
-    talk.script.emit("Hello!")
-    talk.script.reply("Hello!")
-    await work
+    turn = await answer(talk, keys, "Hello!", reply="Hello!")
     key = name_stream(talk.settings.redis_prefix, "acme", "s", turn)
-
-    async def whole_stream() -> Any:
-        entries = await keys.xrange(key)
-        return entries if entries and entries[-1][1]["kind"] == "end" else None
-
-    *said, end = await until(whole_stream)
+    *said, end = await keys.xrange(key)
     await keys.delete(key)
     for entry_id, fields in said:
         await keys.xadd(key, fields, entry_id)
 
-    heard = Transcript()
-    following = reading(talk, turn, heard)
+    heard, following = talk.follow(turn)
     await until(lambda: heard.text)
     await keys.xadd(key, end[1], end[0])
     await following
@@ -99,8 +84,7 @@ async def test_an_end_that_arrives_late_and_without_a_hint_is_sent(
 
 async def test_a_new_attempt_discards_the_text(talk: Conversation) -> None:
     turn = await talk.submit()
-    heard = Transcript()
-    following = reading(talk, turn, heard)
+    heard, following = talk.follow(turn)
     talk.work(turn)
     talk.script.emit("Wrong")
     await until(lambda: heard.text)
@@ -140,8 +124,7 @@ async def test_a_failure_ends_the_stream_with_one_error(talk: Conversation) -> N
 
 async def test_the_end_of_a_turn_that_no_worker_took_comes_from_the_table(talk: Conversation) -> None:
     turn = await talk.submit()
-    heard = Transcript()
-    following = reading(talk, turn, heard)
+    heard, following = talk.follow(turn)
     await until(lambda: heard.events)
     await talk.client.post(f"/v1/turns/{turn}/cancel")
     await following
@@ -162,8 +145,7 @@ async def test_the_text_of_an_async_generator_is_streamed_and_is_the_reply(setti
 
     async with conversing(settings, speak) as talk:
         turn = await talk.submit()
-        heard = Transcript()
-        following = reading(talk, turn, heard)
+        heard, following = talk.follow(turn)
         talk.work(turn)
         await until(lambda: heard.text == "One, ")
         go_on.set()
@@ -178,8 +160,7 @@ async def test_a_stream_above_its_cap_begins_again_with_the_whole_text(
 ) -> None:
     async with conversing(settings.model_copy(update={"events_cap": 100})) as talk:
         turn = await talk.submit()
-        heard = Transcript()
-        following = reading(talk, turn, heard)
+        heard, following = talk.follow(turn)
         talk.work(turn)
         for n in range(150):
             talk.script.emit(f"{n} ", n)
@@ -198,12 +179,10 @@ async def test_a_stream_above_its_cap_begins_again_with_the_whole_text(
 # --- going on after a break
 
 
-async def test_last_event_id_and_starting_after_continue_after_that_event(talk: Conversation) -> None:
-    turn = await talk.submit()
-    talk.work(turn)
-    for n in range(3):
-        talk.script.emit(f"word {n} ", n)
-    talk.script.reply("bye")
+async def test_last_event_id_and_starting_after_continue_after_that_event(
+    talk: Conversation, keys: redis.asyncio.Redis
+) -> None:
+    turn = await answer(talk, keys, "word", 1, reply="bye")
     whole = await read_to_the_end(talk.client, turn)
     for place, event in enumerate(whole.events):
         if event.id is None or event is whole.end:
@@ -213,33 +192,14 @@ async def test_last_event_id_and_starting_after_continue_after_that_event(talk: 
         await read_events(talk.client, turn, asked, starting_after=event.id)
         assert resumed.events[1:] == asked.events[1:] == whole.events[place + 1 :]
         assert resumed.events[0].kind == "metadata"
-    again = Transcript()
-    await read_events(talk.client, turn, again, starting_after="-1")
-    assert again.events[1:] == whole.events[1:]
-
-
-async def test_a_client_that_has_the_end_gets_204(talk: Conversation) -> None:
-    turn = await talk.submit()
-    talk.work(turn)
-    talk.script.reply("bye")
-    heard = await read_to_the_end(talk.client, turn)
-    assert heard.last_id is not None
-    answer = await talk.client.get(f"/v1/turns/{turn}/events", headers={"Last-Event-ID": heard.last_id})
-    assert (answer.status_code, answer.content) == (204, b"")
-
-
-async def test_an_event_id_from_before_a_restore_starts_from_the_beginning(talk: Conversation) -> None:
-    """The database was restored to a moment before the claim whose events the client has seen."""
-    turn = await talk.submit()
-    talk.work(turn)
-    talk.script.emit("word")
-    talk.script.reply("bye")
-    whole = await read_to_the_end(talk.client, turn)
-    resumed = Transcript(last_id=f"{2**50}-7")
-
-    await read_events(talk.client, turn, resumed)
-
-    assert resumed.events[1:] == whole.events[1:]
+    assert whole.last_id is not None
+    ended = await talk.client.get(f"/v1/turns/{turn}/events", headers={"Last-Event-ID": whole.last_id})
+    assert (ended.status_code, ended.content) == (204, b"")
+    # A later claim than the turn's: the database was restored to an earlier moment.
+    for start in ("-1", f"{2**50}-7"):
+        again = Transcript()
+        await read_events(talk.client, turn, again, starting_after=start)
+        assert again.events[1:] == whole.events[1:]
 
 
 # --- connections
@@ -248,8 +208,7 @@ async def test_an_event_id_from_before_a_restore_starts_from_the_beginning(talk:
 async def test_a_quiet_stream_sends_heartbeats(settings: Settings) -> None:
     async with conversing(settings.model_copy(update={"stream_heartbeat_seconds": 0.05})) as talk:
         turn = await talk.submit()
-        heard = Transcript()
-        following = reading(talk, turn, heard)
+        heard, following = talk.follow(turn)
         await until(lambda: heard.heartbeats > 2)
         following.cancel()
 
@@ -257,8 +216,7 @@ async def test_a_quiet_stream_sends_heartbeats(settings: Settings) -> None:
 async def test_a_disconnect_cancels_only_if_the_client_asked_for_that(talk: Conversation) -> None:
     kept, dropped = await talk.submit("kept"), await talk.submit("dropped")
     for turn, wish in ((kept, "continue"), (dropped, "cancel")):
-        heard = Transcript()
-        following = reading(talk, turn, heard, on_disconnect=wish)
+        heard, following = talk.follow(turn, on_disconnect=wish)
         await until(lambda heard=heard: heard.events)
         following.cancel()
         await asyncio.wait({following})
@@ -270,32 +228,9 @@ async def test_a_disconnect_cancels_only_if_the_client_asked_for_that(talk: Conv
     assert (await talk.client.get(f"/v1/turns/{kept}")).json()["status"] == "PENDING"
 
 
-async def test_the_cancel_by_a_disconnect_is_signalled_to_the_worker(
-    talk: Conversation, settings: Settings, keys: redis.asyncio.Redis
-) -> None:
-    async with keys.pubsub() as hints:
-        await hints.subscribe(f"{settings.redis_prefix}hints:cancel")
-        turn = await talk.submit()
-        talk.work(turn)
-        talk.script.emit("so far")
-        heard = Transcript()
-        following = reading(talk, turn, heard, on_disconnect="cancel")
-        await until(lambda: heard.text)
-        following.cancel()
-
-        async def hinted() -> bool:
-            message = await hints.get_message(ignore_subscribe_messages=True, timeout=0.1)
-            return message is not None and message["data"] == str(turn)
-
-        await until(hinted)
-    talk.script.reply("nobody hears this")
-    await until(lambda: all(task.done() for task in talk._tasks))
-
-
 async def test_a_reader_that_gets_the_end_cancels_nothing(talk: Conversation) -> None:
     turn = await talk.submit()
-    heard = Transcript()
-    following = reading(talk, turn, heard, on_disconnect="cancel")
+    heard, following = talk.follow(turn, on_disconnect="cancel")
     await until(lambda: heard.events)
     talk.work(turn)
     talk.script.reply("bye")
@@ -304,12 +239,11 @@ async def test_a_reader_that_gets_the_end_cancels_nothing(talk: Conversation) ->
 
 
 async def test_readers_continue_at_another_server_when_theirs_stops(settings: Settings) -> None:
-    heard = Transcript()
     async with conversing(settings) as talk:
         turn = await talk.submit()
         talk.work(turn)
         talk.script.emit("so far")
-        following = reading(talk, turn, heard)
+        heard, following = talk.follow(turn)
         await until(lambda: heard.text)
         talk.served.server.should_exit = True
         await following

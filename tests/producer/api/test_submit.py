@@ -80,29 +80,15 @@ async def test_the_callers_trace_is_continued(client: AsyncClient, database: Dat
     assert row == {"trace_id": TRACE, "parent_span_id": SPAN}
 
 
-async def test_an_invalid_trace_is_ignored(client: AsyncClient, database: Database) -> None:
-    headers = {"traceparent": f"ff-{TRACE}-{SPAN}-01"}
-    answer = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers=headers)
-    assert answer.status_code == 202
-    (row,) = await database.fetch("SELECT trace_id, parent_span_id FROM turns", {})
-    assert row["trace_id"] != TRACE
-    assert row["parent_span_id"] is None
-
-
-@pytest.mark.parametrize("header", [("Prefer", "wait=0"), ("Idempotency-Key", "")], ids=["a wait", "a bad key"])
-async def test_a_submit_does_not_go_through_fastapi(
-    client: AsyncClient, monkeypatch: pytest.MonkeyPatch, header: tuple[str, str]
-) -> None:
+async def test_a_submit_does_not_go_through_fastapi(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*_: object) -> None:
         raise AssertionError("FastAPI was asked")
 
     monkeypatch.setattr(FastAPI, "__call__", refuse)
 
-    ordinary = await client.post("/v1/sessions/s/turns", json={"input": "x"})
-    other = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers=dict([header]))
-
-    assert (ordinary.status_code, ordinary.headers["x-content-type-options"]) == (202, "nosniff")
-    assert other.status_code in {202, 422}
+    for key, status in (("k", 202), ("", 422)):
+        answer = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"Idempotency-Key": key})
+        assert (answer.status_code, answer.headers["x-content-type-options"]) == (status, "nosniff")
 
 
 async def test_of_two_headers_of_a_name_the_first_counts(client: AsyncClient, database: Database) -> None:

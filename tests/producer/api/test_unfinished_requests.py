@@ -7,15 +7,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 from httpx import AsyncClient
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from tests.producer.api.expectations import expect_problem
-from tests.support.probes import until
+from tests.producer.api.plain_server import serving_plainly
 from turnstile.producer.http import client_connections
 from turnstile.producer.http.client_connections import Connections
-from turnstile.producer.server import Server, listen
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "
@@ -25,8 +23,8 @@ HANGS_SECONDS = 60.0
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A head that is late is so after half a second."""
-    monkeypatch.setattr(client_connections, "HEAD_SECONDS", 0.5)
+    """A head that is late is so after a fifth of a second."""
+    monkeypatch.setattr(client_connections, "HEAD_SECONDS", 0.2)
 
 
 class Line:
@@ -51,30 +49,21 @@ class Line:
 @asynccontextmanager
 async def serving(app: Any, most: int = 100) -> AsyncIterator[Any]:
     """Calls the server: each call is a new connection."""
-    [listening] = listen("127.0.0.1", 0)
-    address = listening.getsockname()
-    protocol = Connections(most).protocol
-    config = uvicorn.Config(
-        app, http=protocol, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
-    )
-    server = Server(config, lambda: None)
-    running = asyncio.create_task(server.serve([listening]))
     opened: list[StreamWriter] = []
 
-    async def call(words: bytes = b"") -> Line:
-        reader, writer = await asyncio.open_connection(*address)
-        opened.append(writer)
-        writer.write(words)
-        return Line(reader, writer)
+    async with serving_plainly(app, most) as (_, port):
 
-    try:
-        await until(lambda: server.started or running.done())
-        yield call
-    finally:
-        for writer in opened:
-            writer.transport.abort()
-        server.should_exit = True
-        await running
+        async def call(words: bytes = b"") -> Line:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            opened.append(writer)
+            writer.write(words)
+            return Line(reader, writer)
+
+        try:
+            yield call
+        finally:
+            for writer in opened:
+                writer.transport.abort()
 
 
 @pytest.mark.usefixtures("soon")

@@ -66,13 +66,3 @@ async def test_an_address_of_the_wrong_form_is_an_invalid_body(allowed: AsyncCli
 
     assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-body")
     assert answer.json()["errors"] == [{"detail": "must begin with https://", "pointer": "/webhook_url"}]
-
-
-async def test_a_turn_names_the_turn_that_halts_its_session(client: AsyncClient, database: Database) -> None:
-    location = (await client.post("/v1/sessions/s/turns", json={"input": "x"})).headers["location"]
-    assert (await client.get(location)).json()["halted_by"] is None
-    await database.fetch("UPDATE sessions SET halted_by = (SELECT id FROM turns)", {})
-
-    turn = (await client.get(location)).json()
-
-    assert turn["halted_by"] == turn["id"]

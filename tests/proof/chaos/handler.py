@@ -13,7 +13,7 @@ from tests.proof.chaos.journal import now
 from tests.proof.chaos.memory_acts import remember
 from turnstile import Context, Reject, Retry, Snooze, Turn, handler
 from turnstile.examples.eliza import respond
-from turnstile.handlers.context import Remark
+from turnstile.turn.conversation import Message
 
 HISTORY_LIMIT = 20
 
@@ -22,14 +22,14 @@ class UnavailableError(ConnectionError):
     """A provider that is away: worth a retry."""
 
 
-def began(turn: Turn, ctx: Context, remarks: Sequence[Remark] | None = None) -> None:
+def began(turn: Turn, ctx: Context, remarks: Sequence[Message] | None = None) -> None:
     """The first line about a run. `remarks`: what the handler was shown as the history."""
     heard = None if remarks is None else [_whose(one) for one in remarks if one.role == "assistant"]
     shown = None if remarks is None else [one.content for one in remarks]
     record(turn, ctx, "began", heard=heard, shown=shown, inputs=len(turn.inputs))
 
 
-def _whose(reply: Remark) -> str:
+def _whose(reply: Message) -> str:
     """The turn that a reply says it answers. What is no reply, as a text that was broken off, stands for itself."""
     return str(reply.content.get("turn")) if isinstance(reply.content, dict) else repr(reply.content)
 

@@ -1,0 +1,34 @@
+"""The server around any ASGI application, on a socket of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+
+from tests.support.probes import until
+from turnstile.producer.http.client_connections import Connections
+from turnstile.producer.server import Server, listen
+
+
+@asynccontextmanager
+async def serving_plainly(app: Any, most: int = 100) -> AsyncIterator[tuple[uvicorn.Server, int]]:
+    """The server and its port. It accepts `most` connections."""
+    [listening] = listen("127.0.0.1", 0)
+    config = uvicorn.Config(
+        app,
+        http=Connections(most).protocol,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+    )
+    server = Server(config, lambda: None)
+    running = asyncio.create_task(server.serve([listening]))
+    try:
+        await until(lambda: server.started or running.done())
+        yield server, listening.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await running
