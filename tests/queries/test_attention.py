@@ -12,7 +12,6 @@ import structlog.testing
 from tests.ops.commands.dead_turns import make_failed
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database, conninfo, number_placeholders
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.queries.attention import ATTENTION, Attention, read_attention
 from turnstile.relay.attention_metric import FIRST_SECONDS, LATELY_SECONDS, report_attention
@@ -24,12 +23,6 @@ from turnstile.statements.settle import SETTLE
 from turnstile.turn.identifiers import TraceContext
 
 CALM: dict[str, Any] = {"failed_lately": 0, "halted": 0, "halted_lately": 0, "halted_seconds": 0.0, "letters": 0}
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 async def attention(database: Database, *, lately_seconds: float = 300.0) -> Attention:

@@ -11,19 +11,12 @@ import structlog.testing
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database, conninfo, number_placeholders
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.queries.backlog import BACKLOG, MOST
 from turnstile.relay.backlog_metric import report_backlog
 from turnstile.statements.claim import CLAIM
 from turnstile.statements.settle import SETTLE
 from turnstile.statements.submit import submit
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 def explain(connection: psycopg.Connection[Any], statement: LiteralString) -> str:

@@ -9,7 +9,6 @@ from sqlalchemy import Select
 from sqlalchemy.dialects import postgresql
 
 from turnstile.backends.postgres.database import conninfo
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.queries.operator_turns import OperatorFilter, list_turns_of_all
 from turnstile.queries.turns import TurnFilter, list_page
@@ -25,12 +24,6 @@ INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, expir
 SELECT gen_random_uuid(), 't', 'w' || g, CASE WHEN g <= 5 THEN 1 END, 'q', 'PENDING', now(), now(), md5(g::text), 's'
   FROM generate_series(1, 10) g
 """
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Runs each test on the fake store and on Postgres, with a clock that only the test moves."""
+"""The store: each test that asks for it runs on the fake and on Postgres, with a clock that only the test moves."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -8,6 +8,7 @@ import pytest_asyncio
 from tests.support.fakes.store_pair import FakeStand, PostgresStand, Stand, put_on_virtual_clock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
 
 DATABASE = "contract_store"
 
@@ -17,6 +18,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "either_store" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest.fixture
+def queue() -> QueueSettings:
+    """Declared, but not in SQS: nothing here sends."""
+    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
-import pytest
 
 from tests.support.claims import settle_one
 from tests.support.factories import make_claim, make_submission, make_terms
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, SessionBusyError
 from turnstile.statements.cancel import cancel_ahead
@@ -29,12 +27,6 @@ from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
 
 SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="done")
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 async def text(database: Database, on_busy: OnBusy, submission: Submission) -> Texted:

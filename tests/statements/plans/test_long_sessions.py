@@ -4,7 +4,6 @@ import psycopg
 import pytest
 
 from turnstile.backends.postgres.database import conninfo, number_placeholders
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.queries.history import VERSION
 from turnstile.statements.read_claims import READ_CLAIMS
@@ -15,12 +14,6 @@ SELECT gen_random_uuid(), 't', 'o' || g, 1, 'q', CASE WHEN g % 2 = 0 THEN 'SUCCE
        md5(g::text), 's'
   FROM generate_series(1, 5000) g
 """
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 @pytest.mark.parametrize("filled", [False, True], ids=["empty table", "full table"])
