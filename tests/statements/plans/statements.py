@@ -167,7 +167,6 @@ def calls() -> Iterator[Call]:
     yield Call("defer", defer.DEFER, {**_sessions("owed"), "seconds": [10.0] * TURNS})
     yield Call("find a waiting tenant", waiting_tenants.FIND_WAITING_TENANT, {"queue": QUEUE, "tenant": TENANT})
     yield Call("wake head", session_head.WAKE_HEAD, _session("owed"))
-    yield Call("wake unlocked head", session_head.WAKE_UNLOCKED_HEAD, _session("owed"))
     yield Call("wake parents", joining.WAKE_PARENTS, {"ids": _ids("joining")})
     yield Call("wake joined", joining.WAKE_JOINED, {"limit": TURNS})
     yield Call("submit", submission.SUBMIT, _submit())

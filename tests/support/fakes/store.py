@@ -79,7 +79,6 @@ STATEMENTS: dict[str, Statement] = {
     settle.SETTLE: store_claim.settle,
     settle.REREAD_SETTLED: store_claim.reread_settled,
     session_head.WAKE_HEAD: store_relay.wake_head,
-    session_head.WAKE_UNLOCKED_HEAD: store_relay.wake_unlocked_head,
     defer.DEFER: store_relay.defer,
     waiting_tenants.FIND_WAITING_TENANT: store_relay.find_waiting_tenant,
     schedule.PLACE_SCHEDULED: store_relay.place_scheduled,

@@ -232,12 +232,6 @@ def wake_head(tables: Tables, parameters: Parameters) -> Rows:
     return [columns(head, ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id"))]
 
 
-def wake_unlocked_head(tables: Tables, parameters: Parameters) -> Rows:
-    """WAKE_UNLOCKED_HEAD. One statement at a time: no row is ever locked."""
-    wake_head(tables, parameters)
-    return [{"locked": False}]
-
-
 def defer(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
     answers: Rows = []
