@@ -42,11 +42,10 @@ async def listed(database: Database, limit: int | None = None, **wanted: Any) ->
     return [turn.id async for turn in list_failed(database, FailedFilter(**wanted), limit)]
 
 
-@pytest.mark.parametrize("page", [500, 2])
 async def test_failed_turns_are_listed_oldest_first_page_by_page(
-    database: Database, failed: list[ClaimedTurn], monkeypatch: pytest.MonkeyPatch, page: int
+    database: Database, failed: list[ClaimedTurn], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.queries.operator_turns.PAGE", page)
+    monkeypatch.setattr("turnstile.queries.operator_turns.PAGE", 2)
     ids = [turn.id for turn in failed]
 
     assert await listed(database) == ids

@@ -113,22 +113,6 @@ async def test_fifty_messages_of_all_policies_at_once_are_neither_lost_nor_doubl
     assert refused <= {row["id"] for row in found}
 
 
-async def test_a_merge_and_a_claim_at_once_agree_on_the_inputs(database: Database, settings: Settings) -> None:
-    async def both(session: str) -> tuple[Texted, ClaimedTurn]:
-        await submit(database, [make_submission(settings.queue, session, "one")], resend_seconds=60.0)
-        merging = text(database, OnBusy.MERGE, make_submission(settings.queue, session, "two"))
-        texted, turn = await asyncio.gather(merging, claimed(database, settings, session))
-        return texted, turn
-
-    outcomes = set()
-    for texted, turn in await asyncio.gather(*(both(f"s-{number}") for number in range(40))):
-        assert isinstance(texted.answer, Accepted)
-        outcomes.add(texted.answer.merged)
-        assert turn.inputs == (("one", "two") if texted.answer.merged else ("one",))
-        assert (texted.answer.turn_id == turn.id) is texted.answer.merged
-    assert outcomes
-
-
 async def test_a_claim_during_a_merge_gets_its_input(settings: Settings, database: Database) -> None:
     [first] = await submit(database, [make_submission(settings.queue, content="one")], resend_seconds=60.0)
     assert isinstance(first, Accepted)

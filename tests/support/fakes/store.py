@@ -83,7 +83,6 @@ STATEMENTS: dict[str, Statement] = {
     waiting_tenants.FIND_WAITING_TENANT: store_relay.find_waiting_tenant,
     schedule.PLACE_SCHEDULED: store_relay.place_scheduled,
     lost_turns.MARK_LOST: store_relay.mark_lost,
-    lost_turns.ANY_LOST: store_relay.any_lost,
     lost_turns.FIND_LOST: store_relay.find_lost,
     relay_statements.TAKE_DUE: store_relay.take_due,
     schedule.FIND_UNPLACED: store_relay.find_unplaced,
