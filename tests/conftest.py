@@ -60,7 +60,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ROOT = Path(__file__).parent.parent
 
-WITHOUT_SQS = frozenset({"archive", "memory", "migrations", "queries", "statements", "streaming"})
+WITHOUT_SQS = frozenset({"archive", "memory", "migrations", "queries", "relay", "statements", "streaming", "webhooks"})
 """Folders whose tests use SQS only by the fixture `queues`. For the others each `queue` exists."""
 
 

@@ -13,8 +13,8 @@ import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToRecovery, NoClaim, claim
+from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.locked_rows import stays_locked
-from turnstile.statements.session_head import WAKE_UNLOCKED_HEAD
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.message import WakeUp
 from turnstile.worker.crash_isolation import Quarantine
@@ -100,6 +100,5 @@ class Claiming:
         self._deps.nudge_relay()
 
     async def _wake_head(self, wake_up: WakeUp) -> bool:
-        session = {"tenant": wake_up.tenant_id, "session": wake_up.session_id}
-        [head] = await self._deps.resources.database.fetch(WAKE_UNLOCKED_HEAD, session)
-        return bool(head["locked"])
+        [owed] = await defer(self._deps.resources.database, [Defer(wake_up.tenant_id, wake_up.session_id, 0.0)])
+        return owed is Owed.LOCKED

@@ -1,6 +1,5 @@
 """The reasons for which a turn stays in the table, and its session with it."""
 
-from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 from uuid import UUID
 
@@ -54,29 +53,12 @@ async def test_a_recent_turn_or_one_with_a_dead_letter_stays(
     assert await stays(database, failed=True)
 
 
-async def test_a_session_in_use_keeps_all_its_turns(database: Database, settings: Settings) -> None:
-    await end_turn(database, settings)
-    await age(database)
-    await end_turn(database, settings)
-
-    assert await stays(database)
-
-
 @pytest.mark.parametrize("claimed", [False, True])
 async def test_an_open_turn_keeps_its_session(database: Database, settings: Settings, claimed: bool) -> None:
     await end_turn(database, settings)
     await submit(database, [make_submission(settings.queue)], resend_seconds=60)
     if claimed:
         await claim_head(database, settings, "s")
-    await age(database)
-
-    assert await stays(database)
-
-
-async def test_a_turn_scheduled_for_next_year_keeps_its_session(database: Database, settings: Settings) -> None:
-    await end_turn(database, settings)
-    later = datetime.now(UTC) + timedelta(days=365)
-    await submit(database, [make_submission(settings.queue, execute_at=later)], resend_seconds=60)
     await age(database)
 
     assert await stays(database)

@@ -119,14 +119,6 @@ def test_the_migrations_go_up_and_down_and_up_again(bare_url: str) -> None:
     assert look(bare_url, CATALOG) == up != []
 
 
-def test_a_second_upgrade_changes_nothing(database_url: str) -> None:
-    before = look(database_url, CATALOG)
-
-    apply(database_url)
-
-    assert look(database_url, CATALOG) == before
-
-
 def test_no_index_names_the_lease(connection: Connection) -> None:
     """It would make every heartbeat write to an index."""
     definitions = [row["indexdef"] for row in connection.execute(INDEXES)]
@@ -244,15 +236,6 @@ def test_a_session_has_one_running_turn(connection: Connection, session: str) ->
         connection.execute(MOVE, {"to": "RUNNING", "id": second})
 
     assert refused.value.diag.constraint_name == "turns_running"
-
-
-def test_sessions_of_two_tenants_with_one_name_are_separate(connection: Connection, session: str) -> None:
-    for tenant in ("a", "b"):
-        turn_id = insert(connection, tenant_id=tenant, session_id=session, seq=1)
-        connection.execute(MOVE, {"to": "RUNNING", "id": turn_id})
-
-    running = "SELECT tenant_id FROM turns WHERE session_id = %s AND status = 'RUNNING' ORDER BY 1"
-    assert [row["tenant_id"] for row in connection.execute(running, [session])] == ["a", "b"]
 
 
 def test_a_seq_is_used_once_in_a_session(connection: Connection, session: str) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, LiteralString
+from typing import Any
 from uuid import UUID
 
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ from turnstile.statements.halt import WayOn, read_halt, retry, skip
 from turnstile.statements.join import WAKE_JOINED, WAKE_PARENTS
 from turnstile.statements.redrive import read_generations, revive
 from turnstile.statements.schedule import PLACE_SCHEDULED
-from turnstile.statements.session_head import WAKE_HEAD, WAKE_UNLOCKED_HEAD
+from turnstile.statements.session_head import WAKE_HEAD
 from turnstile.statements.submit import forget_submissions, submit
 from turnstile.statements.submit_on_busy import submit_on_busy
 from turnstile.statements.worker_registry import SEEN_SECONDS
@@ -95,10 +95,10 @@ class StoreMachine(WorkerRules):
         for _ in range(1 + twice):
             self.pair.ask(send)
 
-    @rule(session=SESSIONS, statement=st.sampled_from([WAKE_HEAD, WAKE_UNLOCKED_HEAD]))
-    def wake_head(self, session: tuple[str, str], statement: LiteralString) -> None:
+    @rule(session=SESSIONS)
+    def wake_head(self, session: tuple[str, str]) -> None:
         parameters = {"tenant": session[0], "session": session[1]}
-        self.pair.ask(lambda stand: stand.database.fetch(statement, parameters))
+        self.pair.ask(lambda stand: stand.database.fetch(WAKE_HEAD, parameters))
 
     @rule(sessions=st.lists(SESSIONS, min_size=1, max_size=4), seconds=st.sampled_from([0.0, 5.0, 500.0]))
     def defer(self, sessions: list[tuple[str, str]], seconds: float) -> None:

@@ -9,7 +9,6 @@ from sqlalchemy import Select
 from sqlalchemy.dialects import postgresql
 
 from turnstile.backends.postgres.database import conninfo
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.queries.operator_turns import OperatorFilter, list_turns_of_all
 from turnstile.queries.turns import TurnFilter, list_page
@@ -17,7 +16,7 @@ from turnstile.turn.status import TurnStatus
 
 ENDED: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, finished_at, expires_at, trace_id, span_id)
-SELECT gen_random_uuid(), 't', 'o' || g, 1, 'q', 'SUCCEEDED', now(), now(), md5(g::text), 's' FROM generate_series(1, 20000) g
+SELECT gen_random_uuid(), 't', 'o' || g, 1, 'q', 'SUCCEEDED', now(), now(), md5(g::text), 's' FROM generate_series(1, 5000) g
 """
 
 WAITING: LiteralString = """
@@ -28,14 +27,8 @@ SELECT gen_random_uuid(), 't', 'w' || g, CASE WHEN g <= 5 THEN 1 END, 'q', 'PEND
 
 
 @pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
-
-
-@pytest.fixture
 def crowded(settings: Settings) -> Iterator[psycopg.Connection]:
-    """20,000 turns of a tenant have ended; five wait, and five are scheduled."""
+    """5,000 turns of a tenant have ended; five wait, and five are scheduled."""
     with psycopg.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(ENDED)

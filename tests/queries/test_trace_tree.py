@@ -43,12 +43,6 @@ async def test_children_follow_their_parents(database: Database, settings: Setti
     assert [(span.span_id[0], span.depth) for span in spans] == [("1", 0), ("2", 1), ("4", 2), ("3", 1), ("5", 0)]
 
 
-async def test_a_trace_is_found_by_a_turn(database: Database, settings: Settings) -> None:
-    turn = await submit_span(database, settings, "1", None)
-
-    assert await find_trace(database, turn.turn_id) == TRACE
-
-
 async def test_spans_that_claim_each_other_as_parents_do_not_loop(database: Database, settings: Settings) -> None:
     await submit_span(database, settings, "1", None)
     await submit_span(database, settings, "2", "3")
@@ -82,21 +76,6 @@ async def test_a_parent_shows_its_join_and_a_child_its_call(database: Database, 
 
     assert (waiting.id, waiting.joining, waiting.join_policy) == (parent.turn_id, [child.turn_id], "all")
     assert (started.id, started.child_key, started.kind, started.depth) == (child.turn_id, "dig", "turn", 1)
-
-
-async def test_a_child_follows_its_parent_also_in_the_trace_of_a_redrive(
-    database: Database, settings: Settings
-) -> None:
-    parent = await submit_span(database, settings, "1", None)
-    child = await start_child(database, settings, parent, "2")
-    await database.fetch("UPDATE turns SET trace_id = %(t)s, span_id = 'f' WHERE seq = 1 AND parent_turn_id IS NULL",
-                         {"t": "b" * 32})  # fmt: skip
-
-    assert [(span.id, span.depth) for span in await read_trace(database, "b" * 32)] == [
-        (parent.turn_id, 0),
-        (child.turn_id, 1),
-    ]
-    assert [(span.id, span.depth) for span in await read_trace(database, TRACE)] == [(child.turn_id, 0)]
 
 
 # --- a redrive starts another trace, and the earlier one is kept
@@ -138,12 +117,6 @@ async def test_a_redriven_turn_is_found_by_the_trace_of_each_of_its_runs(
     # Each shows the present state: there is one turn.
     assert {(span.status, span.generation) for span in (first, second, third)} == {(TurnStatus.PENDING, 3)}
     assert await find_trace(database, submission.turn_id) == AGAIN
-
-
-async def test_a_turn_that_was_never_redriven_has_no_other_trace(database: Database, settings: Settings) -> None:
-    await submit_span(database, settings, "1", None)
-
-    assert [span.other_traces for span in await read_trace(database, TRACE)] == [[]]
 
 
 async def test_a_halted_turn_that_is_retried_keeps_its_earlier_trace(database: Database, settings: Settings) -> None:

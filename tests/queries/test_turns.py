@@ -9,19 +9,12 @@ import pytest
 from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.queries.turns import TurnFilter, list_page, read_turn
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 def success(reply: Any) -> Settlement:

@@ -40,7 +40,7 @@ async def schedule(database: Database, settings: Settings, session_id: str) -> U
 
 
 async def refuse(database: Database, turn_id: UUID, condition: LiteralString) -> None:
-    """From now on the table takes no change of this turn unless the condition holds."""
+    """From now on the table takes no change of this turn unless the condition is true."""
     async with database.connection() as connection:
         literal = psycopg.sql.Literal(turn_id)
         await connection.execute(

@@ -154,7 +154,7 @@ def test_old_rows_are_found_by_their_age_and_no_others_are_read(settings: Settin
     }
     with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
         for fill, table in zip(FILL_OLD, FORGOTTEN, strict=True):
-            connection.execute(fill, {"many": 10_000})
+            connection.execute(fill, {"many": 3_000})
             connection.execute(f"ANALYZE {table}")
         for statement, index in indexes.items():
             plan = connection.execute(

@@ -87,17 +87,6 @@ async def test_rows_that_one_relay_may_not_send_are_sent_by_another_at_once(
     assert may.sent == [settings.queue] * 25
 
 
-async def test_a_refused_relay_leaves_the_queue_alone_for_a_while(database: Database, settings: Settings) -> None:
-    await submit_due(database, settings.queue, 1)
-    sqs = Sqs(refused=[settings.queue])
-    relay = Relay(database, sqs, settings)
-
-    for _ in range(3):
-        await relay.round()
-
-    assert sqs.calls == [settings.queue]
-
-
 async def test_a_missing_dlq_delays_no_wake_up(database: Database, settings: Settings) -> None:
     await submit_turns(database, settings, "fails")
     await settle_one(database, settings, await claim_one(database, settings), FAILURE)

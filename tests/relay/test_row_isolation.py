@@ -18,7 +18,7 @@ from turnstile.relay.fault_isolation import (
 ROWS = [UUID(int=number) for number in range(100)]
 
 
-@pytest.mark.parametrize("bad", [[], [0], [99], [7, 8, 50], list(range(0, 100, 2))])
+@pytest.mark.parametrize("bad", [[], [0, 99], list(range(0, 100, 2))])
 async def test_all_rows_are_written_except_the_refused_ones(bad: list[int]) -> None:
     refused = {ROWS[number] for number in bad}
     left_out = LeftOut()

@@ -10,7 +10,7 @@ from turnstile.statements.claim import Claim, ClaimTerms, claim
 from turnstile.statements.defer import Defer, defer
 from turnstile.statements.due_messages import SET_RESEND_DEADLINE, TAKE_DUE
 from turnstile.statements.lost_turns import MARK_LOST
-from turnstile.statements.session_head import WAKE_HEAD, WAKE_UNLOCKED_HEAD
+from turnstile.statements.session_head import WAKE_HEAD
 from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.statements.submit import Accepted, submit
 from turnstile.statements.worker_registry import SEEN_SECONDS
@@ -130,12 +130,6 @@ async def wake_head(store: Stand, session_id: str = "s") -> list[UUID]:
     """Owes the session's head a wake-up; returns the ids of the turns that are owed one now."""
     rows = await store.database.fetch(WAKE_HEAD, {"tenant": "t", "session": session_id})
     return [row["id"] for row in rows]
-
-
-async def wake_unlocked_head(store: Stand, session_id: str = "s") -> bool:
-    """The same as a worker does it; returns whether the head's row is locked."""
-    [row] = await store.database.fetch(WAKE_UNLOCKED_HEAD, {"tenant": "t", "session": session_id})
-    return bool(row["locked"])
 
 
 async def defer_session(store: Stand, seconds: float, session_id: str = "s") -> None:

@@ -17,7 +17,6 @@ from tests.statements.calls import (
     settle_one,
     submit_one,
     wake_head,
-    wake_unlocked_head,
 )
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import CanceledTurn, cancel
@@ -131,21 +130,3 @@ async def test_a_head_that_waits_for_its_retry_is_not_woken(store: Stand) -> Non
 
     assert await canceled(store, behind.turn_id) == CanceledTurn(TurnStatus.CANCELED, requested=True, session_id="s")
     assert await wake_head(store) == []
-
-
-async def test_a_worker_that_leaves_a_session_makes_its_head_due(store: Stand) -> None:
-    head, behind = await submit_one(store), await submit_one(store)
-    before = await row_of(store, behind.turn_id)
-
-    assert await wake_unlocked_head(store) is False
-
-    assert (await row_of(store, head.turn_id))["send_at"] == NOW
-    assert await row_of(store, behind.turn_id) == before
-
-
-async def test_a_head_that_is_not_due_does_not_count_as_locked(store: Stand) -> None:
-    await submit_one(store)
-    await settle_one(store, await claimed(store), RETRY)
-
-    assert await wake_unlocked_head(store) is False
-    assert await wake_unlocked_head(store, "no such session") is False

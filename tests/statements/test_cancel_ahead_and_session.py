@@ -3,12 +3,11 @@
 from datetime import timedelta
 from uuid import UUID
 
-from tests.statements.calls import RESEND_SECONDS, RETRY, claim_one, claimed, row_of, settle_one, submit_one
+from tests.statements.calls import RESEND_SECONDS, claim_one, claimed, row_of, settle_one, submit_one
 from tests.support.factories import make_submission
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
-from turnstile.statements.claim import NoClaim
 from turnstile.statements.submit import Accepted, submit
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -43,14 +42,6 @@ async def test_a_turn_whose_cancel_came_first_is_created_canceled_without_a_plac
     assert row["finished_at"] == row["created_at"] == NOW + timedelta(seconds=5)
     turn = await claimed(store)
     assert (turn.id, turn.seq) == (following.turn_id, 1)
-
-
-async def test_a_scheduled_turn_whose_cancel_came_first_is_canceled(store: Stand) -> None:
-    await stop_ahead(store)
-
-    await submit_one(store, turn_id=CHOSEN, chosen=True, execute_at=NOW + timedelta(hours=1))
-
-    assert (await row_of(store, CHOSEN))["status"] == "CANCELED"
 
 
 async def test_a_cancel_of_another_tenant_does_not_count(store: Stand) -> None:
@@ -153,11 +144,3 @@ async def test_a_session_without_open_turns_has_nothing_to_cancel(store: Stand) 
 
 async def test_an_unknown_session_is_not_found(store: Stand) -> None:
     assert await stop_session(store) is None
-
-
-async def test_a_turn_that_waits_for_its_retry_is_cancelled_with_its_session(store: Stand) -> None:
-    turn_id = (await submit_one(store)).turn_id
-    await settle_one(store, await claimed(store), RETRY)
-
-    assert await stop_session(store) == CanceledSession((turn_id,), ())
-    assert await claim_one(store) is NoClaim.IDLE

@@ -3,24 +3,15 @@
 import asyncio
 from uuid import UUID
 
-import pytest
-
 from tests.support.claims import submit_turns
 from tests.support.factories import make_claim, make_terms
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.statements.cancel import CanceledTurn, cancel
 from turnstile.statements.claim import claim
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.status import TurnStatus
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 async def test_all_turns_of_a_session_can_be_cancelled_at_once(database: Database, settings: Settings) -> None:

@@ -3,8 +3,6 @@
 import asyncio
 from uuid import uuid4
 
-import pytest
-
 from tests.statements.calls import FAILURE, RETRY, SUCCESS
 from tests.support.claims import (
     claim_one,
@@ -17,19 +15,12 @@ from tests.support.claims import (
 )
 from tests.support.factories import make_terms
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.statements.claim import NoClaim
 from turnstile.statements.renew_lease import renew
 from turnstile.statements.settle import Settled, SettleRequest, settle
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.status import TurnStatus
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 async def test_of_twenty_claims_at_once_one_gets_the_turn(database: Database, settings: Settings) -> None:

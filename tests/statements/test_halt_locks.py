@@ -12,7 +12,6 @@ from tests.statements.calls import FAILURE, SUCCESS
 from tests.support.claims import expire_leases
 from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.statements.claim import EndedAtClaim, NoClaim, claim
 from turnstile.statements.halt import retry, skip
@@ -24,12 +23,6 @@ from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
 
 HANGS_SECONDS = 15.0
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 async def claimed(database: Database, settings: Settings, session_id: str = "s") -> ClaimedTurn:

@@ -170,25 +170,6 @@ async def test_a_retry_runs_the_turn_again_in_its_old_place(store: Stand) -> Non
     assert settled.next.id == second
 
 
-async def test_a_retried_turn_that_fails_again_halts_again(store: Stand) -> None:
-    first, _ = await halted_session(store)
-    await retried(store, first)
-
-    await settle_one(store, await claimed(store), FAILURE, halt=True)
-
-    assert await halted_by(store) == first
-    assert await claim_one(store) is NoClaim.IDLE
-
-
-async def test_a_second_retry_changes_nothing(store: Stand) -> None:
-    first, _ = await halted_session(store)
-    await retried(store, first)
-    before = await store.snapshot()
-
-    assert await retried(store, first) is None
-    assert await store.snapshot() == before
-
-
 # --- skip
 
 
@@ -214,17 +195,6 @@ async def test_a_skip_without_a_waiting_turn_wakes_none(store: Stand) -> None:
 
     assert await skip(store.database, first, requested_by="who") == Resumed(None)
     assert await halted_by(store) is None
-
-
-async def test_a_skipped_turn_may_be_redriven(store: Stand) -> None:
-    first, _ = await halted_session(store)
-    await skip(store.database, first, requested_by="who")
-
-    (revived,) = await revive(
-        store.database, [(first, 1)], [start_trace(1)], expires_in_seconds=[900], resend_seconds=RESEND_SECONDS
-    )
-
-    assert (revived.generation, (await row_of(store, first))["seq"]) == (2, 3)
 
 
 @pytest.mark.parametrize("way", [retried, lambda store, turn_id: skip(store.database, turn_id, requested_by="who")])

@@ -12,7 +12,6 @@ from tests.support.factories import make_submission
 from tests.support.processors import Noting, message_about, processing
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError
 from turnstile.statements.redrive import revive
@@ -20,12 +19,6 @@ from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import DEAD_LETTER_GENERATION
 from turnstile.worker.session_lock import SessionLock
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from tests.support.claims import fail_next, submit_turns
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.statements.halt import LOCK_HALTED, RETRY, retry
 from turnstile.statements.redrive import REVIVE, revive
@@ -22,12 +21,6 @@ WAITING = """
 SELECT count(*) AS many FROM pg_stat_activity
  WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name = 'test'
 """
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 async def failed_pair(database: Database, settings: Settings, halts: str | None) -> dict[str, UUID]:

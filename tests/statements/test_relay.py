@@ -25,11 +25,9 @@ from tests.statements.calls import (
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import cancel
 from turnstile.statements.due_messages import DEAD_LETTERED, MAX_RESEND_SECONDS
-from turnstile.statements.redrive import revive
 from turnstile.statements.renew_lease import renew
 from turnstile.statements.schedule import PLACE_SCHEDULED
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.identifiers import start_trace
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 
@@ -91,14 +89,6 @@ async def test_a_row_older_than_the_reach_is_left_to_the_full_scan(store: Stand)
 
     assert [row["id"] for row in await take_due(store, reach=100)] == [young.turn_id]
     assert [row["id"] for row in await take_due(store)] == [old.turn_id]
-
-
-async def test_a_retry_is_due_when_it_may_run(store: Stand) -> None:
-    accepted = await submit_one(store)
-    await settle_one(store, await claimed(store), RETRY)
-    await store.pass_time(RETRY.after_seconds)
-
-    assert await taken(store) == [accepted.turn_id]
 
 
 # --- the resend deadline
@@ -175,7 +165,7 @@ async def test_a_lost_turn_is_owed_a_wake_up_again_and_again(store: Stand) -> No
     await claimed(store)
     await store.pass_time(LEASE_SECONDS)
     await mark_lost(store)
-    assert await taken(store) == [], "the lease holds up to its last moment"
+    assert await taken(store) == [], "the lease is valid up to its last moment"
     await store.pass_time(1)
 
     await mark_lost(store)
@@ -269,23 +259,6 @@ async def test_a_dead_letter_of_another_generation_records_nothing(store: Stand)
     await dead_lettered(store, accepted.turn_id, 2)
 
     assert (await row_of(store, accepted.turn_id))["dead_lettered_at"] is None
-
-
-async def test_the_dead_letter_of_a_revived_turn_records_nothing(store: Stand) -> None:
-    accepted = await submit_one(store)
-    await settle_one(store, await claimed(store), FAILURE)
-    await revive(
-        store.database,
-        [(accepted.turn_id, 1)],
-        [start_trace(1)],
-        expires_in_seconds=[900],
-        resend_seconds=RESEND_SECONDS,
-    )
-
-    await dead_lettered(store, accepted.turn_id, 1)
-
-    row = await row_of(store, accepted.turn_id)
-    assert (row["status"], row["dead_lettered_at"], row["send_at"] is None) == ("PENDING", None, False)
 
 
 async def test_an_ended_turn_that_owes_nothing_is_never_taken(store: Stand) -> None:

@@ -144,11 +144,10 @@ async def test_a_running_turn_is_not_merged_into(store: Stand) -> None:
     assert (await claimed(store)).inputs == ("two",)
 
 
-@pytest.mark.parametrize("settlement", [RETRY, RELEASE])
-async def test_a_turn_that_a_handler_has_seen_is_not_merged_into(store: Stand, settlement: Settlement) -> None:
+async def test_a_turn_that_a_handler_has_seen_is_not_merged_into(store: Stand) -> None:
     """The side effects of the attempt belong to the input that it had."""
     first = await submit_one(store, "one")
-    await settle_one(store, await claimed(store), settlement)
+    await settle_one(store, await claimed(store), RELEASE)
 
     answer = await accepted(store, OnBusy.MERGE, "two")
 
@@ -207,15 +206,6 @@ async def test_an_interrupt_asks_the_running_turn_to_stop_and_waits_for_its_sett
     assert (await claimed(store)).seq == 2
 
 
-async def test_an_interrupt_supersedes_a_turn_that_waits_for_its_retry(store: Stand) -> None:
-    await submit_one(store)
-    await settle_one(store, await claimed(store), RETRY)
-
-    answer = await accepted(store, OnBusy.INTERRUPT)
-
-    assert (await claimed(store)).id == answer.turn_id
-
-
 async def test_an_earlier_cancel_keeps_its_reason(store: Stand) -> None:
     first = await submit_one(store)
     await claimed(store)
@@ -242,21 +232,12 @@ async def test_a_submit_whose_turn_id_is_taken_interrupts_nothing(store: Stand) 
 
 async def test_a_halted_session_is_busy_with_the_turn_that_halted_it(store: Stand) -> None:
     failed = await submit_one(store)
-    await settle_one(store, await claimed(store), FAILURE)
-    await halt(store, failed.turn_id)
+    await settle_one(store, await claimed(store), FAILURE, halt=True)
 
     assert await refused(store) == failed.turn_id
     answer = await accepted(store, OnBusy.INTERRUPT)
     assert (await accepted(store, OnBusy.MERGE)).turn_id == answer.turn_id
     assert await claim_one(store) is NoClaim.IDLE
-
-
-async def halt(store: Stand, turn_id: UUID) -> None:
-    if hasattr(store, "fake"):
-        with store.fake.tables.transaction():
-            store.fake.tables.update_session(store.fake.tables.sessions["t", "s"], halted_by=turn_id)
-    else:
-        await store.database.fetch("UPDATE sessions SET halted_by = %(id)s", {"id": turn_id})
 
 
 # --- repeats

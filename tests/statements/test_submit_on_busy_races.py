@@ -7,13 +7,11 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
-import pytest
 
 from tests.support.claims import settle_one
 from tests.support.factories import make_claim, make_submission, make_terms
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, SessionBusyError
 from turnstile.statements.cancel import cancel_ahead
@@ -29,12 +27,6 @@ from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
 
 SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="done")
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 async def text(database: Database, on_busy: OnBusy, submission: Submission) -> Texted:
@@ -119,22 +111,6 @@ async def test_fifty_messages_of_all_policies_at_once_are_neither_lost_nor_doubl
     assert all(row["seq"] < max(interrupts) for row in found if row["status"] == "CANCELED")
     refused = {answer.turn_id for answer in answers if isinstance(answer, SessionBusyError)}
     assert refused <= {row["id"] for row in found}
-
-
-async def test_a_merge_and_a_claim_at_once_agree_on_the_inputs(database: Database, settings: Settings) -> None:
-    async def both(session: str) -> tuple[Texted, ClaimedTurn]:
-        await submit(database, [make_submission(settings.queue, session, "one")], resend_seconds=60.0)
-        merging = text(database, OnBusy.MERGE, make_submission(settings.queue, session, "two"))
-        texted, turn = await asyncio.gather(merging, claimed(database, settings, session))
-        return texted, turn
-
-    outcomes = set()
-    for texted, turn in await asyncio.gather(*(both(f"s-{number}") for number in range(40))):
-        assert isinstance(texted.answer, Accepted)
-        outcomes.add(texted.answer.merged)
-        assert turn.inputs == (("one", "two") if texted.answer.merged else ("one",))
-        assert (texted.answer.turn_id == turn.id) is texted.answer.merged
-    assert outcomes
 
 
 async def test_a_claim_during_a_merge_gets_its_input(settings: Settings, database: Database) -> None:

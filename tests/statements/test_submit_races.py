@@ -9,19 +9,12 @@ import pytest
 
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.turn.idempotency_key import idempotency_key
 
 RESEND_SECONDS = 60.0
 KEY = idempotency_key("once")
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared, but not in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 async def submit_all(database: Database, *submissions: Submission) -> list[Accepted]:

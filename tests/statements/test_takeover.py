@@ -28,7 +28,7 @@ from turnstile.turn.settlement import Settlement
 OVER = LEASE_SECONDS + 1
 
 
-async def test_a_lease_holds_up_to_its_last_moment(store: Stand) -> None:
+async def test_a_lease_is_valid_up_to_its_last_moment(store: Stand) -> None:
     await submit_one(store)
     await claimed(store)
     await store.pass_time(LEASE_SECONDS)

@@ -18,7 +18,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError, UnknownQueueError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
-from turnstile.statements.session_head import WAKE_UNLOCKED_HEAD
+from turnstile.statements.defer import DEFER, Defer, Owed, defer
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage
@@ -155,7 +155,7 @@ async def test_a_head_that_is_locked_for_a_moment_is_made_due(
 
             async def fetch(self, statement: Any, parameters: Any) -> Any:
                 rows = await database.fetch(statement, parameters)
-                if statement == WAKE_UNLOCKED_HEAD:
+                if statement == DEFER:
                     transaction.rollback()
                 return rows
 

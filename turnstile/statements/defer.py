@@ -1,4 +1,4 @@
-"""Defer: a session that finds no free slot gets another wake-up some seconds later (rule 3: `send_at`).
+"""Defer: a session whose run ends, or finds no free slot, gets another wake-up now or some seconds later (rule 3: `send_at`).
 
 It commits before the message is deleted, so a wake-up is owed at every moment. It changes only a turn that is due, because a
 retry that waits has its own `send_at`. It skips a locked row: waiting for it would delay the other sessions of the batch.

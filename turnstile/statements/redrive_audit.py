@@ -33,7 +33,7 @@ VALUES (%(queue)s, %(requested_by)s, %(filter)s, %(ids)s, clock_timestamp())
 
 FINISH: LiteralString = "UPDATE redrives SET finished_at = now() WHERE id = ANY (%(ids)s::bigint[])"
 
-ROW_HOLDS = 1000
+TURNS_A_ROW = 1000
 """Turns in one row at most. Each append rewrites the array: with a single row, 20,000 turns took 71 MB of WAL."""
 
 
@@ -44,15 +44,15 @@ class RedriveRecord:
         self.id = redrive_id
         self._database = database
         self._rows = [redrive_id]
-        self._held = 0
+        self._in_last_row = 0
 
     async def note(self, turn_ids: Sequence[UUID]) -> None:
-        """Adds redriven turns, at most `ROW_HOLDS` per call."""
-        full = self._held + len(turn_ids) > ROW_HOLDS
+        """Adds redriven turns, at most `TURNS_A_ROW` per call."""
+        full = self._in_last_row + len(turn_ids) > TURNS_A_ROW
         parameters = {"id": self.id if full else self._rows[-1], "ids": list(turn_ids)}
         written = await self._database.fetch(CONTINUE if full else NOTE, parameters)
         self._rows += [row["id"] for row in written]
-        self._held = len(turn_ids) + (0 if full else self._held)
+        self._in_last_row = len(turn_ids) + (0 if full else self._in_last_row)
 
     async def finish(self) -> None:
         """Records the end of the redrive."""

@@ -40,14 +40,14 @@ class Renewal:
     cancel_reason: str | None
 
 
-async def renew(database: Database, held: Sequence[tuple[UUID, int]], lease_seconds: float) -> list[Renewal]:
-    """Renews the leases of `held` (turn id, fence), also an expired one if no other claim has the turn.
+async def renew(database: Database, leases: Sequence[tuple[UUID, int]], lease_seconds: float) -> list[Renewal]:
+    """Renews `leases` (turn id, fence), also an expired one if no other claim has the turn.
 
     Raises DatabaseUnavailableError.
     """
     parameters = {
-        "ids": [turn_id for turn_id, _ in held],
-        "fences": [fence for _, fence in held],
+        "ids": [turn_id for turn_id, _ in leases],
+        "fences": [fence for _, fence in leases],
         "lease": lease_seconds,
     }
     return [Renewal(**row) for row in await database.fetch(RENEW, parameters)]

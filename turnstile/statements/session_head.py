@@ -23,15 +23,12 @@ DUE_OF: LiteralString = "('' || {of}.status) = 'PENDING' AND ({of}.execute_at IS
 DUE: LiteralString = DUE_OF.format(of="t")
 """An UPDATE repeats it on its own target, even if a CTE has checked it before."""
 
-_DUE_HEAD: LiteralString = f"""
+WAKE_HEAD: LiteralString = f"""
 WITH session AS (SELECT %(tenant)s::text AS tenant_id, %(session)s::text AS session_id),
 head AS MATERIALIZED (
     SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
      WHERE {DUE_OF.format(of="h")}
 )
-"""
-
-WAKE_HEAD: LiteralString = f"""{_DUE_HEAD}
 UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM head WHERE t.id = ANY (ARRAY[head.id]) AND {DUE}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
 """
@@ -40,17 +37,6 @@ locked row and fails after `lock_timeout`; then nothing was ended, and the call 
 
 `sends` restarts at 0. The resend deadline doubles with each send, which is right for a turn that waits behind others. Once it is
 the head, a lost wake-up must not wait for the long deadline that has built up.
-"""
-
-WAKE_UNLOCKED_HEAD: LiteralString = f"""{_DUE_HEAD}, free AS MATERIALIZED (
-    SELECT t.id FROM head JOIN turns t ON t.id = ANY (ARRAY[head.id]) WHERE {DUE} FOR NO KEY UPDATE OF t SKIP LOCKED
-), woken AS (
-    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {DUE}
-)
-SELECT EXISTS (SELECT FROM head) AND NOT EXISTS (SELECT FROM free) AS locked
-"""
-"""The same for a worker that leaves a session. The worker repeats the statement, so it must not wait for a row. `locked`: another
-transaction has locked the due head's row, or has just claimed or ended it; look again.
 """
 
 IS_RUNNING: LiteralString = "('' || t.status) = 'RUNNING'"

@@ -66,7 +66,7 @@ def parse_webhook_url(url: str) -> WebhookTarget:
     if parts.scheme != "https":
         raise ValueError("must begin with https://")
     if parts.username is not None or parts.password is not None or "@" in parts.netloc:
-        raise ValueError("must not hold a user or a password")
+        raise ValueError("must not have a user or a password")
     if "#" in url:
         raise ValueError("must not have a fragment")
     host = parts.hostname or ""

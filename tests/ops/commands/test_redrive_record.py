@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.redrive_audit import ROW_HOLDS, begin
+from turnstile.statements.redrive_audit import TURNS_A_ROW, begin
 
 BATCH, MANY = 50, 2_550
 
@@ -18,7 +18,7 @@ async def test_a_large_redrive_is_recorded_in_rows_of_a_bounded_size_that_name_t
 
     first, *further = found = await database.fetch("SELECT * FROM redrives ORDER BY id", {})
     assert [turn_id for row in found for turn_id in row["turn_ids"]] == revived
-    assert max(len(row["turn_ids"]) for row in found) <= ROW_HOLDS
+    assert max(len(row["turn_ids"]) for row in found) <= TURNS_A_ROW
     assert (first["id"], first["filter"]) == (record.id, {"error_class": "ValueError"})
     assert [row["filter"] for row in further] == [{"continues": record.id}] * 2
     assert {(row["queue"], row["requested_by"]) for row in found} == {("turns", "ada@test")}

@@ -57,7 +57,7 @@ INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, lease
                    started_at, finished_at, expires_at, trace_id, span_id)
 SELECT md5(%(wave)s || 'long' || n)::uuid, 't', %(wave)s || 'long-1', n, 'q', k.status,
        CASE WHEN k.status = 'PENDING' THEN now() END, CASE WHEN k.status = 'RUNNING' THEN now() + interval '1 minute' END,
-       CASE WHEN k.status = 'RUNNING' THEN md5(%(wave)s || 'longclaim')::uuid END, 'w', n, 1, now(),
+       CASE WHEN k.status = 'RUNNING' THEN md5(%(wave)s || 'longclaim' || n)::uuid END, 'w', n, 1, now(),
        CASE WHEN k.status = 'SUCCEEDED' THEN now() END,
        now() + interval '1 hour', md5(%(wave)s || 'long' || n), 'span'
   FROM generate_series(1, %(many)s + 2) n CROSS JOIN LATERAL (

@@ -47,6 +47,9 @@ class Call:
     parameters: Mapping[str, Any]
     pinned_only: bool = False
     """Whether only its pinned plans count. With stale statistics, a plan that is made for one session may sort all its turns."""
+    long: bool = False
+    """Whether it finds the open turns of a long session. While the planner knows only five turns, two indexes of sessions look
+    alike to it, and the plan may read all turns of the session. An ANALYZE ends such a plan, also a pinned one."""
 
 
 def _ids(kind: str) -> list[UUID]:
@@ -124,6 +127,23 @@ def _long() -> dict[str, Any]:
     return {"tenant": TENANT, "session": f"burst{LONG}", **bounds}
 
 
+def _of_a_long_session() -> Iterator[Call]:
+    session = {"tenant": TENANT, "session": f"burst{LONG}"}
+    sessions = {"tenants": [TENANT], "sessions": [f"burst{LONG}"]}
+    new = {"claims": [uuid4()], "most_crashes": [9], "halt": False, "max_crashes": 3, **_TERMS, **_COMPENSATING}
+    running = {"ids": [turn_id("long", MANY + 1)], "fences": [MANY + 1], "mores": [False]}
+    claimed = {"claims": [turn_id("longclaim", MANY + 1)]}
+    ten = _settle("SUCCEEDED", "succeeded", halt=False)
+    settling = {name: value[:1] if isinstance(value, list) else value for name, value in ten.items()}
+    yield Call("claim, of a long session", claim.CLAIM, {**sessions, **new}, long=True)
+    yield Call("read the claim, of a long session", reading_claims.READ_CLAIMS, {**sessions, **claimed}, long=True)
+    yield Call("settle, of a long session", settle.SETTLE, {**settling, **running}, long=True)
+    yield Call("defer, of a long session", defer.DEFER, {**sessions, "seconds": [10.0]}, long=True)
+    yield Call("wake the head, of a long session", session_head.WAKE_HEAD, session, long=True)
+    yield Call("busy with, of a long session", double_texting.BUSY_WITH, session, long=True)
+    yield Call("lock open turns, of a long session", cancellation.LOCK_OPEN, {**session, "scheduled": True}, long=True)
+
+
 def calls() -> Iterator[Call]:
     """The statements of API, worker, relay and operators."""
     running, failed, waiting = turn_id("running", 1), turn_id("failed", 1), turn_id("waiting", 1)
@@ -147,7 +167,6 @@ def calls() -> Iterator[Call]:
     yield Call("defer", defer.DEFER, {**_sessions("owed"), "seconds": [10.0] * TURNS})
     yield Call("find a waiting tenant", waiting_tenants.FIND_WAITING_TENANT, {"queue": QUEUE, "tenant": TENANT})
     yield Call("wake head", session_head.WAKE_HEAD, _session("owed"))
-    yield Call("wake unlocked head", session_head.WAKE_UNLOCKED_HEAD, _session("owed"))
     yield Call("wake parents", joining.WAKE_PARENTS, {"ids": _ids("joining")})
     yield Call("wake joined", joining.WAKE_JOINED, {"limit": TURNS})
     yield Call("submit", submission.SUBMIT, _submit())
@@ -191,6 +210,7 @@ def calls() -> Iterator[Call]:
     yield Call("retry", halting.RETRY, retry)
     yield Call("owe a dead letter", halting.OWE_DEAD_LETTER, {"id": failed})
     yield Call("read attempts", attempts.READ, {"tenant": TENANT, "id": failed})
+    yield from _of_a_long_session()
     yield from _calls_of_the_relay()
 
 

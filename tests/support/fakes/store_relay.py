@@ -125,19 +125,6 @@ def _is_alive(tables: Tables, worker_id: str | None, parameters: Parameters) -> 
     return worker is not None and worker.seen_at > tables.now() - interval(SEEN_SHARE * parameters["lease"])
 
 
-def any_lost(tables: Tables, _: Parameters) -> Rows:
-    now = tables.now()
-    return [
-        {
-            "found": any(
-                _still_leased(row, at) and row.status is RUNNING and row.send_at is None
-                for at, *_, row in tables.leases
-                if at < now
-            )
-        }
-    ]
-
-
 def find_lost(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
     found = []
@@ -230,12 +217,6 @@ def wake_head(tables: Tables, parameters: Parameters) -> Rows:
         return []
     tables.update_turn(head, send_at=tables.now(), sends=0)
     return [columns(head, ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id"))]
-
-
-def wake_unlocked_head(tables: Tables, parameters: Parameters) -> Rows:
-    """WAKE_UNLOCKED_HEAD. One statement at a time: no row is ever locked."""
-    wake_head(tables, parameters)
-    return [{"locked": False}]
 
 
 def defer(tables: Tables, parameters: Parameters) -> Rows:
