@@ -110,22 +110,29 @@ async def test_each_json_value_is_read_as_from_the_table(
     assert "read" not in reader.asked
 
 
-async def test_large_contents_stay_in_the_table_and_are_read_from_there(
-    reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
+@pytest.mark.parametrize("kept", [True, False], ids=["written through", "rebuilt"])
+async def test_an_entry_ends_before_a_large_content(
+    reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str, kept: bool
 ) -> None:
-    await talk.exchange(reader.history, LARGE, LARGE[::-1])
-    await talk.exchange(reader.history, "small", "x" * (MAX_CONTENT_BYTES - 2))
+    await talk.exchange(reader.history, "small", "small")
+    await talk.exchange(reader.history, LARGE, "x" * (MAX_CONTENT_BYTES - 2))
+    if not kept:
+        await keys.delete(key)
+        await talk.read(reader.history)
 
-    assert await talk.read(reader.history) == await talk.table()
-    assert reader.asked == ["contents"]
-    assert await keys.memory_usage(key) < 2 * MAX_CONTENT_BYTES
-
-    await keys.delete(key)
-    assert await talk.read(reader.history) == await talk.table()
-    assert reader.asked == ["rebuild", "contents"]
-    assert await talk.read(reader.history, 2) == await talk.table(2)
+    assert await keys.llen(key) == 2
+    assert reader.asked == ([] if kept else ["rebuild", "read"])
+    assert await talk.read(reader.history, 1) == await talk.table(1)
     assert reader.asked == []
-    assert await keys.memory_usage(key) < 2 * MAX_CONTENT_BYTES
+    assert await talk.read(reader.history) == await talk.table()
+    assert reader.asked == ["read"]
+
+
+async def test_a_first_reply_that_is_large_is_read_from_the_table(reader: Reader, talk: Conversation) -> None:
+    await talk.exchange(reader.history, "small", LARGE)
+
+    assert await talk.read(reader.history) == await talk.table()
+    assert reader.asked == ["read"]
 
 
 async def test_sessions_and_tenants_are_kept_apart(

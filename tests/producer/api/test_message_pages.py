@@ -6,15 +6,13 @@ import pytest
 from httpx import AsyncClient
 
 from tests.producer.api.calls import end, submit, succeed
-from tests.producer.api.conftest import Connect
 from tests.producer.api.expectations import expect_problem
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.memory.history import PAGE_BYTES
 from turnstile.producer.routes.page_cursor import encode_message
+from turnstile.producer.routes.turns import PAGE_BYTES
 
 PATH = "/v1/sessions/s/messages"
-LARGE = "x" * 900_000
 
 
 async def pages(client: AsyncClient, **query: Any) -> list[list[dict[str, Any]]]:
@@ -44,20 +42,15 @@ async def converse(
     return [said for number, reply in enumerate(replies, start) for said in (f"in {number}", reply)]
 
 
-@pytest.mark.parametrize("redis", [True, False], ids=["from Redis", "from Postgres"])
 async def test_the_pages_of_a_history_neither_repeat_nor_skip_anything(
-    connect: Connect, database: Database, settings: Settings, redis: bool
+    client: AsyncClient, database: Database, settings: Settings
 ) -> None:
-    away = {} if redis else {"memory_redis_url": "redis://127.0.0.1:1/0"}
-    async with connect(settings.model_copy(update=away)) as client:
-        said = await converse(client, database, settings, [f"out {number}" for number in range(5)])
+    said = await converse(client, database, settings, [f"out {number}" for number in range(5)])
 
-        found = await pages(client, limit=3)
-        again = await pages(client, limit=3)
+    found = await pages(client, limit=3)
 
     assert [len(page) for page in found] == [3, 3, 3, 1]
     assert joined(found) == said
-    assert again == found
 
 
 async def test_a_page_that_has_all_has_no_next(client: AsyncClient, database: Database, settings: Settings) -> None:
@@ -68,12 +61,11 @@ async def test_a_page_that_has_all_has_no_next(client: AsyncClient, database: Da
     assert (len(found), joined(found)) == (1, said)
 
 
-@pytest.mark.parametrize("reply", [LARGE, "x" * 20_000], ids=["left in the table", "in Redis"])
 async def test_a_page_of_large_messages_ends_at_so_many_bytes(
-    client: AsyncClient, database: Database, settings: Settings, reply: str, monkeypatch: pytest.MonkeyPatch
+    client: AsyncClient, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.memory.history.PAGE_BYTES", 50_000)
-    said = await converse(client, database, settings, [reply] * 6)
+    monkeypatch.setattr("turnstile.producer.routes.turns.PAGE_BYTES", 50_000)
+    said = await converse(client, database, settings, ["x" * 20_000] * 6)
 
     found = await pages(client, limit=100)
 
@@ -96,13 +88,12 @@ async def test_new_messages_do_not_shift_the_next_page(
 
 
 async def test_a_message_larger_than_a_page_is_shown_alone(
-    connect: Connect, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    client: AsyncClient, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.memory.history.PAGE_BYTES", 5)
-    async with connect(settings) as client:
-        said = await converse(client, database, settings, ["more than five"] * 2)
+    monkeypatch.setattr("turnstile.producer.routes.turns.PAGE_BYTES", 5)
+    said = await converse(client, database, settings, ["more than five"] * 2)
 
-        found = await pages(client)
+    found = await pages(client)
 
     assert [len(page) for page in found] == [1, 1, 1, 1]
     assert joined(found) == said

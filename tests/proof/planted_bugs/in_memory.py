@@ -81,5 +81,5 @@ def history_without_the_inputs() -> None:
     """The cached history grows by the replies only, without the inputs."""
 
     @instead_of(turnstile.memory.history.History, "append")
-    async def append(original: Any, self: Any, turn: Any, reply: Any) -> None:
-        await original(self, with_fields(turn, messages=()), reply)
+    def append(original: Any, self: Any, turn: Any, reply: Any) -> Any:
+        return original(self, with_fields(turn, messages=()), reply)

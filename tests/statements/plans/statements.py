@@ -181,7 +181,6 @@ def calls() -> Iterator[Call]:
     yield Call("version", history.VERSION, {**_long(), "before": 2**62}, pinned_only=True)
     yield Call("history page", history.HISTORY_PAGE, _long(), pinned_only=True)
     yield Call("history as text", history.HISTORY_AS_TEXT, _long(), pinned_only=True)
-    yield Call("contents", history.CONTENTS, {"turns": _ids("child"), "ordinals": [0] * TURNS})
     yield Call("redrive", redrive.REVIVE, _revive())
     yield Call("read generations", redrive.READ_GENERATIONS, {"ids": _ids("failed")})
     yield Call("find compensated", redrive.FIND_COMPENSATED, {"ids": _ids("failed")})
