@@ -16,7 +16,7 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.errors import RowLockedError, SupersededError
-from turnstile.memory.item import Place, StoredItem, Write
+from turnstile.memory.item import Item, Place, Write
 from turnstile.statements.delete_old_rows import AT_ONCE, FORGET
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.session_head import IS_RUNNING
@@ -120,7 +120,7 @@ SELECT {_WHOSE}, (SELECT before FROM mine) AS before, coalesce((SELECT after FRO
 # LEFT JOIN: at least one row, so that one statement reads both the version and the items.
 READ_ITEMS: LiteralString = f"""
 SELECT s.memory_version, m.kind, m.key, m.content::text AS text, m.context, m.priority, m.tags, m.version, m.created_at,
-       m.updated_at, extract(epoch FROM m.expires_at - clock_timestamp())::float8 AS seconds
+       m.updated_at, extract(epoch FROM m.expires_at - clock_timestamp())::float8 AS expires_in_seconds
   FROM sessions s LEFT JOIN memory_items m ON m.tenant_id = s.tenant_id AND m.session_id = s.session_id AND {_LIVES}
  WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s
 """
@@ -139,7 +139,7 @@ class Changed:
     """The session's version before the call."""
     after: int
     """The session's version after the call; equal to `before` if nothing was changed."""
-    written: Sequence[StoredItem] = ()
+    written: Sequence[Item] = ()
     """Without those whose version was not the expected one."""
     deleted: Sequence[Place] = ()
     """Without those that were not there, or whose version was not the expected one."""
@@ -165,17 +165,17 @@ async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[Wr
     rows = await _change(database, WRITE_ITEMS, turn, write_id, parameters)
     found = {(row["kind"], row["key"]): row for row in rows if row["version"] is not None}
     written = [
-        StoredItem(
+        Item(
             key=write.key,
             kind=write.kind,
             text=write.text,
             context=write.context,
             priority=write.priority,
-            tags=write.tags,
+            tags=frozenset(write.tags),
             version=row["version"],
             created_at=row["created_at"],
             updated_at=row["updated_at"],
-            seconds=row["seconds"],
+            expires_in_seconds=row["seconds"],
         )
         for write in writes
         if (row := found.get((write.kind, write.key)))
@@ -198,12 +198,13 @@ async def delete_items(
     return Changed(before=rows[0]["before"], after=rows[0]["after"], deleted=deleted)
 
 
-async def read_items(database: Database, tenant_id: str, session_id: str) -> tuple[int, list[StoredItem]]:
+async def read_items(database: Database, tenant_id: str, session_id: str) -> tuple[int, list[Item]]:
     """The session's version and all its durable items, from one snapshot."""
     rows = await database.fetch(READ_ITEMS, {"tenant": tenant_id, "session": session_id})
-    names = [each.name for each in fields(StoredItem)]
     version = rows[0]["memory_version"] if rows else 0
-    return version, [StoredItem(**{name: row[name] for name in names}) for row in rows if row["key"] is not None]
+    names = [each.name for each in fields(Item) if each.init]
+    items = [{name: row[name] for name in names} for row in rows if row["key"] is not None]
+    return version, [Item(**{**item, "tags": frozenset(item["tags"])}) for item in items]
 
 
 async def prune_items(database: Database) -> bool:

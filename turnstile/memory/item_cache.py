@@ -17,7 +17,7 @@ from turnstile.memory import session_scripts
 from turnstile.memory.changes import subscribed
 from turnstile.memory.durable_items import Changed
 from turnstile.memory.interface import MemoryChange
-from turnstile.memory.item import MAX_ITEMS, Item, Place, Query, StoredItem, Write
+from turnstile.memory.item import MAX_ITEMS, Item, Place, Query, Write
 from turnstile.memory.kinds import CONTEXT_LIFETIME, LOW_PRIORITY, Kind, Pressure
 
 NO_ROOM = -1
@@ -121,7 +121,7 @@ class ItemCache:
         items = [argument for item in changed.written for argument in _stored(item)]
         await self._run(session_scripts.RECORD, session, *versions, len(deleted), *deleted, *items)
 
-    async def load(self, session: SessionKeys, version: int, items: Sequence[StoredItem]) -> None:
+    async def load(self, session: SessionKeys, version: int, items: Sequence[Item]) -> None:
         """Replaces all durable items of the session by those as of `version`."""
         arguments = [argument for item in items for argument in _stored(item)]
         await self._run(session_scripts.LOAD, session, version, *arguments)
@@ -162,32 +162,37 @@ def _found(answer: list[str] | None) -> Found | None:
         return None
     version, now, *values = answer
     items = zip(values[::3], values[1::3], values[2::3], strict=True)
-    return Found(int(version), [_item(int(now), *item).decode() for item in items])
+    return Found(int(version), [_item(int(now), *item) for item in items])
 
 
-def _item(now: int, field: str, head: str, text: str) -> StoredItem:
+def _item(now: int, field: str, head: str, text: str) -> Item:
     kind, _, key = field.partition(":")
     ends, version, created, updated, priority, labels = head.split(" ", 5)
     pairs = [label.partition(":")[::2] for label in labels.split(_SEPARATOR)]
-    return StoredItem(
+    return Item(
         key=key,
         kind=kind,
         text=text,
         context=dict(pairs).get("context"),
         priority=int(priority),
-        tags=[name for what, name in pairs if what == "tag"],
+        tags=frozenset(name for what, name in pairs if what == "tag"),
         version=int(version),
         created_at=_time(created),
         updated_at=_time(updated),
-        seconds=(int(ends) - now) / 1000,
+        expires_in_seconds=(int(ends) - now) / 1000,
     )
 
 
-def _stored(item: StoredItem) -> tuple[str | int, ...]:
+def _stored(item: Item) -> tuple[str | int, ...]:
     place = item.place
     times = f"{_milliseconds(item.created_at)} {_milliseconds(item.updated_at)}"
     labels = _labels_of(place.kind, item.context, item.tags)
-    return place.field, int(item.seconds * 1000), f"{item.version} {times} {item.priority} {labels}", item.text
+    return (
+        place.field,
+        int(item.expires_in_seconds * 1000),
+        f"{item.version} {times} {item.priority} {labels}",
+        item.text,
+    )
 
 
 def _labels_of(kind: Kind, context: str | None, tags: Collection[str]) -> str:

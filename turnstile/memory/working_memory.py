@@ -93,10 +93,11 @@ class WorkingMemory:
 
     async def _load(self) -> list[Item]:
         turn = self._turn
-        version, stored = await self._outlast(lambda: read_items(self._database, turn.tenant_id, turn.session_id))
+        items: list[Item]
+        version, items = await self._outlast(lambda: read_items(self._database, turn.tenant_id, turn.session_id))
         self._version = max(self._version, version)
-        await self._cache.load(self._session, version, stored)
-        return [one.decode() for one in stored]
+        await self._cache.load(self._session, version, items)
+        return items
 
     # --- writing
 

@@ -13,7 +13,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from tests.support.probes import let_the_loop_turn, until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.redis import client as redis_client
-from turnstile.backends.redis.client import RedisClient, combine, script
+from turnstile.backends.redis.client import RedisClient, script
 from turnstile.backends.redis.connect import connect
 
 PATIENCE_SECONDS = 60.0
@@ -151,25 +151,3 @@ async def test_a_scan_finds_all_keys(client: RedisClient, outside: Any) -> None:
     outside.mset(dict.fromkeys([*names, "other"], "1"))
 
     assert {key async for key in client.scan("lock:*")} == names
-
-
-async def test_info_is_read_as_numbers(client: RedisClient) -> None:
-    info = await client.info()
-
-    assert info["used_memory"] > 0
-    assert info["connected_clients"] > 0
-
-
-def test_combined_counters_have_the_memory_of_the_fullest_and_sums() -> None:
-    counted = ("connected_clients", "total_commands_processed", "keyspace_hits", "keyspace_misses")
-    one = dict.fromkeys((*counted, "evicted_keys", "expired_keys"), 2)
-
-    both = combine([one | {"used_memory": 50, "maxmemory": 100}, one | {"used_memory": 90, "maxmemory": 0}])
-
-    assert both == dict.fromkeys(one, 4) | {"used_memory": 50, "maxmemory": 100}
-
-
-def test_a_counter_that_is_missing_is_zero() -> None:
-    both = combine([{"used_memory": 50, "keyspace_hits": 2}, {"used_memory": 90}])
-
-    assert (both["used_memory"], both["maxmemory"], both["keyspace_hits"], both["expired_keys"]) == (50, 0, 2, 0)

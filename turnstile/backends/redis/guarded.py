@@ -90,10 +90,10 @@ class Guarded:
         except OUTAGES:
             return False
 
-    async def info(self) -> dict[str, int] | None:
-        """INFO counters (`client.combine`); None if Redis does not respond."""
+    async def memory(self) -> list[tuple[int, int]] | None:
+        """As `RedisClient.memory`; None if Redis does not respond."""
         try:
-            return await self._client.info()
+            return await self._client.memory()
         except OUTAGES:
             return None
 
