@@ -137,10 +137,8 @@ def front(stack: LocalStack, certificates: Certificates) -> Iterator[TlsFront]:
 
 @pytest.fixture
 def over_tls(monkeypatch: pytest.MonkeyPatch) -> OverTls:
-    def made(port: int, authority: Path, named: str = "AWS_CA_BUNDLE") -> SqsClient:
-        for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv(named, str(authority))
+    def made(port: int, authority: Path) -> SqsClient:
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(authority))
         return SqsClient.open("us-east-1", f"https://127.0.0.1:{port}")
 
     return made
@@ -150,15 +148,6 @@ async def test_the_bundle_of_authorities_is_trusted(
     front: TlsFront, certificates: Certificates, over_tls: OverTls
 ) -> None:
     client = over_tls(front.port, certificates.authority)
-
-    assert await client.call("ListQueues", {"QueueNamePrefix": "none-such"}) is not None
-    await client.close()
-
-
-async def test_the_bundle_of_other_libraries_is_trusted_as_by_boto3(
-    front: TlsFront, certificates: Certificates, over_tls: OverTls
-) -> None:
-    client = over_tls(front.port, certificates.authority, "REQUESTS_CA_BUNDLE")
 
     assert await client.call("ListQueues", {"QueueNamePrefix": "none-such"}) is not None
     await client.close()

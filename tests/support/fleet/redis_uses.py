@@ -45,7 +45,6 @@ def settings_for(url: str, kind: type[Settings] = PatientSettings) -> Settings:
         queues=(QueueSettings(name="turns"),),
         redis_prefix=f"{uuid4().hex[:8]}:",
         lease_seconds=20.0,
-        memory_connections=4,
     )
 
 
