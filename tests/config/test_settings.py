@@ -240,10 +240,10 @@ def test_an_invalid_webhook_host_is_refused(hosts: str) -> None:
 
 
 def test_an_invalid_webhook_secret_is_refused_and_not_quoted() -> None:
-    told = refusal(webhook_hosts="hooks.example.com", webhook_secrets="whsec_0123secret")
+    message = refusal(webhook_hosts="hooks.example.com", webhook_secrets="whsec_0123secret")
 
-    assert "TURNSTILE_WEBHOOK_SECRETS" in told
-    assert "0123secret" not in told
+    assert "TURNSTILE_WEBHOOK_SECRETS" in message
+    assert "0123secret" not in message
 
 
 # --- ECS

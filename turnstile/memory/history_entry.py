@@ -45,7 +45,7 @@ class Entry:
 
 
 def encode_claim(version: HistoryVersion) -> str:
-    """The word of a header that is compared for equality."""
+    """The part of a header that is compared for equality."""
     return "-" if version.claim_id is None else version.claim_id.hex
 
 

@@ -23,7 +23,7 @@ from turnstile.turn.stored_json import MAX_DEPTH, is_too_deep
 MAX_VALUE_BYTES = 100 * 1024
 """Bytes of value and metadata together, as JSON (R5). Larger values belong in another store, and their address here."""
 MAX_ITEMS = 200
-"""Items of all kinds of one session. Above it there is room only for durable items, which Postgres counts separately."""
+"""Items of one session that are not durable."""
 MAX_BATCH = 100
 MAX_TAGS = 16
 
@@ -37,7 +37,7 @@ class Item:
     key: str
     kind: str
     text: str = field(repr=False)
-    """Value and metadata in the form of both stores, as by `encode`."""
+    """Value and metadata as stored: see `encode`."""
     value: Any = field(init=False)
     metadata: Mapping[str, Any] = field(init=False)
     version: int
@@ -162,7 +162,7 @@ class Query:
         check_priority(self.min_priority)
 
     def fits(self, item: Item) -> bool:
-        """Whether an item matches; the same result as by `session_scripts.FIND`, for items that are not read from Redis."""
+        """Whether an item matches; the same result as by `session_scripts.FIND`, for durable items."""
         return (
             self.kind in (None, item.kind)
             and self.context in (None, item.context)

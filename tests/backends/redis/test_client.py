@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import redis
-from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
@@ -67,12 +66,6 @@ async def test_responses_have_the_order_of_the_commands_and_an_error_is_one_of_t
     assert isinstance(refused, ResponseError)
 
 
-async def test_text_that_is_not_utf_8_is_read_with_replacements(client: RedisClient, outside: Any) -> None:
-    outside.set("k", b"a\xff")
-
-    assert await client.run([("GET", "k")]) == ["a\ufffd"]
-
-
 async def test_a_cancelled_call_leaves_no_response_to_the_next_one(client: RedisClient, outside: Any) -> None:
     waiting = asyncio.create_task(client.run([("GET", "absent"), ("BLPOP", "said", 0)]))
     await until(lambda: any(one["cmd"] == "blpop" for one in outside.client_list()))
@@ -103,11 +96,6 @@ async def test_a_call_without_a_response_ends_at_its_timeout(url: str) -> None:
         await client.run([("BLPOP", "absent", 0)])
 
     await client.aclose()
-
-
-async def test_a_server_that_is_away_raises_the_error_of_redis_py() -> None:
-    with pytest.raises(RedisConnectionError):
-        await connect("redis://localhost:1/0", 1.0).run([("GET", "k")])
 
 
 async def test_idle_connections_are_closed(client: RedisClient, outside: Any, monkeypatch: pytest.MonkeyPatch) -> None:

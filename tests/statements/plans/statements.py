@@ -177,7 +177,7 @@ def calls() -> Iterator[Call]:
     yield Call("reread a value", recorded_values.REREAD_VALUE, {**_whose(), "key": "key"})
     yield Call("write items", memory_items.WRITE_ITEMS, _items())
     yield Call("delete items", memory_items.DELETE_ITEMS, _items())
-    yield Call("read items", memory_items.READ_ITEMS, _session("running"))
+    yield Call("read items", memory_items.READ_ITEMS, {**_session("running"), "keys": None})
     yield Call("version", history.VERSION, {**_long(), "before": 2**62}, pinned_only=True)
     yield Call("history page", history.HISTORY_PAGE, _long(), pinned_only=True)
     yield Call("history as text", history.HISTORY_AS_TEXT, _long(), pinned_only=True)

@@ -9,10 +9,8 @@ from tests.support.redis_hands import OwnSessionLock
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
-from turnstile.memory.history_cache import HistoryCache
 from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.watch import MemoryWatch
-from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.streaming.event_hints import EventHints
 from turnstile.streaming.stream import EventReader, EventWriter
 from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
@@ -60,8 +58,6 @@ class Hands:
     writer: EventWriter
     reader: EventReader
     hints: EventHints
-    cancels: CancelHints
-    history: HistoryCache
     items: ItemCache
     watch: MemoryWatch
 
@@ -82,8 +78,6 @@ async def opened(settings: Settings) -> AsyncIterator[Hands]:
         EventWriter(settings, redis.memory),
         EventReader(redis.memory),
         EventHints(redis.memory),
-        CancelHints(settings, redis),
-        HistoryCache(settings, redis.memory),
         ItemCache(settings, redis.memory),
         MemoryWatch(redis.memory),
     )

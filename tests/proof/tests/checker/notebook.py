@@ -92,7 +92,6 @@ class Notebook:
                     version=change.version,
                     gone=change.gone,
                     value=change.value,
-                    session_version=max(one.version for one in self.kept.values()),
                 )
             )
         return self.scene.rest()

@@ -94,11 +94,6 @@ CASES = (
         lambda: amended(ended(claimed().keep()), "memory_items", version=0),
         None,
     ),
-    convicts(
-        "its newest item is version 1, and it is known as 0",
-        lambda: amended(ended(claimed().keep()), "memory_items", session_version=0),
-        None,
-    ),
     # --- not durable
     convicts(
         "met version 1 after version 2 had been acknowledged (get of item 'city')",
