@@ -55,15 +55,6 @@ async def test_a_written_through_history_is_read_without_a_query(reader: Reader,
     assert reader.asked == []
 
 
-@pytest.mark.parametrize("limit", [1, DEPTH])
-async def test_a_limit_selects_the_last_messages(reader: Reader, talk: Conversation, limit: int) -> None:
-    for number in range(3):
-        await talk.exchange(reader.history, number, -number)
-
-    assert await talk.read(reader.history, limit) == await talk.table(limit)
-    assert reader.asked == []
-
-
 async def test_only_the_last_messages_are_cached_and_more_are_read_from_the_table(
     reader: Reader, talk: Conversation, keys: redis.asyncio.Redis, key: str
 ) -> None:
@@ -157,16 +148,6 @@ async def test_a_handler_that_changes_its_input_does_not_change_the_history(read
 
     assert await talk.read(reader.history) == await talk.table()
     assert reader.asked == []
-
-
-async def test_a_handler_that_changes_its_history_does_not_change_the_next_read(
-    reader: Reader, talk: Conversation
-) -> None:
-    seen = make_context(await talk.begin({"a": 1}), reader.history)
-
-    (await seen.history())[-1].content["a"] = 2
-
-    assert [one.content for one in await seen.history()] == [{"a": 1}]
 
 
 async def test_reads_at_the_same_moment_share_a_round_trip(
