@@ -18,7 +18,6 @@ from turnstile.config.gc_tuning import spare_collector
 from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.config.startup_tls_check import check_certificates
-from turnstile.memory.history import History
 from turnstile.message_queue import MessageQueues
 from turnstile.producer import session_gate
 from turnstile.producer.cancel import cancelling
@@ -91,8 +90,6 @@ def create_app(settings: Settings) -> FastAPI:
             stack.push_async_callback(queues.close)
             redis = RedisClients.open(settings)
             stack.push_async_callback(redis.close)
-            history = History(settings, databases.reads, redis.memory)
-            stack.callback(history.close)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings, redis)
             watch = TurnWatch(settings, databases.reads, redis.memory)
@@ -104,7 +101,6 @@ def create_app(settings: Settings) -> FastAPI:
                 sending=sending,
                 cancelling=Cancelling(databases.cancels, hints, sending, SessionGate(cancelling.LANES)),
                 queues=queues,
-                history=history,
                 reads=databases.reads,
                 lists=databases.lists,
                 watch=watch,

@@ -222,11 +222,11 @@ class Processor:
                 # lock runs out.
                 if run.message is not None:
                     self._begin_deletion(run, run.message)
-                if isinstance(following, ClaimedTurn):
-                    # The next turn awaits this only when its handler reads the history.
-                    self._resources.history.begin_append(turn, reply)
-                else:
-                    await self._resources.history.append(turn, reply)
+                # Without a reply, the turn is not SUCCEEDED or the response to the settle was lost.
+                appended = None if reply is None else self._resources.history.append(turn, reply)
+                if appended is not None and not isinstance(following, ClaimedTurn):
+                    # Before the unlock: the session's next turn may run in another worker.
+                    await appended
                 return following
             case _:
                 assert_never(settled)

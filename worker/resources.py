@@ -54,7 +54,6 @@ class Resources:
         stack.push_async_callback(redis.close)
         watch = MemoryWatch(redis.memory)
         history = History(settings, database, redis.memory)
-        stack.callback(history.close)
         emitters = Emitters(settings, EventWriter(settings, redis.memory))
         stack.push_async_callback(emitters.close)
         return cls(

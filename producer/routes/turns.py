@@ -11,7 +11,6 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.memory.history import History
 from turnstile.message_queue import MessageQueues
 from turnstile.producer.cancel.cancelling import Cancelling
 from turnstile.producer.http.auth import ApiKeys
@@ -34,11 +33,15 @@ from turnstile.producer.submit.turn_request import parse_uuid
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.producer.watch.wait_for_end import wait_for_end
 from turnstile.producer.watch.watch_limits import WatchPlaces
-from turnstile.queries.history import read_version
+from turnstile.queries.history import END_OF_SESSION, read_history_page, read_version
 from turnstile.queries.turns import TurnFilter, list_page, read_turn
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.message import ID_PATTERN
 from turnstile.turn.status import TurnStatus
+
+PAGE_BYTES = 4 * 1024 * 1024
+"""Bytes of the contents of a page of messages, as JSON. Without a limit, a hundred messages may be a hundred megabytes for each
+client."""
 
 STATUS_SPELLINGS = [*TurnStatus, "CANCELLED"]
 
@@ -53,7 +56,6 @@ class Backend:
     sending: WakeUpSending
     cancelling: Cancelling
     queues: MessageQueues
-    history: History
     reads: Database
     """For reads of turns and sessions by id."""
     lists: Database
@@ -178,11 +180,12 @@ async def get_session_messages(
     behind: Behind, tenant: Tenant, session_id: SessionId, limit: Limit = 20, cursor: MessageCursor = None
 ) -> MessagePage:
     """What was said in the session's answered turns: the last messages, oldest first. Large ones make a page shorter."""
-    before = None if cursor is None else page_cursor.decode_message(cursor)
-    version = await read_version(behind.reads, tenant, session_id)
-    if version is None:
+    before = (END_OF_SESSION, 0) if cursor is None else page_cursor.decode_message(cursor)
+    shown, more = await read_history_page(
+        behind.reads, tenant, session_id, limit=limit, before=before, max_bytes=PAGE_BYTES
+    )
+    if not shown and await read_version(behind.reads, tenant, session_id) is None:
         raise no_session()
-    shown, more = await behind.history.read_page(tenant, session_id, version, limit, before)
     following = page_cursor.encode_message(shown[0].seq, shown[0].ordinal) if more else None
     return MessagePage(messages=[said(message) for message in shown], next_cursor=following)
 

@@ -1,6 +1,5 @@
 """Backoff: range, cap, growth."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,9 +28,3 @@ def test_the_ceiling_doubles_until_the_cap(attempt: int, base: float, cap: float
 def test_the_whole_range_below_the_ceiling_is_used(attempt: int) -> None:
     assert full_jitter(attempt, 0.0) == 0
     assert full_jitter(attempt, 1.0) == ceiling(attempt, 1.0, DEFAULT_CAP_SECONDS)
-
-
-@pytest.mark.parametrize("attempt", [0, -1])
-def test_attempts_count_from_one(attempt: int) -> None:
-    with pytest.raises(ValueError, match="count from 1"):
-        ceiling(attempt, 1.0, 2.0)

@@ -1,7 +1,6 @@
 """Batches: which calls share one, in which order, and what a failed item does to the others."""
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -62,12 +61,6 @@ async def test_calls_during_a_flush_form_the_next_batch() -> None:
     await all_of(first, *others)
 
     assert flush.batches == [[0], [1, 2, 3]]
-
-
-async def test_each_caller_gets_the_result_for_its_own_item() -> None:
-    call = Batcher(Recorder(), limit=3)
-
-    assert await all_of(*(call(item) for item in range(10))) == [item * 2 for item in range(10)]
 
 
 async def test_batches_keep_the_limit_and_the_order() -> None:
@@ -222,18 +215,6 @@ async def test_many_callers_at_random_moments_are_all_served(patience_seconds: f
     answers = await all_of(*(caller(number) for number in range(300)))
 
     assert answers == [number * 2 for number in range(300)]
-
-
-async def test_a_running_flush_is_not_garbage_collected() -> None:
-    flush = Recorder()
-    call = Batcher(flush, limit=10)
-    flush.gate.clear()
-    waiting = asyncio.ensure_future(call(1))
-    await turn_loop()
-    gc.collect()
-    flush.gate.set()
-
-    assert await all_of(waiting) == [2]
 
 
 async def test_a_flush_with_too_few_results_fails_its_callers() -> None:

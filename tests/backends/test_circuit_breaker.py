@@ -3,10 +3,6 @@
 from turnstile.backends.circuit_breaker import Circuit
 
 
-def test_a_new_circuit_allows_calls() -> None:
-    assert Circuit().allows(0.0)
-
-
 def test_after_a_failure_no_call_is_allowed_during_the_pause() -> None:
     circuit = Circuit(first_pause_seconds=1.0)
     circuit.failed(10.0)

@@ -166,18 +166,3 @@ os.write(1, b"went on"); os._exit(0)
         done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=full)
 
     assert done.stdout == b"went on"
-
-
-def test_a_command_that_runs_inside_a_test_leaves_no_log_configuration_behind(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    log = structlog.get_logger("turnstile.test")
-
-    with log_restored():
-        logs.configure(Settings(log_format="json"))
-        log.warning("of the command")
-    log.warning("of the next test")
-
-    written = capsys.readouterr()
-    assert "of the command" in written.err
-    assert "of the next test" in written.out

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turnstile.config.load_settings import load
-from turnstile.errors import SettingsError, UnknownQueueError
+from turnstile.errors import SettingsError
 
 OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_", "ECS_")
 KEYS = "acme:0123456789abcdef,other:fedcba9876543210"
@@ -38,12 +38,6 @@ def test_with_nothing_set_there_is_one_queue_called_turns() -> None:
     assert [(queue.name, queue.sqs, queue.dlq) for queue in settings.queues] == [("turns", "turns", "turns-dlq")]
 
 
-def test_a_single_queue_of_another_name_needs_no_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_QUEUE", "chat.fifo")
-
-    assert load().find_queue("chat.fifo").dlq == "chat-dlq.fifo"
-
-
 def test_queues_are_declared_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "turnstile.toml").write_text(
         '[[queues]]\nname = "chat"\nmax_attempts = 7\n[[queues]]\nname = "bulk"\nsqs = "https://sqs/1/bulk.fifo"\n'
@@ -70,17 +64,6 @@ def test_an_option_of_the_command_line_wins_over_the_environment(monkeypatch: py
     assert load(concurrency=None).concurrency == 3
 
 
-def test_variables_of_other_tools_have_no_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABASE_URL", "postgresql://db/x")
-    monkeypatch.setenv("REDIS_URL", "redis://cache")
-    monkeypatch.setenv("AWS_REGION", "eu-central-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "http://sqs")
-    settings = load()
-
-    assert (settings.database_url, settings.redis_url) == ("postgresql://db/x", "redis://cache")
-    assert (settings.aws_region, settings.sqs_endpoint_url) == ("eu-central-1", "http://sqs")
-
-
 # --- what is refused, and how
 
 
@@ -102,16 +85,16 @@ def test_a_duration_is_a_positive_finite_number(value: str, monkeypatch: pytest.
     assert "TURNSTILE_RESEND_SECONDS" in refusal()
 
 
-@pytest.mark.parametrize("text", ["[{", '{"name": "a"}', "null"])
+@pytest.mark.parametrize("text", ["[{", '{"name": "a"}'])
 def test_queues_that_are_not_a_list_of_declarations_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_QUEUES", text)
 
     assert "TURNSTILE_QUEUES" in refusal()
 
 
-@pytest.mark.parametrize("text", ["[[queues]\n", "", "queues = 3\n"])
-def test_a_file_that_declares_no_queues_is_refused_by_its_name(text: str, tmp_path: Path) -> None:
-    (tmp_path / "turnstile.toml").write_text(text)
+@pytest.mark.parametrize("text", [b"[[queues]\n", b"queues = 3\n", b'[[queues]]\nname = "\xff"\n'])
+def test_a_file_that_declares_no_queues_is_refused_by_its_name(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "turnstile.toml").write_bytes(text)
 
     assert "turnstile.toml" in refusal()
 
@@ -122,30 +105,16 @@ def test_a_file_that_is_named_must_be_there(tmp_path: Path, monkeypatch: pytest.
     assert refusal() == "TURNSTILE_CONFIG: there is no file elsewhere.toml"
 
 
-def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
-    (tmp_path / "turnstile.toml").write_bytes(b'[[queues]]\nname = "\xff"\n')
-
-    assert refusal() == "turnstile.toml: is not UTF-8"
-
-
 def test_an_unknown_name_in_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "turnstile.toml").write_text('lease_seconds = 3\n[[queues]]\nname = "a"\n')
 
     assert "turnstile.toml: unknown: lease_seconds" in refusal()
 
 
-@pytest.mark.parametrize("text", ["", "[]"])
-def test_a_list_without_a_queue_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_QUEUES", text)
+def test_a_list_without_a_queue_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_QUEUES", "")
 
     assert refusal() == "TURNSTILE_QUEUES: is empty: leave it out, or declare at least one queue"
-
-
-@pytest.mark.parametrize(("name", "reason"), [("", "is empty"), ("a b", "must be 1 to 128 of")])
-def test_an_invalid_queue_name_is_refused(name: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_QUEUE", name)
-
-    assert refusal().startswith(f"TURNSTILE_QUEUE: {reason}")
 
 
 @pytest.mark.parametrize(
@@ -169,20 +138,6 @@ def test_every_form_of_a_database_url_is_accepted(url: str, monkeypatch: pytest.
     monkeypatch.setenv("DATABASE_URL", url)
 
     assert load().database_url == url
-
-
-@pytest.mark.parametrize("url", ["", "http://a:pass-word@cache", "redis://a:pass-word@cache:port"])
-def test_an_invalid_redis_url_is_refused_and_not_quoted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REDIS_URL", url)
-
-    assert refusal() == "REDIS_URL: is not a Redis URL"
-
-
-@pytest.mark.parametrize("url", ["redis://cache", "rediss://a:b@cache:6380/1", "unix:///run/redis.sock", "redis:///1"])
-def test_every_form_of_a_redis_url_is_accepted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REDIS_URL", url)
-
-    assert load().redis_url == url
 
 
 @pytest.mark.parametrize("key", ["secret-secret\n", "secret-schlüssel"])
@@ -211,8 +166,6 @@ def test_an_option_of_a_queue_that_does_not_exist_is_refused(tmp_path: Path) -> 
         ({"lease_seconds": 61.0}, "visibility timeout of queue 'turns'"),
         ({"queues": [{"name": "a"}, {"name": "a", "sqs": "b"}]}, "declared only once"),
         ({"queues": [{"name": "a", "sqs": "x"}, {"name": "b", "sqs": "x"}]}, "dead-letter queue of its own"),
-        ({"queues": [{"name": "a", "dlq": "a"}]}, "dead-letter queue of its own"),
-        ({"queues": [{"name": "a"}, {"name": "b", "dlq": "a-dlq"}]}, "dead-letter queue of its own"),
         ({"api_host": "::"}, "loopback address only"),
     ],
 )
@@ -224,24 +177,18 @@ def test_the_heartbeat_is_a_third_of_the_lease_by_default() -> None:
     assert load(lease_seconds=9.0).heartbeat == 3.0
 
 
-@pytest.mark.parametrize("lease_seconds", [0.5, 30.0])
-def test_the_timeout_of_redis_is_a_tenth_of_the_lease_at_most(lease_seconds: float) -> None:
-    assert load(lease_seconds=lease_seconds).redis_timeout_seconds <= lease_seconds / 10
-
-
-def test_without_keys_the_loopback_address_is_served() -> None:
-    assert load(api_host="::1").api_keys == ()
+def test_the_timeout_of_redis_is_a_tenth_of_the_lease_at_most() -> None:
+    assert load(lease_seconds=0.5).redis_timeout_seconds == 0.05
 
 
 # --- keys
 
 
 def test_keys_are_pairs_of_tenant_and_key() -> None:
-    assert load(api_keys=f" {KEYS},").api_keys == (("acme", "0123456789abcdef"), ("other", "fedcba9876543210"))
-
-
-def test_a_key_may_hold_a_colon() -> None:
-    assert load(api_keys="acme:0123:4567").api_keys == (("acme", "0123:4567"),)
+    assert load(api_keys=" acme:0123:4567,other:fedcba9876543210,").api_keys == (
+        ("acme", "0123:4567"),
+        ("other", "fedcba9876543210"),
+    )
 
 
 @pytest.mark.parametrize("text", [":secret-secret", "acme:short", "a b:secret-secret", "a:secret-s,b:secret-s"])
@@ -264,18 +211,6 @@ def test_no_secret_is_in_the_representation() -> None:
     for secret in ("0123456789abcdef", "fedcba9876543210", "pass-word"):
         assert secret not in repr(settings)
         assert secret not in str(settings)
-
-
-# --- looking up
-
-
-def test_the_error_for_an_unknown_queue_has_the_declared_ones() -> None:
-    settings = load(queues=[{"name": "chat"}, {"name": "bulk"}])
-
-    with pytest.raises(UnknownQueueError) as refused:
-        settings.find_queue("chta")
-
-    assert (refused.value.queue, refused.value.known) == ("chta", ("chat", "bulk"))
 
 
 # --- webhooks
@@ -305,19 +240,10 @@ def test_an_invalid_webhook_host_is_refused(hosts: str) -> None:
 
 
 def test_an_invalid_webhook_secret_is_refused_and_not_quoted() -> None:
-    told = refusal(webhook_hosts="hooks.example.com", webhook_secrets="whsec_0123secret")
+    message = refusal(webhook_hosts="hooks.example.com", webhook_secrets="whsec_0123secret")
 
-    assert "TURNSTILE_WEBHOOK_SECRETS" in told
-    assert "0123secret" not in told
-
-
-# --- halting
-
-
-def test_a_queue_halts_only_if_it_is_declared_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_QUEUES", '[{"name": "a"}, {"name": "b", "on_failure": "halt"}]')
-
-    assert [queue.halts for queue in load().queues] == [False, True]
+    assert "TURNSTILE_WEBHOOK_SECRETS" in message
+    assert "0123secret" not in message
 
 
 # --- ECS

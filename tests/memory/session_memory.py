@@ -94,12 +94,6 @@ class Room:
         await settle_one(self.database, self.settings, self.turn)
         return await self.begin()
 
-    async def lose_facts(self) -> WorkingMemory:
-        """The database goes back to a moment before the session's first durable item, and Redis stays. The next turn, claimed."""
-        await self.database.fetch("DELETE FROM memory_items", {})
-        await self.database.fetch("UPDATE sessions SET memory_version = 0", {})
-        return await self.go_on()
-
     @property
     def names(self) -> list[str]:
         """The session's keys in Redis."""

@@ -2,16 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
-import pytest
 import redis.asyncio
 
-from tests.memory.session_memory import Room, at_once
-from tests.producer.api.network_faults import cable_to
-from tests.support.probes import until
-from tests.support.redis_hands import OwnItemCache
-from tests.support.stacks.stack import Stack
+from tests.memory.session_memory import Room
 from turnstile.memory.durable_items import MAX_ITEMS as MAX_DURABLE_ITEMS
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import MAX_BATCH, MAX_ITEMS, Write
@@ -41,14 +35,16 @@ async def test_a_read_or_a_write_extends_a_context(room: Room, memory: WorkingMe
     await memory.set("b", 1, context="found", ttl=DAY)
     await memory.set("c", 1, context="written", ttl=DAY)
     await memory.set("d", 1, context="idle", ttl=DAY)
+    await memory.set("e", 1, context="fact", kind="fact")
 
     await room.pass_time(40 * MINUTE)
     await memory.get("a")
+    await memory.get("e", kind="fact")
     await memory.find(context="found")
     await memory.set("c", 2, context="written")
     await room.pass_time(40 * MINUTE)
 
-    assert sorted(await memory.contexts()) == ["found", "read", "written"]
+    assert sorted(await memory.contexts()) == ["fact", "found", "read", "written"]
 
 
 async def test_a_context_keeps_the_time_to_live_it_was_opened_with(room: Room, memory: WorkingMemory) -> None:
@@ -64,20 +60,14 @@ async def test_a_context_keeps_the_time_to_live_it_was_opened_with(room: Room, m
     assert (await memory.contexts())["long"] > 2 * DAY - 60
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["Redis has it all", "facts are read from Postgres"])
-async def test_the_fullest_memory_is_emptied(room: Room, memory: WorkingMemory, whole: bool) -> None:
+async def test_the_fullest_memory_is_emptied(room: Room, memory: WorkingMemory) -> None:
     for start in range(0, MAX_ITEMS, MAX_BATCH):
         several = range(start, start + MAX_BATCH)
         await memory.set_many([Write(key=f"item {n}", value=n, context="letter", priority=6) for n in several])
     for start in range(0, MAX_DURABLE_ITEMS, MAX_BATCH):
         several = range(start, start + MAX_BATCH)
-        # Counted apart, so they have room where the others have none.
         await memory.set_many([Write(key=f"{n}", value=n, kind="fact", context="letter") for n in several])
-    if not whole:
-        await room.cut_off().set("0", "anew", kind="fact", context="letter")
 
-    # A version that Redis does not have is known from the claim.
-    memory = memory if whole else await room.take_over()
     assert await memory.end_context("letter") == MAX_ITEMS + MAX_DURABLE_ITEMS
 
     assert not await memory.find()
@@ -162,32 +152,3 @@ async def test_a_publication_that_is_no_change_is_passed_over(
         await memory.set("b", 1)
 
         assert await take(changes, 1) == [("item", "created", "b")]
-
-
-async def test_a_subscription_lasts_while_it_is_quiet_and_ends_when_redis_does_not_respond(
-    room: Room, memory: WorkingMemory, stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("turnstile.backends.redis.subscribe.QUIET_SECONDS", 0.2)
-    address = urlsplit(stack.redis.url)
-    heard: list[str] = []
-
-    async def listen(port: int) -> None:
-        cache = OwnItemCache(room.settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{port}"}))
-        async with WorkingMemory(cache, room.database, room.turn, at_once).changes() as changes:
-            heard.append("listening")
-            async for change in changes:
-                heard.append(change.name)
-        await cache.close()
-
-    async with cable_to(address.hostname or "", address.port or 0) as cable, asyncio.timeout(60):
-        listening = asyncio.create_task(listen(cable.port))
-        await until(lambda: heard)
-        # Redis answers each ping, and no answer is taken for a change.
-        asked = cable.pieces
-        await until(lambda: cable.pieces > asked + 2)
-        await memory.set("a", 1)
-        await until(lambda: len(heard) == 2)
-
-        cable.silent = True
-        await listening
-    assert heard == ["listening", "a"]

@@ -211,7 +211,7 @@ async def test_an_expired_item_leaves_nothing_behind(room: Room, memory: Working
 
     for minutes in (5, 11, 6, 200):
         await room.pass_time(minutes * MINUTE)
-        alive = await memory.find(limit=MAX_ITEMS)
+        alive = [item for item in await memory.find(limit=MAX_ITEMS) if item.kind != "fact"]
         assert await room.keys.hlen(room.name("values")) == len(alive)
         assert not await room.half_items()
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -79,56 +78,6 @@ async def test_a_wake_up_travels_with_its_trace_and_nothing_else(queues: Message
     assert (received.receive_count, received.dead_letter_generation, received.moved_by_sqs) == (1, None, False)
 
 
-async def test_more_messages_than_fit_in_a_call_are_sent_and_deleted(
-    queues: MessageQueues, queue: QueueSettings
-) -> None:
-    messages = [wake_up(f"s-{number}") for number in range(12)]
-
-    assert await queues.send(queue.name, messages) == messages
-
-    received = await receive(queues, queue, 12)
-    assert {decode(one.body) for one in received} == {message.wake_up for message in messages}
-    await queues.delete(queue.name, received)
-    assert await is_empty(queues, queue)
-
-
-async def test_a_message_that_is_given_back_can_be_received_at_once(
-    queues: MessageQueues, queue: QueueSettings
-) -> None:
-    await queues.send(queue.name, [wake_up()])
-    first = await receive(queues, queue)
-
-    await queues.give_back(queue.name, first)
-
-    (again,) = await receive(queues, queue)
-    assert again.body == first[0].body
-    assert again.receive_count == 2
-
-
-async def test_an_extension_lasts_for_the_visibility_timeout_of_the_queue(
-    queues: MessageQueues, queue: QueueSettings
-) -> None:
-    await queues.send(queue.name, [wake_up()])
-    received = await receive(queues, queue)
-
-    # A queue that keeps messages for no time at all: what is extended for that long comes back at once.
-    await queues.extend(replace(await queues.find(queue.name), visibility_seconds=0.0), received)
-
-    assert (await receive(queues, queue))[0].receive_count == 2
-
-
-async def test_calls_about_a_deleted_message_raise_nothing(queues: MessageQueues, queue: QueueSettings) -> None:
-    await queues.send(queue.name, [wake_up()])
-    gone = await receive(queues, queue)
-    await queues.delete(queue.name, gone)
-
-    await queues.extend(await queues.find(queue.name), gone)
-    await queues.give_back(queue.name, gone)
-    await queues.delete(queue.name, gone)
-
-    assert await is_empty(queues, queue)
-
-
 async def test_an_extension_when_sqs_is_away_raises_nothing(
     queues: MessageQueues, nowhere: MessageQueues, queue: QueueSettings
 ) -> None:
@@ -136,30 +85,6 @@ async def test_an_extension_when_sqs_is_away_raises_nothing(
     received = await receive(queues, queue)
 
     await nowhere.extend(await queues.find(queue.name), received)
-
-
-# --- FIFO
-
-
-@pytest.mark.parametrize("fifo", [True], ids=["fifo"])
-async def test_a_wake_up_that_is_sent_again_is_delivered_again(queues: MessageQueues, queue: QueueSettings) -> None:
-    message = wake_up()
-    for _ in range(2):
-        await queues.send(queue.name, [message])
-        received = await receive(queues, queue)
-        assert decode(received[0].body) == message.wake_up
-        await queues.delete(queue.name, received)
-
-
-@pytest.mark.parametrize("fifo", [True], ids=["fifo"])
-async def test_a_session_in_flight_does_not_block_other_sessions(queues: MessageQueues, queue: QueueSettings) -> None:
-    await queues.send(queue.name, [wake_up("a"), wake_up("a"), wake_up("b")])
-    first = (await queues.receive(queue.name, 1))[0]
-
-    rest = await queues.receive(queue.name, 10)
-
-    assert decode(first.body).session_id == "a"
-    assert [decode(one.body).session_id for one in rest] == ["b"]
 
 
 # --- dead letters
@@ -204,26 +129,6 @@ async def test_dead_letters_are_deleted_and_given_back_on_their_own_queue(
 
 
 @both_kinds
-@pytest.mark.parametrize("body", ["not json", "ü" * 3000], ids=["text", "long"])
-async def test_a_malformed_message_is_dead_lettered_unchanged(
-    stack: Stack, queues: MessageQueues, queue: QueueSettings, fifo: bool, body: str
-) -> None:
-    extra: Any = {"MessageGroupId": "g", "MessageDeduplicationId": uuid4().hex} if fifo else {}
-    url = (await queues.find(queue.name)).url
-    sqs_client(stack).send_message(QueueUrl=url, MessageBody=body, **extra)
-    (malformed,) = await receive(queues, queue)
-
-    await queues.dead_letter_malformed(queue.name, malformed, "body is not JSON")
-
-    (dead,) = await receive(queues, queue, dead=True)
-    assert dead.body == body
-    assert dead.attributes == {
-        "turnstile.reason": "malformed: body is not JSON",
-        "turnstile.source_queue": queue.name,
-    }
-    assert dead.dead_letter_generation is None
-
-
 async def test_a_message_that_sqs_moved_to_the_dlq_is_marked(
     stack: Stack, queues: MessageQueues, queue: QueueSettings
 ) -> None:
@@ -245,11 +150,6 @@ async def test_a_message_that_sqs_moved_to_the_dlq_is_marked(
 
 
 # --- it is not there
-
-
-async def test_a_queue_that_is_not_declared_is_unknown(queues: MessageQueues) -> None:
-    with pytest.raises(UnknownQueueError):
-        await queues.send("never-declared", [wake_up()])
 
 
 @pytest.fixture

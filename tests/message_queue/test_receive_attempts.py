@@ -10,7 +10,7 @@ from turnstile.message_queue import MessageQueues
 
 
 class Transport:
-    """Fails as often as it is told to, and keeps what it was asked."""
+    """Fails as given, and records the attempt ids."""
 
     def __init__(self, *failures: Exception | None) -> None:
         self._failures = list(failures)

@@ -109,7 +109,7 @@ class HistoryMachine(RuleBasedStateMachine):
         self.claimed: dict[str, ClaimedTurn] = {}
         self.zombies: list[ClaimedTurn] = []
         self.answered: dict[str, list[HistoryVersion]] = {"a": [], "b": []}
-        self.late: list[tuple[ClaimedTurn, StoredMessage | None]] = []
+        self.late: list[tuple[ClaimedTurn, StoredMessage]] = []
         self.rebuilds: list[tuple[str, HistoryVersion, Entry]] = []
 
     def _open_history(self) -> History:
@@ -119,8 +119,6 @@ class HistoryMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "processes"):
-            for history in self.processes:
-                history.close()
             self.runner.run(self.redis.aclose())
 
     # --- turns
@@ -167,9 +165,9 @@ class HistoryMachine(RuleBasedStateMachine):
             version = HistoryVersion(turn.seq, turn.claim_id)
             assert version.seq > (self.answered[session] or [NOTHING_SAID])[-1].seq, "answered in the order of seq"
             self.answered[session].append(version)
-        if late:
+        if settled.reply is not None and late:
             self.late.append((turn, settled.reply))
-        else:
+        elif settled.reply is not None:
             await self.processes[process].append(turn, settled.reply)
 
     @rule(session=SESSIONS)
@@ -211,7 +209,10 @@ class HistoryMachine(RuleBasedStateMachine):
     def a_late_write_through_arrives(self, which: int, process: int) -> None:
         if self.late:
             # It stays in the list: it may arrive again.
-            self.runner.run(self.processes[process].append(*self.late[-1 - which % len(self.late)]))
+            self.runner.run(self._append(process, *self.late[-1 - which % len(self.late)]))
+
+    async def _append(self, process: int, turn: ClaimedTurn, reply: StoredMessage) -> None:
+        await self.processes[process].append(turn, reply)
 
     @rule(session=SESSIONS, which=WHICH)
     def a_rebuild_begins(self, session: str, which: int) -> None:
@@ -222,7 +223,7 @@ class HistoryMachine(RuleBasedStateMachine):
         found = await read_history_as_text(
             self.store.database, "t", session, limit=DEPTH, before_seq=version.seq + 1, max_bytes=MAX_CONTENT_BYTES
         )
-        self.rebuilds.append((session, version, Entry(tuple(found), whole=len(found) < DEPTH)))
+        self.rebuilds.append((session, version, Entry.of(found, whole=len(found) < DEPTH)))
 
     @rule(which=WHICH, process=PROCESSES)
     def a_rebuild_ends(self, which: int, process: int) -> None:

@@ -27,7 +27,7 @@ from tests.statements.calls import (
 )
 from tests.support.fakes.store_pair import Stand
 from turnstile.queries.attempts import read_attempts
-from turnstile.queries.history import read_contents, read_history, read_history_as_text
+from turnstile.queries.history import read_history, read_history_as_text
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import NoClaim
 from turnstile.statements.settle import Settled, SettleRequest, Superseded, settle
@@ -292,8 +292,6 @@ async def test_a_settle_returns_the_reply_as_the_history_has_it(store: Stand) ->
     )
     stored = await read_history_as_text(store.database, "t", "s", limit=2, before_seq=9, max_bytes=10)
     assert (stored[0], stored[1].text) == (replace(settled.reply, text=None), '"hello"')
-    contents = await read_contents(store.database, [(turn.id, 1), (turn.id, 9)])
-    assert contents == {(turn.id, 1): {"say": "hi"}}
 
 
 async def test_a_turn_that_was_not_answered_has_no_reply(store: Stand) -> None:

@@ -10,7 +10,6 @@ import structlog.testing
 
 from tests.support.probes import until
 from tests.support.redis_hands import OwnCancelHints
-from tests.support.stacks.stack import Stack
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.redis_clients import connect_lock
 from turnstile.config.settings import Settings
@@ -63,16 +62,6 @@ async def heard(hints: CancelHints, listening: Listening) -> None:
     await until(tried)
 
 
-async def test_every_listener_receives_a_hint(
-    settings: Settings, redis_lock: Guarded, hints: CancelHints, listening: Listening
-) -> None:
-    another = Listening(settings, redis_lock)
-    try:
-        await asyncio.gather(heard(hints, listening), heard(hints, another))
-    finally:
-        another.task.cancel()
-
-
 async def test_hints_of_another_deployment_are_not_received(
     settings: Settings, hints: CancelHints, listening: Listening
 ) -> None:
@@ -89,8 +78,8 @@ async def test_hints_of_another_deployment_are_not_received(
 
 @pytest.mark.parametrize(
     "published",
-    ["nonsense", "", b"\xff\xfe\x00", b"[" * 100_000],
-    ids=["no id", "nothing", "no UTF-8", "very long"],
+    ["nonsense", b"\xff\xfe\x00"],
+    ids=["no id", "no UTF-8"],
 )
 async def test_a_malformed_hint_is_ignored(
     settings: Settings, client: redis.asyncio.Redis, hints: CancelHints, listening: Listening, published: str | bytes
@@ -127,24 +116,3 @@ async def test_an_error_in_the_callback_does_not_end_the_listener(
     assert "hints.failed" in [line["event"] for line in logged]
     assert not task.done()
     task.cancel()
-
-
-async def test_a_listener_reconnects(client: redis.asyncio.Redis, hints: CancelHints, listening: Listening) -> None:
-    await heard(hints, listening)
-
-    await client.client_kill_filter(_type="pubsub")
-
-    await heard(hints, listening)
-
-
-async def test_without_redis_hints_are_dropped_and_later_ones_received(
-    stack: Stack, hints: CancelHints, listening: Listening
-) -> None:
-    await heard(hints, listening)
-    await asyncio.to_thread(stack.redis.stop)
-    try:
-        await hints.publish([uuid4()])
-    finally:
-        await asyncio.to_thread(stack.redis.start)
-
-    await heard(hints, listening)

@@ -12,10 +12,8 @@ from tests.support.redis_hands import OwnEventHints, OwnEventWriter
 from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import EventKind, Saying, numbered
-from turnstile.streaming.event_hints import EventHints, Listener
+from turnstile.streaming.event_hints import EventHints
 from turnstile.streaming.stream import Append
-
-CHANNEL, ANOTHER = "events:a", "events:b"
 
 
 @pytest.fixture
@@ -36,31 +34,6 @@ async def cable(stack: Stack) -> AsyncIterator[Cable]:
     address = urlsplit(stack.redis.url)
     async with cable_to(address.hostname or "", address.port or 0) as plugged:
         yield plugged
-
-
-async def told_of_an_end(client: redis.asyncio.Redis, channel: str, listener: Listener) -> None:
-    """Publishes ends until one is received: the listener may not be subscribed yet."""
-
-    async def tried() -> bool:
-        await client.publish(channel, EventKind.END.value)
-        await listener.wait(0.1)
-        return listener.take_end()
-
-    await until(tried)
-
-
-@pytest.mark.parametrize("published", ["nonsense", b"\xff\xfe\x00"], ids=["no kind", "no UTF-8"])
-async def test_a_malformed_hint_is_ignored(
-    client: redis.asyncio.Redis, hints: EventHints, published: str | bytes
-) -> None:
-    with hints.listen(CHANNEL) as listener, hints.listen(ANOTHER) as another:
-        await told_of_an_end(client, CHANNEL, listener)
-        connections = await client.client_list(_type="pubsub")
-
-        await client.publish(CHANNEL, published)
-
-        await told_of_an_end(client, ANOTHER, another)
-        assert {one["id"] for one in await client.client_list(_type="pubsub")} <= {one["id"] for one in connections}
 
 
 async def test_a_hint_wakes_the_listeners_that_want_it(settings: Settings, hints: EventHints) -> None:

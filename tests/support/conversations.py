@@ -10,7 +10,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
-from turnstile.queries.history import CONTENTS, HISTORY_AS_TEXT, HISTORY_PAGE, read_history, read_version
+from turnstile.queries.history import HISTORY_AS_TEXT, HISTORY_PAGE, read_history, read_version
 from turnstile.statements.claim import claim
 from turnstile.statements.settle import Settled, Settlement, SettleRequest, settle
 from turnstile.statements.submit import submit
@@ -19,7 +19,7 @@ from turnstile.turn.conversation import HistoryVersion, Message, StoredMessage
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
 
-NAMES = {HISTORY_PAGE: "read", HISTORY_AS_TEXT: "rebuild", CONTENTS: "contents"}
+NAMES = {HISTORY_PAGE: "read", HISTORY_AS_TEXT: "rebuild"}
 
 
 def success(reply: Any = "ok") -> Settlement:
@@ -38,14 +38,11 @@ class WatchedDatabase:
         self.asked: list[str] = []
         self.open = asyncio.Event()
         self.open.set()
-        self.failure: Exception | None = None
 
     async def fetch(self, statement: LiteralString, parameters: Mapping[str, Any]) -> list[Any]:
         """As `Database.fetch`."""
         self.asked.append(NAMES[statement])
         await self.open.wait()
-        if self.failure is not None:
-            raise self.failure
         return await self._database.fetch(statement, parameters)
 
 
@@ -58,8 +55,7 @@ class Reader:
         self.history = History(settings, cast("Database", self.watched), self.redis)
 
     async def close(self) -> None:
-        """Breaks off what is under way, and closes the connections."""
-        self.history.close()
+        """Closes the connections."""
         await self.redis.close()
 
     @property

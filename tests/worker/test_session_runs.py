@@ -93,7 +93,7 @@ async def test_a_wake_up_near_the_end_of_a_run_is_answered_by_it(
                 await processor.process(message_about(uuid4()))
             await append(*appended)
 
-        history.append = meanwhile  # type: ignore[method-assign]
+        history.append = meanwhile  # type: ignore[assignment, method-assign]
         await processor.process(message_about(uuid4()))
 
     assert lock.asked == [Guard.LOCKED]

@@ -16,7 +16,7 @@ def connect_lock(settings: Settings) -> Guarded:
 def connect_memory(settings: Settings) -> Guarded:
     """A client of the server with histories, memories and events, for one event loop."""
     seconds = settings.redis_timeout_seconds
-    return Guarded("memory", connect(settings.memory_redis, seconds), seconds, calls=settings.memory_connections)
+    return Guarded("memory", connect(settings.memory_redis, seconds), seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,6 @@ class Settings(BaseSettings):
     """How many sessions of one tenant a worker works on at a time (G20): a number, `all`, or `fair`. With `fair` a tenant has all
     slots while no other tenant has turns for this worker, else three quarters at most
     ([how](adr/0015-tenant-shares.md))."""
-    memory_connections: Annotated[int, Field(ge=1, le=1000)] = 20
-    """Calls of a process to the memory's Redis at a time (H9): `ctx.memory`, histories and events. Each has a connection."""
     redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{0,64}$")] = ""
     """Put before every Redis key."""
 

@@ -41,8 +41,8 @@ async def _changes(heard: AsyncGenerator[Heard, None]) -> AsyncIterator[MemoryCh
 def _read(text: str) -> MemoryChange | None:
     """None for a text that no script publishes: any Redis client may publish here."""
     try:
-        told = json.loads(text)
-        of, event, name, version = told["of"], told["event"], told["name"], told.get("version")
+        fields = json.loads(text)
+        of, event, name, version = fields["of"], fields["event"], fields["name"], fields.get("version")
         kind, key = name.split(":", 1) if of == "item" else (None, name)
         number = None if version is None else int(version)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):

@@ -1,14 +1,13 @@
-"""The durable items of working memories: written to Postgres first, then to Redis, and read again if Redis may be incomplete.
+"""The durable items of working memories: in Postgres only.
 
 A write is valid only under its claim: one statement checks the turn's fence and RUNNING, with the row locked, and writes.
-Versions come from one sequence while the session is locked, so that within a session they rise in the order of the commits.
-`sessions.memory_version` is the newest. Each claim returns it, and it shows whether a cache is complete.
+Versions come from one sequence while the turn is locked, so that within a session they rise in the order of the commits.
 
 A deleted item stays as a row without content for a while: a delete that is repeated after a lost response finds its own row.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
@@ -16,7 +15,7 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.errors import RowLockedError, SupersededError
-from turnstile.memory.item import Place, StoredItem, Write
+from turnstile.memory.item import Item, MemoryFullError, Place, Write
 from turnstile.statements.delete_old_rows import AT_ONCE, FORGET
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.session_head import IS_RUNNING
@@ -25,36 +24,24 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 MAX_ITEMS = 200
 """Durable items of one session."""
 MAX_BYTES = 1024 * 1024
-"""Bytes of their contents together, because they are read together."""
+"""Bytes of their contents together, because a search reads them together."""
 
 _LIVES: LiteralString = "m.content IS NOT NULL AND m.expires_at > clock_timestamp()"
 
-# In milliseconds as in Redis, so that an item is the same from both.
+# In milliseconds, as those of other items in Redis.
 _NOW: LiteralString = "date_trunc('milliseconds', clock_timestamp())"
 
 _IS_OURS: LiteralString = f"t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING}"
 
-# Lock order: sessions, then turns. Without the lock, a takeover could commit between the check and the write. SKIP LOCKED: a wait
-# for a row that another transaction has locked would tie up one of the worker's few connections for each session that writes.
-_MINE: LiteralString = f"""
-session AS MATERIALIZED (
-    SELECT s.memory_version AS before FROM sessions s
-     WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s FOR NO KEY UPDATE SKIP LOCKED
-), mine AS MATERIALIZED (
-    SELECT t.id, session.before FROM session CROSS JOIN turns t WHERE {_IS_OURS} FOR NO KEY UPDATE OF t SKIP LOCKED
-)"""
+# Without the lock, a takeover could commit between the check and the write. SKIP LOCKED: a wait for a row that another
+# transaction has locked would tie up one of the worker's few connections for each session that writes.
+_MINE: LiteralString = (
+    f"mine AS MATERIALIZED (SELECT t.id FROM turns t WHERE {_IS_OURS} FOR NO KEY UPDATE OF t SKIP LOCKED)"
+)
 
 _WHOSE: LiteralString = f"""
        EXISTS (SELECT FROM mine) AS ours,
        NOT EXISTS (SELECT FROM mine) AND EXISTS (SELECT FROM turns t WHERE {_IS_OURS}) AS locked"""
-
-_NOTED: LiteralString = """
-noted AS (
-    UPDATE sessions s SET memory_version = greatest(s.memory_version, changed.version)
-      FROM (SELECT max(version) AS version FROM done) changed
-     WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s AND changed.version IS NOT NULL
-    RETURNING s.memory_version AS after
-)"""
 
 # ON CONFLICT compares the expected version, because it sees the newest committed row, even one that is younger than this
 # statement. A row with our write_id comes from an earlier call whose response was lost.
@@ -91,11 +78,9 @@ WITH w AS MATERIALIZED (
      WHERE m.write_id = excluded.write_id
         OR (SELECT w.expected IS NULL OR w.expected = CASE WHEN {_LIVES} THEN m.version ELSE 0 END
               FROM w WHERE w.kind = excluded.kind AND w.key = excluded.key)
-    RETURNING m.kind, m.key, m.version, m.created_at, m.updated_at, m.expires_at
-), {_NOTED}
-SELECT {_WHOSE}, (SELECT enough FROM room) AS enough, (SELECT before FROM mine) AS before,
-       coalesce((SELECT after FROM noted), (SELECT before FROM mine)) AS after, w.kind, w.key, done.version, done.created_at,
-       done.updated_at, extract(epoch FROM done.expires_at - clock_timestamp())::float8 AS seconds
+    RETURNING m.kind, m.key, m.version, m.created_at = m.updated_at AS is_new
+)
+SELECT {_WHOSE}, (SELECT enough FROM room) AS enough, w.kind, w.key, done.version, done.is_new
   FROM w LEFT JOIN done USING (kind, key)
 """
 
@@ -111,18 +96,17 @@ WITH w AS MATERIALIZED (
      WHERE m.tenant_id = %(tenant)s AND m.session_id = %(session)s AND m.kind = w.kind AND m.key = w.key
        AND (m.write_id = %(write_id)s OR {_LIVES} AND (w.expected IS NULL OR w.expected = m.version))
     RETURNING m.kind, m.key, m.version
-), {_NOTED}
-SELECT {_WHOSE}, (SELECT before FROM mine) AS before, coalesce((SELECT after FROM noted), (SELECT before FROM mine)) AS after,
-       w.kind, w.key, done.version
+)
+SELECT {_WHOSE}, w.kind, w.key, done.version
   FROM w LEFT JOIN done USING (kind, key)
 """
 
-# LEFT JOIN: at least one row, so that one statement reads both the version and the items.
 READ_ITEMS: LiteralString = f"""
-SELECT s.memory_version, m.kind, m.key, m.content::text AS text, m.context, m.priority, m.tags, m.version, m.created_at,
-       m.updated_at, extract(epoch FROM m.expires_at - clock_timestamp())::float8 AS seconds
-  FROM sessions s LEFT JOIN memory_items m ON m.tenant_id = s.tenant_id AND m.session_id = s.session_id AND {_LIVES}
- WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s
+SELECT m.kind, m.key, m.content::text AS text, m.context, m.priority, m.tags, m.version, m.created_at, m.updated_at,
+       extract(epoch FROM m.expires_at - clock_timestamp())::float8 AS expires_in_seconds
+  FROM memory_items m
+ WHERE m.tenant_id = %(tenant)s AND m.session_id = %(session)s AND {_LIVES}
+   AND (%(keys)s::text[] IS NULL OR m.key = ANY (%(keys)s::text[]))
 """
 
 # A minute late: a row that a write has found unexpired must not be deleted before it is written.
@@ -131,26 +115,23 @@ PRUNE_ITEMS: LiteralString = FORGET.format(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
-    """The result of a call."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change that is committed."""
 
-    before: int
-    """The session's version before the call."""
-    after: int
-    """The session's version after the call; equal to `before` if nothing was changed."""
-    written: Sequence[StoredItem] = ()
-    """Without those whose version was not the expected one."""
-    deleted: Sequence[Place] = ()
-    """Without those that were not there, or whose version was not the expected one."""
-    enough_room: bool = True
-    """False: nothing was written, because the session would exceed its limit."""
+    event: str
+    """`created`, `updated` or `deleted`."""
+    place: Place
+    version: int
+    context: str | None = None
 
 
-async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[Write], write_id: UUID) -> Changed:
-    """Writes items of the turn's session, each key once. `write_id` is new for each call: a repeated call finds its own writes.
+async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[Write], write_id: UUID) -> list[Change]:
+    """Writes items of the turn's session, each key once; returns those whose version was the expected one. `write_id` is new for
+    each call: a repeated call finds its own writes.
 
-    Raises SupersededError, DatabaseUnavailableError (RowLockedError: another transaction has locked the row); may be repeated.
+    Raises SupersededError, MemoryFullError (nothing was written), DatabaseUnavailableError (RowLockedError: another transaction
+    has locked the row); may be repeated.
     """
     parameters = {
         "kinds": [write.kind for write in writes],
@@ -163,29 +144,21 @@ async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[Wr
         "expected": [write.expected_version for write in writes],
     }
     rows = await _change(database, WRITE_ITEMS, turn, write_id, parameters)
-    found = {(row["kind"], row["key"]): row for row in rows if row["version"] is not None}
-    written = [
-        StoredItem(
-            key=write.key,
-            kind=write.kind,
-            text=write.text,
-            context=write.context,
-            priority=write.priority,
-            tags=write.tags,
-            version=row["version"],
-            created_at=row["created_at"],
-            updated_at=row["updated_at"],
-            seconds=row["seconds"],
+    if not rows[0]["enough"]:
+        raise MemoryFullError(
+            "nothing was written: the session's durable memory is full. Delete items, or write smaller ones"
         )
+    found = {(row["kind"], row["key"]): row for row in rows if row["version"] is not None}
+    return [
+        Change("created" if row["is_new"] else "updated", write.place, row["version"], write.context)
         for write in writes
         if (row := found.get((write.kind, write.key)))
     ]
-    return Changed(before=rows[0]["before"], after=rows[0]["after"], written=written, enough_room=rows[0]["enough"])
 
 
 async def delete_items(
     database: Database, turn: ClaimedTurn, places: Sequence[tuple[Place, int | None]], write_id: UUID
-) -> Changed:
+) -> list[Change]:
     """Deletes items of the turn's session, each once, if their version is the given one (None: any). Else as `write_items`."""
     parameters = {
         "kinds": [place.kind.name for place, _ in places],
@@ -193,17 +166,19 @@ async def delete_items(
         "expected": [expected for _, expected in places],
     }
     rows = await _change(database, DELETE_ITEMS, turn, write_id, parameters)
-    gone = {(row["kind"], row["key"]) for row in rows if row["version"] is not None}
-    deleted = [place for place, _ in places if (place.kind.name, place.key) in gone]
-    return Changed(before=rows[0]["before"], after=rows[0]["after"], deleted=deleted)
+    found = {(row["kind"], row["key"]): row["version"] for row in rows if row["version"] is not None}
+    return [
+        Change("deleted", place, version) for place, _ in places if (version := found.get((place.kind.name, place.key)))
+    ]
 
 
-async def read_items(database: Database, tenant_id: str, session_id: str) -> tuple[int, list[StoredItem]]:
-    """The session's version and all its durable items, from one snapshot."""
-    rows = await database.fetch(READ_ITEMS, {"tenant": tenant_id, "session": session_id})
-    names = [each.name for each in fields(StoredItem)]
-    version = rows[0]["memory_version"] if rows else 0
-    return version, [StoredItem(**{name: row[name] for name in names}) for row in rows if row["key"] is not None]
+async def read_items(
+    database: Database, tenant_id: str, session_id: str, keys: Sequence[str] | None = None
+) -> list[Item]:
+    """The session's durable items: those with these keys, or all."""
+    parameters = {"tenant": tenant_id, "session": session_id, "keys": None if keys is None else list(keys)}
+    rows = await database.fetch(READ_ITEMS, parameters)
+    return [Item(**{**row, "tags": frozenset(row["tags"])}) for row in rows]
 
 
 async def prune_items(database: Database) -> bool:

@@ -9,6 +9,7 @@ entry write the same. The scripts prevent that an older entry overwrites a newer
 Simultaneous calls share a round trip.
 """
 
+import asyncio
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
@@ -19,7 +20,7 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.redis.client import Command, script
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
-from turnstile.memory.history_entry import Entry, decode, encode_claim, encode_header, encode_message
+from turnstile.memory.history_entry import TAIL, WHOLE, Entry, decode, encode_claim, encode_header, encode_message
 from turnstile.turn.conversation import HistoryVersion, StoredMessage
 
 BATCH = 50
@@ -44,7 +45,7 @@ return 1
 
 APPEND = """
 local header = redis.call('LINDEX', KEYS[1], 0)
-local reach = 'whole'
+local reach = ARGV[6]
 if header then
     local claim, reached = string.match(header, '^%d+ (%S+) (%a+)$')
     if claim == ARGV[3] then return 1 end
@@ -52,17 +53,15 @@ if header then
         redis.call('DEL', KEYS[1])
         return 0
     end
-    reach = reached
+    if reached == 'tail' then reach = reached end
     redis.call('LPOP', KEYS[1])
 elseif ARGV[1] ~= '-' then
     return 0
 end
-for place = 6, #ARGV do redis.call('LPUSH', KEYS[1], ARGV[place]) end
-if redis.call('LLEN', KEYS[1]) > tonumber(ARGV[5]) then
-    redis.call('LTRIM', KEYS[1], 0, ARGV[5] - 1)
-    reach = 'tail'
-end
+for place = 7, #ARGV do redis.call('LPUSH', KEYS[1], ARGV[place]) end
+if redis.call('LLEN', KEYS[1]) > tonumber(ARGV[5]) then reach = 'tail' end
 redis.call('LPUSH', KEYS[1], ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. reach)
+redis.call('LTRIM', KEYS[1], 0, ARGV[5])
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 1
 """
@@ -75,13 +74,8 @@ class Missing(StrEnum):
 
     LOST = "lost"
     """There is none, or an older one: worth a rebuild."""
-    BEHIND = "behind"
-    """The entry is newer than the requested version."""
-    AWAY = "away"
-    """Redis does not respond, or its response is unreadable."""
-
-
-_MISSING = {0: Missing.LOST, -1: Missing.BEHIND}
+    UNUSABLE = "unusable"
+    """The entry is newer than the requested version or unreadable, or Redis does not respond."""
 
 
 class HistoryCache:
@@ -99,13 +93,13 @@ class HistoryCache:
         key = self._key(tenant_id, session_id)
         answer = await self._run(script(LOAD, [key], version.seq, encode_claim(version), limit))
         if not isinstance(answer, list):
-            return Missing.AWAY if answer is None else _MISSING[answer]
+            return Missing.LOST if answer == 0 else Missing.UNUSABLE
         try:
             return decode(answer, limit)
         except ValueError as error:
             # Another version of this program may have written it.
             log.warning("history.unreadable", session_id=session_id, error=str(error))
-            return Missing.AWAY
+            return Missing.UNUSABLE
 
     async def store(self, tenant_id: str, session_id: str, version: HistoryVersion, entry: Entry) -> None:
         """Stores a rebuilt entry, unless there is a newer one by now."""
@@ -114,22 +108,26 @@ class HistoryCache:
         key = self._key(tenant_id, session_id)
         await self._run(script(STORE, [key], version.seq, self._milliseconds, header, *elements))
 
-    async def append(
+    def append(
         self,
         tenant_id: str,
         session_id: str,
         before: HistoryVersion,
         after: HistoryVersion,
         messages: Sequence[StoredMessage],
-    ) -> None:
-        """Turns the entry of `before` into that of `after`. An entry of another version is deleted.
+    ) -> "asyncio.Future[Any]":
+        """Turns the entry of `before` into that of `after`. An entry of another version is deleted. Calls that are made later
+        find its effect: they are sent later, or behind it in the same round trip.
 
         A missing entry stays missing, unless `before` is the version without messages.
         """
         key = self._key(tenant_id, session_id)
-        elements = map(encode_message, messages)
+        added = Entry.of(messages[::-1], whole=True)
+        # Nothing stays behind a message that is too large.
+        limit, reach = (self._limit, WHOLE) if added.whole else (len(added.messages), TAIL)
+        elements = map(encode_message, reversed(added.messages))
         versions = (encode_claim(before), after.seq, encode_claim(after))
-        await self._run(script(APPEND, [key], *versions, self._milliseconds, self._limit, *elements))
+        return self._run(script(APPEND, [key], *versions, self._milliseconds, limit, reach, *elements))
 
     def _key(self, tenant_id: str, session_id: str) -> str:
         return f"{self._prefix}history:session:{{{tenant_id}/{session_id}}}"

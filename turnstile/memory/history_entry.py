@@ -4,14 +4,15 @@
     ["<turn id>",7,1,"assistant","2026-…"]\\n"text"    the newest message: its metadata, then its content as stored
     …                                                  and so on, back to the oldest
 
-Lua never decodes contents: it can't distinguish an empty list from an empty object, nor represent all integers above 2^53. A
-content that is too large is left out; readers get it from Postgres.
+Lua never decodes contents: it can't distinguish an empty list from an empty object, nor represent all integers above 2^53. An
+entry ends before a content that is too large; readers that want it ask Postgres.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from uuid import UUID
 
 import orjson
@@ -20,7 +21,7 @@ from turnstile.turn.conversation import HistoryVersion, Message, StoredMessage
 from turnstile.turn.stored_json import encode
 
 MAX_CONTENT_BYTES = 100 * 1024
-"""Bytes of one content in Redis. A larger message would cost every reader of its session more than a query."""
+"""Bytes of one content in Redis (R5). A larger message would cost every reader of its session more than a query."""
 
 WHOLE, TAIL = "whole", "tail"
 
@@ -32,13 +33,19 @@ class Entry:
     messages: tuple[StoredMessage, ...]
     whole: bool
 
+    @classmethod
+    def of(cls, newest_first: Sequence[StoredMessage], *, whole: bool) -> "Entry":
+        """The messages up to the first that is too large."""
+        fitting = tuple(takewhile(_fits, newest_first))
+        return cls(fitting, whole and len(fitting) == len(newest_first))
+
     def reaches(self, limit: int) -> bool:
         """Whether the entry has all of the last `limit` messages."""
         return self.whole or len(self.messages) >= limit
 
 
 def encode_claim(version: HistoryVersion) -> str:
-    """The word of a header that is compared for equality."""
+    """The part of a header that is compared for equality."""
     return "-" if version.claim_id is None else version.claim_id.hex
 
 
@@ -50,9 +57,7 @@ def encode_header(version: HistoryVersion, *, whole: bool) -> str:
 def encode_message(message: StoredMessage) -> str:
     """Any other element of the list."""
     known = orjson.dumps([message.turn_id, message.seq, message.ordinal, message.role, message.created_at]).decode()
-    text = message.text
-    fits = text is not None and len(text.encode()) <= MAX_CONTENT_BYTES
-    return known + (f"\n{text}" if fits else "")
+    return f"{known}\n{message.text}"
 
 
 def decode(elements: Sequence[str], limit: int) -> Entry:
@@ -64,14 +69,14 @@ def decode(elements: Sequence[str], limit: int) -> Entry:
 
 
 def _decode_message(element: str) -> StoredMessage:
-    known, newline, text = element.partition("\n")
+    known, _, text = element.partition("\n")
     turn_id, seq, ordinal, role, created_at = json.loads(known)
     return StoredMessage(
         turn_id=UUID(turn_id),
         seq=seq,
         ordinal=ordinal,
         role=role,
-        text=text if newline else None,
+        text=text,
         created_at=datetime.fromisoformat(created_at),
     )
 
@@ -88,13 +93,19 @@ def to_text(message: Message) -> StoredMessage:
     )
 
 
-def to_message(stored: StoredMessage, content: object) -> Message:
-    """A message with the content that was read for it."""
+def _fits(message: StoredMessage) -> bool:
+    return message.text is not None and len(message.text.encode()) <= MAX_CONTENT_BYTES
+
+
+def to_message(stored: StoredMessage) -> Message:
+    """A message of an entry, with its content decoded."""
+    if stored.text is None:
+        raise ValueError("a message without a text is in no entry")
     return Message(
         turn_id=stored.turn_id,
         seq=stored.seq,
         ordinal=stored.ordinal,
         role=stored.role,
-        content=content,
+        content=json.loads(stored.text),
         created_at=stored.created_at,
     )

@@ -3,8 +3,9 @@
     visitor = await ctx.memory.get("visitor", kind="fact")
     await ctx.memory.set("draft", text, context="letter", priority=8, tags=("unsent",))
 
-Items of the durable kinds (`memory.kinds.KINDS`) are as safe as the turn itself. All others are a cache: they end with their
-time to live, and may vanish at any moment before. While Redis is away they are neither found nor kept, and no error is raised.
+Items of the durable kinds (`memory.kinds.KINDS`) are as safe as the turn itself; each read of them is a query. All others are a
+cache: they end with their time to live, and may vanish at any moment before. While Redis is away they are neither found nor kept,
+and no error is raised.
 
 Every call raises ValueError for invalid arguments. Calls that write raise SupersededError if another worker has taken over
 the turn; then no durable item is written.
@@ -29,7 +30,7 @@ class MemoryChange:
     of: str
     """`item` or `context`."""
     event: str
-    """`created`, `updated`, `deleted`, `expired` (published by the next script that notices) or `evicted`."""
+    """`created`, `updated`, `deleted`, `evicted`; or `expired`, from the next script that notices, and for no durable item."""
     kind: str | None
     """The kind of an item; None for a context."""
     name: str

@@ -23,7 +23,7 @@ from turnstile.turn.stored_json import MAX_DEPTH, is_too_deep
 MAX_VALUE_BYTES = 100 * 1024
 """Bytes of value and metadata together, as JSON (R5). Larger values belong in another store, and their address here."""
 MAX_ITEMS = 200
-"""Items of all kinds of one session. Above it there is room only for durable items, which Postgres counts separately."""
+"""Items of one session that are not durable."""
 MAX_BATCH = 100
 MAX_TAGS = 16
 
@@ -36,56 +36,28 @@ class Item:
 
     key: str
     kind: str
-    value: Any
+    text: str = field(repr=False)
+    """Value and metadata as stored: see `encode`."""
+    value: Any = field(init=False)
+    metadata: Mapping[str, Any] = field(init=False)
     version: int
     """Rises with every write, also after a deletion. Versions of different kinds can't be compared."""
     context: str | None
     priority: int
     tags: frozenset[str]
-    metadata: Mapping[str, Any]
     created_at: datetime
     updated_at: datetime
     expires_in_seconds: float
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredItem:
-    """An item in the form of both stores."""
-
-    key: str
-    kind: str
-    text: str
-    """Value and metadata, as by `encode`."""
-    context: str | None
-    priority: int
-    tags: Collection[str]
-    version: int
-    created_at: datetime
-    updated_at: datetime
-    seconds: float
-    """Remaining time to live."""
+    def __post_init__(self) -> None:
+        value, metadata = json.loads(self.text)
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "metadata", metadata)
 
     @property
     def place(self) -> "Place":
         """The place of the item in its session."""
         return Place(find_kind(self.kind), self.key)
-
-    def decode(self) -> Item:
-        """The item as handlers see it."""
-        value, metadata = json.loads(self.text)
-        return Item(
-            key=self.key,
-            kind=self.kind,
-            value=value,
-            version=self.version,
-            context=self.context,
-            priority=self.priority,
-            tags=frozenset(self.tags),
-            metadata=metadata,
-            created_at=self.created_at,
-            updated_at=self.updated_at,
-            expires_in_seconds=self.seconds,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +162,7 @@ class Query:
         check_priority(self.min_priority)
 
     def fits(self, item: Item) -> bool:
-        """Whether an item matches; the same result as by `session_scripts.FIND`, for items that are not read from Redis."""
+        """Whether an item matches; the same result as by `session_scripts.FIND`, for durable items."""
         return (
             self.kind in (None, item.kind)
             and self.context in (None, item.context)

@@ -1,6 +1,5 @@
-"""The working memory in Redis: one script and one round trip per call. While Redis is away, a call returns None or a false value.
-
-Any item may be missing here: Postgres has the durable ones, all others may vanish.
+"""The items that are not durable, and all contexts, in Redis: one script and one round trip per call. While Redis is away, a call
+returns None or a false value. Any item may vanish at any moment.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -15,9 +14,9 @@ from turnstile.config.settings import Settings
 from turnstile.errors import SupersededError
 from turnstile.memory import session_scripts
 from turnstile.memory.changes import subscribed
-from turnstile.memory.durable_items import Changed
+from turnstile.memory.durable_items import Change
 from turnstile.memory.interface import MemoryChange
-from turnstile.memory.item import MAX_ITEMS, Item, Place, Query, StoredItem, Write
+from turnstile.memory.item import MAX_ITEMS, Item, Place, Query, Write
 from turnstile.memory.kinds import CONTEXT_LIFETIME, LOW_PRIORITY, Kind, Pressure
 
 NO_ROOM = -1
@@ -50,15 +49,6 @@ class SessionKeys:
         return f"{self.stem}:changes"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The requested items that Redis has."""
-
-    version: int
-    """The session's version as of which its durable items are all here."""
-    items: list[Item]
-
-
 class ItemCache:
     """All Redis calls about items and contexts. One per process."""
 
@@ -78,11 +68,11 @@ class ItemCache:
         """The keys of a session's memory."""
         return SessionKeys(f"{self._prefix}memory:{{{tenant_id}/{session_id}}}", fence)
 
-    async def read(self, session: SessionKeys, places: Sequence[Place]) -> Found | None:
+    async def read(self, session: SessionKeys, places: Sequence[Place]) -> list[Item]:
         """Those of the items that are here. Extends their contexts."""
         return _found(await self._run(session_scripts.READ, session, *(place.field for place in places)))
 
-    async def find(self, session: SessionKeys, query: Query, limit: int) -> Found | None:
+    async def find(self, session: SessionKeys, query: Query, limit: int) -> list[Item]:
         """The matching items, the most important first. Extends the contexts of these items."""
         asked = (("kind", query.kind), ("context", query.context), ("tag", query.tag))
         labels = [_labels([f"{what}:{name}"]) for what, name in asked if name is not None]
@@ -114,17 +104,19 @@ class ItemCache:
         arguments = [argument for place, expected in places for argument in (place.field, _or_empty(expected))]
         return await self._change(session_scripts.DELETE, session, *arguments)
 
-    async def record(self, session: SessionKeys, changed: Changed) -> None:
-        """Follows a change of durable items in Postgres. If Redis has missed an earlier one, the next read loads them."""
-        versions = (changed.before, changed.after, _CONTEXT_MILLISECONDS)
-        deleted = [place.field for place in changed.deleted]
-        items = [argument for item in changed.written for argument in _stored(item)]
-        await self._run(session_scripts.RECORD, session, *versions, len(deleted), *deleted, *items)
+    async def follow(self, session: SessionKeys, changes: Sequence[Change]) -> None:
+        """Publishes changes of durable items; opens or extends their contexts."""
+        arguments = [
+            argument
+            for change in changes
+            for argument in (change.context or "", change.event, change.place.field, change.version)
+        ]
+        await self._run(session_scripts.FOLLOW, session, _CONTEXT_MILLISECONDS, *arguments)
 
-    async def load(self, session: SessionKeys, version: int, items: Sequence[StoredItem]) -> None:
-        """Replaces all durable items of the session by those as of `version`."""
-        arguments = [argument for item in items for argument in _stored(item)]
-        await self._run(session_scripts.LOAD, session, version, *arguments)
+    async def extend(self, session: SessionKeys, contexts: Collection[str]) -> None:
+        """Extends those contexts that are open: durable items in them were read."""
+        arguments = [argument for context in contexts for argument in (context, "", "", "")]
+        await self._run(session_scripts.FOLLOW, session, "", *arguments)
 
     async def open_context(self, session: SessionKeys, name: str, seconds: float) -> bool:
         """Gives a context its own time to live, which restarts with each use. Raises SupersededError."""
@@ -157,44 +149,32 @@ class ItemCache:
         return None if answers is None or isinstance(answers[0], Exception) else answers[0]
 
 
-def _found(answer: list[str] | None) -> Found | None:
-    if answer is None:
-        return None
-    version, now, *values = answer
-    items = zip(values[::3], values[1::3], values[2::3], strict=True)
-    return Found(int(version), [_item(int(now), *item).decode() for item in items])
+def _found(answer: list[str] | None) -> list[Item]:
+    now, *values = answer or ["0"]
+    return [_item(int(now), *item) for item in zip(values[::3], values[1::3], values[2::3], strict=True)]
 
 
-def _item(now: int, field: str, head: str, text: str) -> StoredItem:
+def _item(now: int, field: str, head: str, text: str) -> Item:
     kind, _, key = field.partition(":")
     ends, version, created, updated, priority, labels = head.split(" ", 5)
     pairs = [label.partition(":")[::2] for label in labels.split(_SEPARATOR)]
-    return StoredItem(
+    return Item(
         key=key,
         kind=kind,
         text=text,
         context=dict(pairs).get("context"),
         priority=int(priority),
-        tags=[name for what, name in pairs if what == "tag"],
+        tags=frozenset(name for what, name in pairs if what == "tag"),
         version=int(version),
         created_at=_time(created),
         updated_at=_time(updated),
-        seconds=(int(ends) - now) / 1000,
+        expires_in_seconds=(int(ends) - now) / 1000,
     )
-
-
-def _stored(item: StoredItem) -> tuple[str | int, ...]:
-    place = item.place
-    times = f"{_milliseconds(item.created_at)} {_milliseconds(item.updated_at)}"
-    labels = _labels_of(place.kind, item.context, item.tags)
-    return place.field, int(item.seconds * 1000), f"{item.version} {times} {item.priority} {labels}", item.text
 
 
 def _labels_of(kind: Kind, context: str | None, tags: Collection[str]) -> str:
     contexts = [] if context is None else [f"context:{context}"]
-    return _labels(
-        [f"kind:{kind.name}", *(["durable"] if kind.durable else []), *(f"tag:{tag}" for tag in tags), *contexts]
-    )
+    return _labels([f"kind:{kind.name}", *(f"tag:{tag}" for tag in tags), *contexts])
 
 
 def _labels(labels: Sequence[str]) -> str:
@@ -203,10 +183,6 @@ def _labels(labels: Sequence[str]) -> str:
 
 def _or_empty(value: int | None) -> str | int:
     return "" if value is None else value
-
-
-def _milliseconds(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
 
 
 def _time(milliseconds: str) -> datetime:

@@ -49,7 +49,7 @@ class Kind:
     name: str
     lifetime: Lifetime
     durable: bool = False
-    """Written to Postgres first. Items of other kinds may vanish at any moment."""
+    """In Postgres. Items of other kinds are in Redis, and may vanish at any moment."""
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -94,7 +94,7 @@ def is_shed(kind: Kind, priority: int, pressure: Pressure) -> bool:
 
 
 def _goes_first(kind: Kind, priority: int) -> bool:
-    # Dropping a durable item gains nothing: the next read loads it from Postgres again.
+    # A durable item takes no room in Redis.
     return priority <= LOW_PRIORITY and not kind.durable
 
 

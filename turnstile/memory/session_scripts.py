@@ -1,7 +1,6 @@
 """The working memory's Lua scripts (Redis 6.2 and later). Each is one call on the four keys of one session.
 
-    heads      hash    field -> "<end> <version> <created> <updated> <priority> <labels>", times in milliseconds;
-                       field "" -> the version of the session as of which its durable items are all here
+    heads      hash    field -> "<end> <version> <created> <updated> <priority> <labels>", times in milliseconds
     values     hash    field -> JSON text of value and metadata
     contexts   hash    name -> "<end> <time to live>" (H3)
     state      hash    the highest fence that has written, and the last version
@@ -9,16 +8,16 @@
 A session has few and small heads, and each script reads all of them. They are the index by kind, context, tag, priority and
 end (H2); there is no second structure to keep in step. Each script first removes what has expired by the server's clock, and lets
 all keys end with the last item or context. So nothing is left over, and nothing needs KEYS or SCAN. If the server has evicted the
-heads or the values, the scripts drop the others, too, and durable items are read from Postgres again.
+heads or the values, the scripts drop the others, too. Of durable items, which are in Postgres, only their contexts are here.
 
-Labels are each between two separators: "\\x1fkind:fact\\x1fdurable\\x1ftag:name\\x1fcontext:letter\\x1f".
+Labels are each between two separators: "\\x1fkind:state\\x1ftag:name\\x1fcontext:letter\\x1f".
 """
 
 _SESSION = """
 local heads, values, contexts_key, state, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local items, many, whole, contexts, last = {}, 0, '0', {}, now + 600000
+local items, many, contexts, last = {}, 0, {}, now + 600000
 
 local function digits(number) return string.format('%.0f', number) end
 
@@ -33,8 +32,6 @@ local function parse(head)
     return {version = tonumber(version), created = created, updated = tonumber(updated), priority = tonumber(priority)}
 end
 
-local function is_durable(head) return string.find(head, '\\31durable\\31', 1, true) end
-
 local function store(field, head, value)
     if not items[field] then many = many + 1 end
     items[field], last = head, math.max(last, end_of(head))
@@ -43,7 +40,7 @@ local function store(field, head, value)
 end
 
 local function forget(field, event)
-    if event then say('item', event, field, digits(parse(items[field]).version)) end
+    say('item', event, field, digits(parse(items[field]).version))
     items[field], many = nil, many - 1
     redis.call('HDEL', heads, field)
     redis.call('HDEL', values, field)
@@ -56,12 +53,13 @@ local function extend(name, lasts)
     redis.call('HSET', contexts_key, name, contexts[name])
 end
 
--- Extends the item's context. Opens it only if `lasts` is given.
-local function touch(head, lasts)
-    local name = string.match(head, '\\31context:([^\\31]*)\\31')
-    local known = name and contexts[name] and tonumber(string.match(contexts[name], '%d+$'))
-    if known or name and lasts then extend(name, known or lasts) end
+-- Extends a context. Opens it only if `lasts` is given.
+local function touch(name, lasts)
+    local known = contexts[name] and tonumber(string.match(contexts[name], '%d+$'))
+    if known or lasts then extend(name, known or lasts) end
 end
+
+local function context_of(head) return string.match(head, '\\31context:([^\\31]*)\\31') end
 
 local function superseded(fence)
     if tonumber(redis.call('HGET', state, 'fence') or '0') > tonumber(fence) then return true end
@@ -74,13 +72,13 @@ local function keep()
 end
 
 local function show(fields, first, final)
-    local answer = {whole, digits(now)}
+    local answer = {digits(now)}
     for place = first, final do
         local field = fields[place]
         local head = items[field]
         if head then
             for _, one in ipairs({field, head, redis.call('HGET', values, field)}) do answer[#answer + 1] = one end
-            touch(head)
+            if context_of(head) then touch(context_of(head)) end
         end
     end
     keep()
@@ -89,15 +87,11 @@ end
 
 local stored = redis.call('HGETALL', heads)
 for place = 1, #stored, 2 do
-    if stored[place] == '' then
-        whole = stored[place + 1]
-    else
-        items[stored[place]], many = stored[place + 1], many + 1
-    end
+    items[stored[place]], many = stored[place + 1], many + 1
 end
 if many ~= redis.call('HLEN', values) then
     redis.call('UNLINK', heads, values)
-    items, many, whole = {}, 0, '0'
+    items, many = {}, 0
 end
 for field, head in pairs(items) do
     if end_of(head) > now then last = math.max(last, end_of(head)) else forget(field, 'expired') end
@@ -115,7 +109,7 @@ end
 """
 
 # ARGV: channel, field...
-# Returns the session's version here and the time, then three values for each item that is there: field, head, value.
+# Returns the time, then three values for each item that is there: field, head, value.
 READ = _SESSION + "return show(ARGV, 2, #ARGV)"
 
 # ARGV: channel, limit, lowest priority, label between separators...
@@ -149,7 +143,7 @@ WRITE = (
 if superseded(ARGV[2]) then return {-1} end
 local shed_up_to = tonumber(ARGV[4])
 for field, head in pairs(shed_up_to > 0 and items or {}) do
-    if parse(head).priority <= shed_up_to and not is_durable(head) then forget(field, 'evicted') end
+    if parse(head).priority <= shed_up_to then forget(field, 'evicted') end
 end
 local answer, version = {0}, tonumber(redis.call('HGET', state, 'version') or '0')
 for place = 6, #ARGV, 5 do
@@ -165,7 +159,7 @@ for place = 6, #ARGV, 5 do
         version = math.max(time[1] * 1000000 + time[2], version + 1, present + 1)
         local created = item and item.created or digits(now)
         store(field, table.concat({digits(now + lasts), digits(version), created, digits(now), rest}, ' '), value)
-        touch(items[field], tonumber(ARGV[5]))
+        if context_of(items[field]) then touch(context_of(items[field]), tonumber(ARGV[5])) end
         say('item', item and 'updated' or 'created', field, digits(version))
         answer[#answer + 1] = version
     end
@@ -195,45 +189,17 @@ return answer
 """
 )
 
-# A change of durable items that Postgres has committed. It is made here only if the durable items are those of the version before
-# it. Otherwise what is here is in doubt, and the next read loads it: -1 is no session's version.
-# ARGV: channel, session's version before and after, a new context's time to live, number of deleted fields, these fields, then
-# for each written item four values: field, time to live, head without its end, value.
-RECORD = (
+# Durable items that were read or changed in Postgres: extends their contexts, and publishes the changes.
+# ARGV: channel, a new context's time to live or "" for a read, then for each item four values: its context or "", event or "",
+# field, version.
+FOLLOW = (
     _SESSION
     + """
-local follows, first = whole == ARGV[2], 6 + tonumber(ARGV[5])
-for place = 6, first - 1 do
-    local head = items[ARGV[place]]
-    say('item', 'deleted', ARGV[place], head and digits(parse(head).version))
-    if head and follows then forget(ARGV[place]) end
-end
-for place = first, #ARGV, 4 do
-    local field, lasts, rest, value = unpack(ARGV, place, place + 3)
-    local head = digits(now + lasts) .. ' ' .. rest
-    touch(head, tonumber(ARGV[4]))
-    say('item', items[field] and 'updated' or 'created', field, digits(parse(head).version))
-    if follows then store(field, head, value) end
-end
-if whole ~= ARGV[3] then redis.call('HSET', heads, '', follows and ARGV[3] or '-1') end
-keep()
-"""
-)
-
-# Replaces all durable items, also newer ones: either this load is late, and the next read loads again, or the newer ones are from
-# before a restore of the database.
-# ARGV: channel, session's version, then for each durable item four values: field, remaining time, head without its end, value.
-LOAD = (
-    _SESSION
-    + """
-for field, head in pairs(items) do
-    if is_durable(head) then forget(field) end
-end
 for place = 3, #ARGV, 4 do
-    local field, lasts, rest, value = unpack(ARGV, place, place + 3)
-    store(field, digits(now + lasts) .. ' ' .. rest, value)
+    local context, event, field, version = unpack(ARGV, place, place + 3)
+    if context ~= '' then touch(context, tonumber(ARGV[2])) end
+    if event ~= '' then say('item', event, field, version) end
 end
-redis.call('HSET', heads, '', ARGV[2])
 keep()
 """
 )

@@ -1,10 +1,6 @@
 """A session's working memory for the handler of one turn (H1 to H4, H8): `ctx.memory`.
 
-Items of durable kinds are written to Postgres first, under the turn's fence, then to Redis. A read trusts Redis only if it has
-the session's durable items as of exactly the version that this turn knows, from its claim or from its own writes. There is no
-other writer meanwhile, and no version occurs twice (`statements.advance_fences`). If Redis does not have them (after a flush, an
-outage, an expiry, a lost write, a restored database), they are read from Postgres once and put back. So a read never returns
-stale items, and an item that is known to be absent costs Postgres nothing.
+Items of durable kinds are in Postgres, and are written under the turn's fence. All others are in Redis.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -14,7 +10,7 @@ from uuid import uuid4
 
 from turnstile.backends.postgres.database import Database
 from turnstile.memory.durable_items import MAX_ITEMS as MAX_DURABLE_ITEMS
-from turnstile.memory.durable_items import Changed, delete_items, read_items, write_items
+from turnstile.memory.durable_items import Change, delete_items, read_items, write_items
 from turnstile.memory.interface import NOTHING, MemoryChange
 from turnstile.memory.item import (
     MAX_BATCH,
@@ -30,7 +26,7 @@ from turnstile.memory.item import (
     check_name,
     in_order,
 )
-from turnstile.memory.item_cache import CONFLICT, NO_ROOM, Found, ItemCache
+from turnstile.memory.item_cache import CONFLICT, NO_ROOM, ItemCache
 from turnstile.memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, NEUTRAL_PRIORITY, find_kind, is_shed
 from turnstile.turn.claimed_turn import ClaimedTurn
 
@@ -47,7 +43,6 @@ class WorkingMemory:
         self._turn = turn
         self._outlast = outlast
         self._session = cache.session(turn.tenant_id, turn.session_id, turn.fence)
-        self._version = turn.memory_version
 
     # --- reading
 
@@ -58,12 +53,12 @@ class WorkingMemory:
         check_limit("keys", len(keys), MAX_BATCH)
         for key in keys:
             check_name("key", key)
-        places = [Place(find_kind(kind), key) for key in keys]
-        found = await self._cache.read(self._session, places) if places else None
-        if places and places[0].kind.durable and not self._is_whole(found):
-            items = [item for item in await self._load() if item.kind == kind and item.key in keys]
+        if not keys:
+            return {}
+        if find_kind(kind).durable:
+            items = await self._read_durable(Query(kind=kind), keys)
         else:
-            items = found.items if found else []
+            items = await self._cache.read(self._session, [Place(find_kind(kind), key) for key in keys])
         return {item.key: item for item in items}
 
     async def find(
@@ -79,24 +74,22 @@ class WorkingMemory:
         return await self._find(Query(kind=kind, context=context, tag=tag, min_priority=min_priority), limit)
 
     async def _find(self, query: Query, limit: int) -> Sequence[Item]:
-        found = await self._cache.find(self._session, query, limit)
-        here = found.items if found else []
-        if self._is_whole(found) or (query.kind is not None and not find_kind(query.kind).durable):
-            return here
-        volatile = [item for item in here if not find_kind(item.kind).durable]
-        return in_order([*volatile, *filter(query.fits, await self._load())])[:limit]
+        found: list[Item] = []
+        if query.kind is None or not find_kind(query.kind).durable:
+            found += await self._cache.find(self._session, query, limit)
+        if query.kind is None or find_kind(query.kind).durable:
+            found += await self._read_durable(query)
+        return in_order(found)[:limit]
 
-    def _is_whole(self, found: Found | None) -> bool:
-        """Whether Redis has the durable items as of the version that this turn knows. A higher version is not trusted: it may
-        be one that Postgres lost when the database was restored or a replica was promoted."""
-        return found is not None and found.version == self._version
-
-    async def _load(self) -> list[Item]:
-        turn = self._turn
-        version, stored = await self._outlast(lambda: read_items(self._database, turn.tenant_id, turn.session_id))
-        self._version = max(self._version, version)
-        await self._cache.load(self._session, version, stored)
-        return [one.decode() for one in stored]
+    async def _read_durable(self, query: Query, keys: Collection[str] | None = None) -> list[Item]:
+        turn, wanted = self._turn, None if keys is None else list(keys)
+        items: list[Item] = await self._outlast(
+            lambda: read_items(self._database, turn.tenant_id, turn.session_id, wanted)
+        )
+        found = [item for item in items if query.fits(item)]
+        if contexts := {item.context for item in found if item.context is not None}:
+            await self._cache.extend(self._session, contexts)
+        return found
 
     # --- writing
 
@@ -142,13 +135,9 @@ class WorkingMemory:
     async def _record(self, writes: Sequence[Write]) -> dict[Place, Written]:
         # One for all tries: a repeated call finds the writes of the first one.
         write_id = uuid4()
-        changed = await self._outlast(lambda: write_items(self._database, self._turn, writes, write_id))
-        if not changed.enough_room:
-            raise MemoryFullError(
-                "nothing was written: the session's durable memory is full. Delete items, or write smaller ones"
-            )
-        await self._follow(changed)
-        versions = {item.place: item.version for item in changed.written}
+        changes = await self._outlast(lambda: write_items(self._database, self._turn, writes, write_id))
+        await self._follow(changes)
+        versions = {change.place: change.version for change in changes}
         return {
             write.place: Written(Verdict.KEPT, versions[write.place])
             if write.place in versions
@@ -156,10 +145,9 @@ class WorkingMemory:
             for write in writes
         }
 
-    async def _follow(self, changed: Changed) -> None:
-        self._version = max(self._version, changed.after)
-        if changed.written or changed.deleted:
-            await self._cache.record(self._session, changed)
+    async def _follow(self, changes: Sequence[Change]) -> None:
+        if changes:
+            await self._cache.follow(self._session, changes)
 
     async def _keep(self, writes: Sequence[Write]) -> dict[Place, Written]:
         kept = [write for write in writes if not is_shed(write.place.kind, write.priority, self._cache.pressure)]
@@ -188,7 +176,7 @@ class WorkingMemory:
     ) -> int:
         if before_version is not None and kind is None:
             raise ValueError("before_version needs a kind: versions of different kinds are not to be compared")
-        # The most that a session can have: durable items are counted separately, and are accepted when others are not.
+        # The most that a session can have.
         items = await self._find(Query(kind=kind, context=context, tag=tag), MAX_ITEMS + MAX_DURABLE_ITEMS)
         # An item that is written between the read and the deletion stays: it has another version.
         return await self._delete(
@@ -209,9 +197,9 @@ class WorkingMemory:
 
     async def _erase(self, places: Sequence[tuple[Place, int | None]]) -> int:
         write_id = uuid4()
-        changed = await self._outlast(lambda: delete_items(self._database, self._turn, places, write_id))
-        await self._follow(changed)
-        return len(changed.deleted)
+        changes: list[Change] = await self._outlast(lambda: delete_items(self._database, self._turn, places, write_id))
+        await self._follow(changes)
+        return len(changes)
 
     # --- contexts
 

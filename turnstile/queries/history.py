@@ -1,8 +1,6 @@
 """The history of a session: the messages of its SUCCEEDED turns, read from Postgres."""
 
-from collections.abc import Sequence
-from typing import Any, LiteralString
-from uuid import UUID
+from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.read_claims import LAST_ANSWERED
@@ -33,12 +31,6 @@ SELECT h.turn_id, h.seq, h.ordinal, h.role, h.created_at,
           FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
          WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq < %(before)s AND t.status = 'SUCCEEDED'
          ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s) h
-"""
-
-CONTENTS: LiteralString = """
-SELECT m.turn_id, m.ordinal, m.content
-  FROM unnest(%(turns)s::uuid[], %(ordinals)s::int[]) w (turn_id, ordinal)
-  JOIN messages m ON m.turn_id = w.turn_id AND m.ordinal = w.ordinal
 """
 
 END_OF_SESSION = 2**62
@@ -104,10 +96,3 @@ async def read_history_as_text(
     }
     rows = await database.fetch(HISTORY_AS_TEXT, parameters)
     return [StoredMessage(**row) for row in rows]
-
-
-async def read_contents(database: Database, places: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], Any]:
-    """The contents of messages by turn id and ordinal."""
-    parameters = {"turns": [turn for turn, _ in places], "ordinals": [ordinal for _, ordinal in places]}
-    rows = await database.fetch(CONTENTS, parameters)
-    return {(row["turn_id"], row["ordinal"]): row["content"] for row in rows}

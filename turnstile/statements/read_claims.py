@@ -23,9 +23,7 @@ SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t
        t.kind, t.parent_turn_id,
        extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
        extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS queue_latency_seconds,
-       said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim,
-       (SELECT s.memory_version FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id)
-           AS memory_version
+       said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim
   FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
   CROSS JOIN LATERAL (
       -- Without LIMIT, a plan that was pinned while few turns were RUNNING reads the whole partial index for each batch.

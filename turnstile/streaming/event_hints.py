@@ -21,17 +21,17 @@ class Listener:
     def __init__(self, *, only_ends: bool) -> None:
         self.only_ends = only_ends
         self._heard = asyncio.Event()
-        self._told_of_an_end = False
+        self._has_ended = False
 
     def tell(self, *, of_an_end: bool = False) -> None:
         """Wakes the listener: there are new events, or may be."""
-        self._told_of_an_end |= of_an_end
+        self._has_ended |= of_an_end
         self._heard.set()
 
     def take_end(self) -> bool:
         """Whether a hint since the last call has said that the turn has ended."""
-        told, self._told_of_an_end = self._told_of_an_end, False
-        return told
+        ended, self._has_ended = self._has_ended, False
+        return ended
 
     async def wait(self, seconds: float) -> bool:
         """Whether a hint came since the last wait, or comes within `seconds`."""
@@ -81,9 +81,9 @@ class EventHints:
     def _tell(self, heard: Heard) -> None:
         ended = heard.text in ENDS
         # No text: the subscription has just begun, and listeners have missed the hints since their last look.
-        everybody = ended or heard.text is None
+        for_all = ended or heard.text is None
         for listener in self._listeners.get(heard.channel, ()):
-            if everybody or not listener.only_ends:
+            if for_all or not listener.only_ends:
                 listener.tell(of_an_end=ended)
 
     def tell_all(self) -> None:

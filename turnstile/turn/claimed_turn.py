@@ -37,8 +37,6 @@ class ClaimedTurn:
     """The inputs as the history will show them once the turn is answered."""
     history_version: HistoryVersion
     """The version of the session's history before this turn."""
-    memory_version: int = 0
-    """The version of the session's durable working memory at the claim. No other claim writes to it while this one lasts."""
     kind: str = "turn"
     parent_turn_id: UUID | None = None
     lost_worker: str | None = None

@@ -10,7 +10,6 @@ CREATE TABLE sessions (
     halted_by      uuid,
     created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
-    memory_version bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, session_id)
 ) WITH (fillfactor = 80);
 

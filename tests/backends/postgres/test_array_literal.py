@@ -8,14 +8,10 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.database import Database
 from turnstile.ops.dev.stack.stack import LocalStack
-
-TEXTS = st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12))
 
 
 def came_back(stack: LocalStack, template: str, statement: LiteralString, values: Sequence[Any]) -> list[Any]:
@@ -25,12 +21,6 @@ def came_back(stack: LocalStack, template: str, statement: LiteralString, values
             return list(row["values"])
 
     return asyncio.run(ask())
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(values=TEXTS)
-def test_texts_come_back_as_they_were(stack: LocalStack, template: str, values: list[str | None]) -> None:
-    assert came_back(stack, template, "SELECT %(values)s::text[] AS values", values) == values
 
 
 def test_the_special_characters_of_literals_are_escaped(stack: LocalStack, template: str) -> None:

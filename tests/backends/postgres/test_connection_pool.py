@@ -29,17 +29,6 @@ def end_all(url: str, application: str) -> None:
         )
 
 
-async def fetch_within(bounds: list[asyncio.Timeout], database: Database) -> str:
-    """The outcome of a call under an `asyncio.timeout` that the caller lets expire."""
-    try:
-        async with asyncio.timeout(None) as bound:
-            bounds.append(bound)
-            await database.fetch("SELECT pg_sleep(5)", {})
-    except TimeoutError:
-        return "timed out"
-    return "went on"
-
-
 async def test_idle_connections_are_closed(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turnstile.backends.postgres.database, "IDLE_SECONDS", 0.2)
 
@@ -88,16 +77,3 @@ async def test_a_cancellation_is_never_lost_while_a_connection_is_handed_over(da
             assert (done, waiting.cancelled()) == ({waiting}, True), steps
             # The pool has its only connection again.
             assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
-
-
-async def test_a_timeout_is_never_lost_while_a_connection_is_handed_over(database_url: str) -> None:
-    # A handler's own `asyncio.timeout` cancels, too.
-    async with Database(database_url, "test-pool", size=1) as database:
-        for steps in range(12):
-            async with database.connection():
-                bounds: list[asyncio.Timeout] = []
-                waiting = asyncio.create_task(fetch_within(bounds, database))
-                await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
-            await let_the_loop_turn(steps)
-            bounds[0].reschedule(0.0)
-            assert await waiting == "timed out", steps

@@ -1,4 +1,4 @@
-"""What libpq may do that no server can be brought to."""
+"""A libpq response that no server can be made to cause."""
 
 from itertools import chain, repeat
 from typing import Any
@@ -50,6 +50,6 @@ class Answer:
         return "the line is gone"
 
 
-def test_a_line_that_broke_is_not_asked_for_answers_for_ever() -> None:
+def test_a_broken_connection_is_not_read_for_ever() -> None:
     with pytest.raises(OperationalError, match="the line is gone"):
         list(_exchange(BrokenServer(), []))  # type: ignore[arg-type]

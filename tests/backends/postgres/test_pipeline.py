@@ -1,4 +1,4 @@
-"""Statements that go to Postgres together: what is answered, what fails, and that the connection is good for the next ones."""
+"""Statements that go to Postgres together: results, failures, and that the connection works afterwards."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from tests.support.probes import until
 from turnstile.backends.postgres import pipeline as postgres_pipeline
-from turnstile.backends.postgres.database import Database, conninfo
+from turnstile.backends.postgres.database import conninfo
 from turnstile.backends.postgres.pipeline import PipeliningConnection
 from turnstile.config.settings import Settings
 
@@ -27,7 +27,7 @@ async def connection(settings: Settings) -> AsyncIterator[PipeliningConnection]:
         yield connection
 
 
-async def test_rows_come_by_name_as_python_has_them(connection: PipeliningConnection) -> None:
+async def test_rows_have_names_and_python_values(connection: PipeliningConnection) -> None:
     statement = """
         SELECT $1::text AS text, $2::int AS number, $3::uuid AS id, '{"a": [1]}'::jsonb AS json, now() AS at,
                NULL::text AS nothing, $4::int[] AS numbers
@@ -41,7 +41,7 @@ async def test_rows_come_by_name_as_python_has_them(connection: PipeliningConnec
     }  # fmt: skip
 
 
-async def test_each_statement_sees_what_those_before_it_did(connection: PipeliningConnection) -> None:
+async def test_each_statement_sees_the_writes_of_earlier_ones(connection: PipeliningConnection) -> None:
     await connection.execute("CREATE TEMP TABLE notes (n int)")
 
     answers = await connection.run(
@@ -87,7 +87,9 @@ async def test_the_types_of_the_values_are_part_of_the_name(connection: Pipelini
     assert len(await _names(connection)) == 2
 
 
-async def test_where_one_fails_nothing_is_done_and_the_first_failure_told(connection: PipeliningConnection) -> None:
+async def test_if_a_statement_fails_nothing_is_done_and_the_first_failure_is_raised(
+    connection: PipeliningConnection,
+) -> None:
     await connection.execute("CREATE TEMP TABLE notes (n int)")
     insert, divide = "INSERT INTO notes VALUES ($1)", "SELECT 1 / $1::int AS quotient"
 
@@ -97,8 +99,8 @@ async def test_where_one_fails_nothing_is_done_and_the_first_failure_told(connec
     assert await connection.run([("SELECT n FROM notes", []), (divide, [1])]) == [[], [{"quotient": 1}]]
 
 
-async def test_a_commit_that_is_refused_is_told_and_nothing_was_done(connection: PipeliningConnection) -> None:
-    """What is put off to the commit, such as a deferred constraint, fails after the last statement has been answered."""
+async def test_a_refused_commit_is_raised_and_nothing_is_done(connection: PipeliningConnection) -> None:
+    """A deferred constraint fails after the response to the last statement."""
     await connection.execute("CREATE TEMP TABLE notes (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
     insert = "INSERT INTO notes VALUES ($1)"
 
@@ -108,7 +110,7 @@ async def test_a_commit_that_is_refused_is_told_and_nothing_was_done(connection:
     assert await connection.run([("SELECT n FROM notes", [])]) == [[]]
 
 
-async def test_what_was_prepared_stays_so_though_its_execution_failed(connection: PipeliningConnection) -> None:
+async def test_a_statement_stays_prepared_if_its_execution_fails(connection: PipeliningConnection) -> None:
     divide = "SELECT 1 / $1::int AS quotient"
     for _ in range(3):
         with pytest.raises(psycopg.errors.DivisionByZero):
@@ -118,7 +120,7 @@ async def test_what_was_prepared_stays_so_though_its_execution_failed(connection
     assert await _prepared(connection) == [divide]
 
 
-async def test_what_could_not_be_prepared_is_prepared_later(connection: PipeliningConnection) -> None:
+async def test_a_statement_that_could_not_be_prepared_is_prepared_later(connection: PipeliningConnection) -> None:
     select = "SELECT n FROM notes_of_later"
     with pytest.raises(psycopg.errors.UndefinedTable):
         await connection.run([(select, [])])
@@ -127,7 +129,7 @@ async def test_what_could_not_be_prepared_is_prepared_later(connection: Pipelini
     assert await connection.run([(select, [])]) == [[]]
 
 
-async def test_what_somebody_has_deallocated_is_prepared_again(connection: PipeliningConnection) -> None:
+async def test_a_deallocated_statement_is_prepared_again(connection: PipeliningConnection) -> None:
     select = "SELECT $1::text AS it"
     await connection.run([(select, ["a"])])
     await connection.execute("DEALLOCATE ALL")
@@ -138,7 +140,7 @@ async def test_what_somebody_has_deallocated_is_prepared_again(connection: Pipel
 async def test_a_statement_that_a_cancelled_caller_had_prepared_is_prepared_again(
     connection: PipeliningConnection, settings: Settings
 ) -> None:
-    """The server has it under its name, and this end never read the answer that said so."""
+    """The server has prepared it, and the client has not read the response."""
     select = "SELECT pg_sleep($1::float8)"
     cancelled = asyncio.create_task(connection.run([(select, [60.0])]))
     async with await psycopg.AsyncConnection.connect(settings.database_url, autocommit=True) as other:
@@ -161,30 +163,8 @@ async def test_a_statement_whose_columns_have_changed_is_prepared_again(connecti
     assert await connection.run([(select, [])]) == [[{"n": 1, "text": "ü"}]]
 
 
-async def test_a_rollback_of_somebody_else_on_the_connection_is_none_of_its_business(database: Database) -> None:
-    """psycopg deallocates everything then, if it has prepared anything itself: what it was asked often."""
-    select = "SELECT $1::text AS it"
-    async with database.connection() as connection:
-        await connection.run([(select, ["a"])])
-        async with connection.transaction(force_rollback=True):
-            for _ in range(10):
-                await connection.execute("SELECT 2 AS two")
-        assert select not in await _prepared(connection)
-
-        assert await connection.run([(select, ["b"])]) == [[{"it": "b"}]]
-
-
-async def test_a_value_that_has_no_form_in_postgres_leaves_the_connection_as_it_was(
-    connection: PipeliningConnection,
-) -> None:
-    with pytest.raises(psycopg.ProgrammingError):
-        await connection.run([("SELECT $1::text AS it", [object()])])
-
-    assert await connection.run([("SELECT $1::text AS it", ["a"])]) == [[{"it": "a"}]]
-
-
-async def test_much_may_go_both_ways_at_once(connection: PipeliningConnection) -> None:
-    """More than the sockets hold: the server stops reading until somebody reads what it has answered."""
+async def test_large_statements_and_large_responses_do_not_block_each_other(connection: PipeliningConnection) -> None:
+    """More than the sockets' buffers: the server stops reading until its responses are read."""
     much = "x" * 20_000_000
     statements = [("SELECT repeat('y', 20000000) AS it", []), *[("SELECT length($1::text) AS it", [much])] * 3]
 
@@ -196,21 +176,7 @@ async def test_much_may_go_both_ways_at_once(connection: PipeliningConnection) -
     ] * 4
 
 
-async def test_whoever_is_cancelled_leaves_nothing_of_his_to_the_next(
-    connection: PipeliningConnection, settings: Settings
-) -> None:
-    await connection.execute("CREATE TEMP TABLE notes (n int)")
-    waiting = asyncio.create_task(connection.run([("INSERT INTO notes VALUES (1)", []), ("SELECT pg_sleep(300)", [])]))
-    async with await psycopg.AsyncConnection.connect(settings.database_url, autocommit=True) as other:
-        await until(lambda: _sleeps(other, connection))
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-
-    assert await connection.run([("SELECT n FROM notes", [])]) == [[]]
-
-
-async def test_a_connection_whose_answers_were_not_all_read_is_closed(
+async def test_a_connection_with_unread_responses_is_closed(
     connection: PipeliningConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -223,7 +189,9 @@ async def test_a_connection_whose_answers_were_not_all_read_is_closed(
     assert connection.closed
 
 
-async def test_a_server_that_hangs_up_has_its_reason_told(connection: PipeliningConnection, settings: Settings) -> None:
+async def test_the_error_of_a_server_that_disconnects_is_raised(
+    connection: PipeliningConnection, settings: Settings
+) -> None:
     waiting = asyncio.create_task(connection.run([("SELECT 1 AS one", []), ("SELECT pg_sleep(300)", [])]))
     async with await psycopg.AsyncConnection.connect(settings.database_url, autocommit=True) as other:
         await until(lambda: _sleeps(other, connection))

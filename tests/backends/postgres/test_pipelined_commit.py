@@ -1,4 +1,4 @@
-"""Statements that share a round trip: committed before they are read, and never locked for long by whoever is stopped."""
+"""Statements that share a round trip: committed before their responses are read, and never locked for long."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ async def test_a_process_that_is_stopped_inside_a_pipeline_keeps_its_rows_locked
                     await pipeline.__aexit__(None, None, None)
 
 
-async def test_statements_read_what_is_committed_whatever_the_operator_has_made_the_default(settings: Settings) -> None:
+async def test_the_isolation_level_does_not_depend_on_the_servers_default(settings: Settings) -> None:
     """Two that want one row wait for each other and look again; at other levels the second is refused."""
     given = psycopg.conninfo.make_conninfo(
         settings.database_url, options="-c default_transaction_isolation=serializable"
@@ -77,7 +77,7 @@ async def test_statements_read_what_is_committed_whatever_the_operator_has_made_
     assert row == {"transaction_isolation": "read committed"}
 
 
-async def test_a_statement_that_the_server_gave_up_on_counts_as_unanswered(
+async def test_a_statement_that_the_server_ends_is_an_outage(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turnstile.backends.postgres.database, "TRANSACTION_TIMEOUT_SECONDS", 1)
@@ -86,18 +86,3 @@ async def test_a_statement_that_the_server_gave_up_on_counts_as_unanswered(
             await database.fetch("SELECT pg_sleep(30)", {})
 
         assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
-
-
-async def test_a_pipeline_that_was_not_left_in_order_answers_nobody_after(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("a bug while the answers are waited for")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(postgres_pipeline, "_consume", fail)
-        with pytest.raises(RuntimeError):
-            await database.fetch_pipelined([("SELECT 1 AS one", {})])
-
-    # The pool hands out the connection that was given back last.
-    assert [await database.fetch("SELECT 1 AS one", {}) for _ in range(8)] == [[{"one": 1}]] * 8

@@ -1,4 +1,4 @@
-"""What Terraform tells Postgres (`infra/modules/data`), told to a Postgres."""
+"""The parameters of Terraform's Postgres (`infra/modules/data`), set on a Postgres."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.support.stacks.stack import Stack
 PARAMETERS = dict(
     re.findall(r'^ *"([a-z_.]+)" *= "(\d+)"$', (ROOT / "infra/modules/data/postgres.tf").read_text(), re.MULTILINE)
 )
-SAID = "what somebody has said"
+TEXT = "a message of a user"
 
 
 @pytest.fixture
@@ -29,17 +29,17 @@ def test_postgres_knows_every_parameter(database_url: str) -> None:
     assert {name for (name,) in found} == asked
 
 
-def test_a_slow_statement_is_logged_without_what_was_said(database_url: str) -> None:
+def test_a_slow_statement_is_logged_without_its_values(database_url: str) -> None:
     logging = {name: value for name, value in PARAMETERS.items() if name.startswith("log_parameter")}
     # Every statement is a slow one, and what goes to the log comes here as well.
     options = {**logging, "log_min_duration_statement": "0", "client_min_messages": "log"}
-    told: list[str] = []
+    lines: list[str] = []
 
     with psycopg.connect(
         database_url, options=" ".join(f"-c {name}={value}" for name, value in options.items())
     ) as connection:
-        connection.add_notice_handler(lambda said: told.append(f"{said.message_primary} {said.message_detail}"))
-        connection.execute("SELECT %s::text", [SAID], prepare=True)
+        connection.add_notice_handler(lambda said: lines.append(f"{said.message_primary} {said.message_detail}"))
+        connection.execute("SELECT %s::text", [TEXT], prepare=True)
 
-    assert [line for line in told if "SELECT $1::text" in line]
-    assert [line for line in told if SAID in line] == []
+    assert [line for line in lines if "SELECT $1::text" in line]
+    assert [line for line in lines if TEXT in line] == []

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 import redis
-from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from tests.support.probes import let_the_loop_turn, until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.redis import client as redis_client
-from turnstile.backends.redis.client import RedisClient, combine, script
+from turnstile.backends.redis.client import RedisClient, script
 from turnstile.backends.redis.connect import connect
 
 PATIENCE_SECONDS = 60.0
@@ -67,12 +66,6 @@ async def test_responses_have_the_order_of_the_commands_and_an_error_is_one_of_t
     assert isinstance(refused, ResponseError)
 
 
-async def test_text_that_is_not_utf_8_is_read_with_replacements(client: RedisClient, outside: Any) -> None:
-    outside.set("k", b"a\xff")
-
-    assert await client.run([("GET", "k")]) == ["a\ufffd"]
-
-
 async def test_a_cancelled_call_leaves_no_response_to_the_next_one(client: RedisClient, outside: Any) -> None:
     waiting = asyncio.create_task(client.run([("GET", "absent"), ("BLPOP", "said", 0)]))
     await until(lambda: any(one["cmd"] == "blpop" for one in outside.client_list()))
@@ -103,11 +96,6 @@ async def test_a_call_without_a_response_ends_at_its_timeout(url: str) -> None:
         await client.run([("BLPOP", "absent", 0)])
 
     await client.aclose()
-
-
-async def test_a_server_that_is_away_raises_the_error_of_redis_py() -> None:
-    with pytest.raises(RedisConnectionError):
-        await connect("redis://localhost:1/0", 1.0).run([("GET", "k")])
 
 
 async def test_idle_connections_are_closed(client: RedisClient, outside: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,25 +139,3 @@ async def test_a_scan_finds_all_keys(client: RedisClient, outside: Any) -> None:
     outside.mset(dict.fromkeys([*names, "other"], "1"))
 
     assert {key async for key in client.scan("lock:*")} == names
-
-
-async def test_info_is_read_as_numbers(client: RedisClient) -> None:
-    info = await client.info()
-
-    assert info["used_memory"] > 0
-    assert info["connected_clients"] > 0
-
-
-def test_combined_counters_have_the_memory_of_the_fullest_and_sums() -> None:
-    counted = ("connected_clients", "total_commands_processed", "keyspace_hits", "keyspace_misses")
-    one = dict.fromkeys((*counted, "evicted_keys", "expired_keys"), 2)
-
-    both = combine([one | {"used_memory": 50, "maxmemory": 100}, one | {"used_memory": 90, "maxmemory": 0}])
-
-    assert both == dict.fromkeys(one, 4) | {"used_memory": 50, "maxmemory": 100}
-
-
-def test_a_counter_that_is_missing_is_zero() -> None:
-    both = combine([{"used_memory": 50, "keyspace_hits": 2}, {"used_memory": 90}])
-
-    assert (both["used_memory"], both["maxmemory"], both["keyspace_hits"], both["expired_keys"]) == (50, 0, 2, 0)

@@ -23,6 +23,11 @@ def test_a_cluster_url_names_some_nodes() -> None:
     assert found.options == {"password": "secret", "ssl_ca_certs": "/etc/ca.pem"}
 
 
+@pytest.mark.parametrize("url", ["redis://cache", "rediss://a:b@cache:6380/1", "unix:///run/redis.sock", "redis:///1"])
+def test_other_forms_name_a_single_server(url: str) -> None:
+    assert read(url).kind is RedisKind.SINGLE
+
+
 @pytest.mark.parametrize("scheme", ["rediss://cache", "rediss+cluster://cache", "rediss+sentinel://cache/name"])
 @pytest.mark.parametrize("option", ["ssl_cert_reqs=none", "ssl_check_hostname=false"])
 def test_tls_without_its_checks_is_refused(scheme: str, option: str) -> None:
@@ -42,6 +47,7 @@ def test_tls_without_its_checks_is_refused(scheme: str, option: str) -> None:
         ("redis+cluster://one?ssl_ca_cert=x", "unknown options|without TLS"),
         ("rediss+cluster://one?ca=x", "unknown options: ca"),
         ("redis+unix://one", "not a Redis URL"),
+        ("redis://one:port", "not a Redis URL"),
         ("redis://[one", "not a Redis URL"),
     ],
 )

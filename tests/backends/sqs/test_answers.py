@@ -43,22 +43,6 @@ async def test_a_command_is_tried_again_after_a_passing_failure(act: Act) -> Non
         assert len(sqs.requests) == 2
 
 
-async def test_a_command_that_keeps_failing_is_tried_twice() -> None:
-    async with asking(BROKEN, BROKEN) as (client, sqs):
-        with pytest.raises(QueueUnavailableError):
-            await client.call(COMMAND, {})
-
-        assert len(sqs.requests) == 2
-
-
-async def test_a_poll_is_tried_once() -> None:
-    async with asking(THROTTLED) as (client, sqs):
-        with pytest.raises(QueueUnavailableError):
-            await client.call(POLL, {})
-
-        assert len(sqs.requests) == 1
-
-
 @pytest.mark.parametrize(
     ("act", "code"),
     [(THROTTLED, "RequestThrottled"), (FORBIDDEN, "AccessDeniedException"), (answer(b"<html>", "502 Bad"), "502")],
@@ -75,7 +59,6 @@ async def test_an_error_response_has_its_code(act: Act, code: str) -> None:
 NOT_OF_SQS = {
     "a page in Latin-1": answer("<!DOCTYPE html>é".encode("latin-1"), "502 Bad Gateway"),
     "a list": answer(b"[1]"),
-    "no text": answer(b"\xff\xfe"),
     "no HTTP": Act(b"SSH-2.0-OpenSSH\r\n\r\n", closes=True),
 }
 
@@ -115,8 +98,8 @@ async def test_a_response_that_arrived_in_time_counts_although_the_loop_was_bloc
         # The answer and the end of the time-out wait for the loop together.
         sqs.writers[0].write(answer(b'{"Messages": []}').said)
         loop = asyncio.get_running_loop()
-        told = loop.time
-        monkeypatch.setattr(loop, "time", lambda: told() + 20.0)
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + 20.0)
 
         assert (await poll) == {"Messages": []}
 
@@ -137,10 +120,8 @@ def front(stack: LocalStack, certificates: Certificates) -> Iterator[TlsFront]:
 
 @pytest.fixture
 def over_tls(monkeypatch: pytest.MonkeyPatch) -> OverTls:
-    def made(port: int, authority: Path, named: str = "AWS_CA_BUNDLE") -> SqsClient:
-        for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv(named, str(authority))
+    def made(port: int, authority: Path) -> SqsClient:
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(authority))
         return SqsClient.open("us-east-1", f"https://127.0.0.1:{port}")
 
     return made
@@ -150,15 +131,6 @@ async def test_the_bundle_of_authorities_is_trusted(
     front: TlsFront, certificates: Certificates, over_tls: OverTls
 ) -> None:
     client = over_tls(front.port, certificates.authority)
-
-    assert await client.call("ListQueues", {"QueueNamePrefix": "none-such"}) is not None
-    await client.close()
-
-
-async def test_the_bundle_of_other_libraries_is_trusted_as_by_boto3(
-    front: TlsFront, certificates: Certificates, over_tls: OverTls
-) -> None:
-    client = over_tls(front.port, certificates.authority, "REQUESTS_CA_BUNDLE")
 
     assert await client.call("ListQueues", {"QueueNamePrefix": "none-such"}) is not None
     await client.close()

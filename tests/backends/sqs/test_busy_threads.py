@@ -1,4 +1,4 @@
-"""Handlers that fill the loop's threads, with calls that hang for instance, keep nobody from finding a server by its name."""
+"""Handlers that occupy all threads of the loop do not delay the lookup of a server's name."""
 
 import asyncio
 import threading
@@ -28,7 +28,9 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     opened.close()
 
 
-def test_sqs_is_found(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sqs_is_reached_while_all_threads_are_busy(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     give_environment(monkeypatch)
 
     async def poll() -> int:

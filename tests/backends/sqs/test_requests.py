@@ -75,7 +75,7 @@ async def test_a_request_has_the_body_and_headers_of_boto3() -> None:
 ENDPOINTS: list[tuple[str, str | None, Mapping[str, str]]] = [
     ("cn-north-1", None, {}),
     ("us-east-1", None, {"AWS_USE_DUALSTACK_ENDPOINT": "true"}),
-    ("us-iso-east-1", None, {"AWS_USE_FIPS_ENDPOINT": "true"}),
+    ("us-gov-west-1", None, {"AWS_USE_FIPS_ENDPOINT": "true"}),
     ("us-east-1", None, {"AWS_ENDPOINT_URL": "https://example.test:8443"}),
     ("us-east-1", "https://vpce-1.sqs.us-east-1.vpce.amazonaws.com", {}),
 ]

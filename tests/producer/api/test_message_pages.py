@@ -6,10 +6,11 @@ import pytest
 from httpx import AsyncClient
 
 from tests.producer.api.calls import end, submit, succeed
-from tests.producer.api.conftest import Connect
+from tests.producer.api.expectations import expect_problem
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.memory import history
+from turnstile.producer.routes.page_cursor import encode_message
+from turnstile.producer.routes.turns import PAGE_BYTES
 
 PATH = "/v1/sessions/s/messages"
 
@@ -22,8 +23,7 @@ async def pages(client: AsyncClient, **query: Any) -> list[list[dict[str, Any]]]
         answer = await client.get(PATH, params={**query, **({"cursor": cursor} if cursor else {})})
         assert answer.status_code == 200
         # Behind the one message that a page always has.
-        assert len(answer.content) <= history.PAGE_BYTES + 210_000
-        assert answer.json()["messages"]
+        assert len(answer.content) <= PAGE_BYTES + 1_100_000
         found.append(answer.json()["messages"])
         if (cursor := answer.json()["next_cursor"]) is None:
             return found
@@ -42,32 +42,35 @@ async def converse(
     return [said for number, reply in enumerate(replies, start) for said in (f"in {number}", reply)]
 
 
-@pytest.mark.parametrize("redis", [True, False], ids=["from Redis", "from Postgres"])
 async def test_the_pages_of_a_history_neither_repeat_nor_skip_anything(
-    connect: Connect, database: Database, settings: Settings, redis: bool
+    client: AsyncClient, database: Database, settings: Settings
 ) -> None:
-    away = {} if redis else {"memory_redis_url": "redis://127.0.0.1:1/0"}
-    async with connect(settings.model_copy(update=away)) as client:
-        said = await converse(client, database, settings, [f"out {number}" for number in range(3)])
+    said = await converse(client, database, settings, [f"out {number}" for number in range(5)])
 
-        found = await pages(client, limit=3)
-        again = await pages(client, limit=3)
+    found = await pages(client, limit=3)
 
-    assert [len(page) for page in found] == [3, 3]
+    assert [len(page) for page in found] == [3, 3, 3, 1]
     assert joined(found) == said
-    assert again == found
 
 
-@pytest.mark.parametrize("reply", ["x" * 200_000, "x" * 20_000], ids=["left in the table", "in Redis"])
+async def test_a_page_that_has_all_has_no_next(client: AsyncClient, database: Database, settings: Settings) -> None:
+    said = await converse(client, database, settings, ["out"] * 2)
+
+    found = await pages(client, limit=4)
+
+    assert (len(found), joined(found)) == (1, said)
+
+
 async def test_a_page_of_large_messages_ends_at_so_many_bytes(
-    client: AsyncClient, database: Database, settings: Settings, reply: str, monkeypatch: pytest.MonkeyPatch
+    client: AsyncClient, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.memory.history.PAGE_BYTES", 50_000)
-    said = await converse(client, database, settings, [reply] * 3)
+    monkeypatch.setattr("turnstile.producer.routes.turns.PAGE_BYTES", 50_000)
+    said = await converse(client, database, settings, ["x" * 20_000] * 6)
 
     found = await pages(client, limit=100)
 
-    assert len(found) > 1
+    assert len(found) > 2
+    assert all(page for page in found)
     assert joined(found) == said
 
 
@@ -82,3 +85,22 @@ async def test_new_messages_do_not_shift_the_next_page(
 
     assert joined([first["messages"], rest["messages"]]) == said
     assert rest["next_cursor"] is None
+
+
+async def test_a_message_larger_than_a_page_is_shown_alone(
+    client: AsyncClient, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.producer.routes.turns.PAGE_BYTES", 5)
+    said = await converse(client, database, settings, ["more than five"] * 2)
+
+    found = await pages(client)
+
+    assert [len(page) for page in found] == [1, 1, 1, 1]
+    assert joined(found) == said
+
+
+@pytest.mark.parametrize("cursor", ["", "1", encode_message(1, 0) + "A"])
+async def test_a_bad_cursor_is_refused(client: AsyncClient, cursor: str) -> None:
+    await submit(client)
+
+    expect_problem(await client.get(PATH, params={"cursor": cursor}), 422, "invalid-parameter")

@@ -30,7 +30,6 @@ COLLECT: dict[str, LiteralString] = {
                content IS NULL AS gone, content->0 AS value, context, tags
           FROM audit_memory ORDER BY n""",
     "memory_items": """
-        SELECT tenant_id AS tenant, session_id AS session, kind, key, version, content IS NULL AS gone, content->0 AS value,
-               memory_version AS session_version
-          FROM memory_items JOIN sessions USING (tenant_id, session_id) ORDER BY tenant, session, kind, key""",
+        SELECT tenant_id AS tenant, session_id AS session, kind, key, version, content IS NULL AS gone, content->0 AS value
+          FROM memory_items ORDER BY tenant, session, kind, key""",
 }

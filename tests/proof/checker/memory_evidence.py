@@ -69,8 +69,6 @@ class MemoryItem:
     version: int
     gone: bool
     value: Any
-    session_version: int
-    """What the session knows as the version of its newest item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

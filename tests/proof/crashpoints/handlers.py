@@ -57,7 +57,7 @@ async def _act(turn: Turn, ctx: Context) -> Any:
             visits = await ctx.memory.get("visits", kind="fact")
             await ctx.memory.set("visits", visits.value + 1 if visits else 1, kind="fact")
             await ctx.memory.set("draft", str(turn.id))
-            await ctx.memory.get("visits", kind="fact")
+            await ctx.memory.get("draft")
         case "slow":
             await _wait(SLOW_SECONDS)
         case "deaf" if ctx.attempt == 1:

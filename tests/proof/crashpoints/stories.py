@@ -232,17 +232,6 @@ STORIES: dict[str, Story] = {
         preludes=(_prelude("turnstile.worker.processor.Processor._work: handle", FaultKind.EXCEPTION),),
     ),
     "remembering": Story(prepare=_remembering),
-    "item cache fails": Story(
-        prepare=_remembering,
-        preludes=(
-            Strike(
-                point="turnstile.memory.item_cache.ItemCache._run: run",
-                fault=FaultKind.LOST,
-                after="turnstile.memory.working_memory.WorkingMemory.get_many: read",
-                answered_by="redis",
-            ),
-        ),
-    ),
     # --- a relay
     "relay": Story(prepare=_due_rows, role="relay"),
     # --- an API

@@ -7,11 +7,10 @@ from typing import Any
 import turnstile.memory.durable_items
 import turnstile.memory.history
 import turnstile.memory.history_cache
-from tests.proof.planted_bugs.patching import alter, instead_of, replace
+from tests.proof.planted_bugs.patching import alter, instead_of
 from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.memory.item import Item
-from turnstile.memory.item_cache import Found, ItemCache
-from turnstile.memory.working_memory import WorkingMemory
+from turnstile.memory.item_cache import ItemCache
 
 
 @planted("I19", "worker-frozen", "worker-cut-off-from-postgres", lanes=3, seconds=20.0, clients=10, memory=0.5)
@@ -25,12 +24,6 @@ def fact_written_without_fence() -> None:
             "WHERE t.id = %(turn)s ",
         ),
     )
-
-
-@planted("I19", "redis-flushed", memory=0.5)
-def facts_not_read_again_after_a_flush() -> None:
-    """Redis is believed to have all durable items, also after a flush."""
-    replace(WorkingMemory, "_is_whole", lambda original: lambda self, found: found is not None)
 
 
 @planted("I19", memory=0.5)
@@ -50,12 +43,12 @@ def items_kept_in_the_process() -> None:
     known: dict[tuple[str, str], Item] = {}
 
     @instead_of(ItemCache, "read")
-    async def read(original: Any, self: ItemCache, session: Any, places: Sequence[Any]) -> Found | None:
+    async def read(original: Any, self: ItemCache, session: Any, places: Sequence[Any]) -> list[Item]:
         kept = [known[session.stem, place.field] for place in places if (session.stem, place.field) in known]
-        if len(kept) == len(places) and not any(place.kind.durable for place in places):
-            return Found(0, kept)
-        found: Found | None = await original(self, session, places)
-        for item in found.items if found else ():
+        if len(kept) == len(places):
+            return kept
+        found: list[Item] = await original(self, session, places)
+        for item in found:
             known[session.stem, f"{item.kind}:{item.key}"] = item
         return found
 
@@ -72,5 +65,5 @@ def history_without_the_inputs() -> None:
     """The cached history grows by the replies only, without the inputs."""
 
     @instead_of(turnstile.memory.history.History, "append")
-    async def append(original: Any, self: Any, turn: Any, reply: Any) -> None:
-        await original(self, with_fields(turn, messages=()), reply)
+    def append(original: Any, self: Any, turn: Any, reply: Any) -> Any:
+        return original(self, with_fields(turn, messages=()), reply)

@@ -35,15 +35,16 @@ def _store(redis: "FakeRedis", keys: Words, args: Words) -> int:
 
 def _append(redis: "FakeRedis", keys: Words, args: Words) -> int:
     (entry,) = keys
-    before, seq, after, milliseconds, limit, *said = args
-    elements, reach = redis.elements(entry), "whole"
+    before, seq, after, milliseconds, limit, reach, *said = args
+    elements = redis.elements(entry)
     if elements:
-        _, claim, reach = elements[0].split(" ")
+        _, claim, reached = elements[0].split(" ")
         if claim == after:
             return 1
         if claim != before:
             redis.delete(entry)
             return 0
+        reach = "tail" if reached == "tail" else reach
     elif before != "-":
         return 0
     kept = [*reversed(said), *elements[1:]]

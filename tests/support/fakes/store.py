@@ -126,7 +126,6 @@ STATEMENTS: dict[str, Statement] = {
     registry.WITHDRAW: store_cancel.withdraw,
     history.HISTORY_PAGE: store_submit.history_page,
     history.HISTORY_AS_TEXT: store_submit.history_as_text,
-    history.CONTENTS: store_submit.contents,
     history.VERSION: store_submit.version,
     attempts.READ: store_submit.read_attempts,
 }

@@ -159,8 +159,6 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
                 "times": [tables.to_datetime(one.created_at) for one in inputs] or None,
                 "version_seq": before and before.seq,
                 "version_claim": before and before.claim_id,
-                # No simulated handler writes any.
-                "memory_version": 0,
             }
         )
     return found

@@ -204,16 +204,6 @@ def history_as_text(tables: Tables, parameters: Parameters) -> Rows:
     return found
 
 
-def contents(tables: Tables, parameters: Parameters) -> Rows:
-    wanted = zip(parameters["turns"], parameters["ordinals"], strict=True)
-    return [
-        columns(said, ("turn_id", "ordinal", "content"))
-        for turn_id, ordinal in wanted
-        for said in tables.messages.get(turn_id, ())
-        if said.ordinal == ordinal
-    ]
-
-
 def last_answered(session: SessionRow, before: int) -> TurnRow | None:
     # By the end of a sorted list: nearly always the first is it.
     return next((row for row in reversed(session.answered) if row.seq is not None and row.seq < before), None)

@@ -9,10 +9,8 @@ from tests.support.redis_hands import OwnSessionLock
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
-from turnstile.memory.history_cache import HistoryCache
 from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.watch import MemoryWatch
-from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.streaming.event_hints import EventHints
 from turnstile.streaming.stream import EventReader, EventWriter
 from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
@@ -45,7 +43,6 @@ def settings_for(url: str, kind: type[Settings] = PatientSettings) -> Settings:
         queues=(QueueSettings(name="turns"),),
         redis_prefix=f"{uuid4().hex[:8]}:",
         lease_seconds=20.0,
-        memory_connections=4,
     )
 
 
@@ -59,8 +56,6 @@ class Hands:
     writer: EventWriter
     reader: EventReader
     hints: EventHints
-    cancels: CancelHints
-    history: HistoryCache
     items: ItemCache
     watch: MemoryWatch
 
@@ -79,8 +74,6 @@ async def opened(settings: Settings) -> AsyncIterator[Hands]:
         EventWriter(settings, redis.memory),
         EventReader(redis.memory),
         EventHints(redis.memory),
-        CancelHints(settings, redis),
-        HistoryCache(settings, redis.memory),
         ItemCache(settings, redis.memory),
         MemoryWatch(redis.memory),
     )

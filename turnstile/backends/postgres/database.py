@@ -242,8 +242,8 @@ class Database:
             self._check = asyncio.create_task(self._drop_broken())
         kind = RowLockedError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
         # Only the first line: a DETAIL after it has row values. A pool whose connections were refused only reports a timeout.
-        said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        return kind(self._options.refused or said if isinstance(error, PoolTimeout) else said)
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        return kind(self._options.refused or reason if isinstance(error, PoolTimeout) else reason)
 
     async def _drop_broken(self) -> None:
         with suppress(psycopg.Error, PoolTimeout):

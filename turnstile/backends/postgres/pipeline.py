@@ -109,8 +109,8 @@ def _name(key: Key, forgotten: int) -> bytes:
     """The same name for the same statement in every process: if a pooler shares a connection among clients, a name never
     means another client's statement."""
     text, types = key
-    told = hashlib.sha256(f"{','.join(map(str, types))} {text}".encode()).hexdigest()[:32]
-    return f"turnstile_{told}_{forgotten}".encode()
+    digest = hashlib.sha256(f"{','.join(map(str, types))} {text}".encode()).hexdigest()[:32]
+    return f"turnstile_{digest}_{forgotten}".encode()
 
 
 def _exchange(server: PGconn, commands: Sequence[Command]) -> abc.PQGen[list[PGresult]]:
@@ -156,8 +156,8 @@ def _consume(server: PGconn, results: Sequence[PGresult]) -> None:
 
 def _why_broken(server: PGconn, results: Sequence[PGresult]) -> Error:
     """The error that the server sent before it closed the connection, if any: its SQLSTATE classifies the failure."""
-    said = (result for result in results if result.status == ExecStatus.FATAL_ERROR)
-    by_server = next((result for result in said if result.error_field(DiagnosticField.SQLSTATE)), None)
+    failures = (result for result in results if result.status == ExecStatus.FATAL_ERROR)
+    by_server = next((result for result in failures if result.error_field(DiagnosticField.SQLSTATE)), None)
     return OperationalError(server.get_error_message()) if by_server is None else error_from_result(by_server)
 
 

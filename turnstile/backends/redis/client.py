@@ -11,7 +11,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -29,16 +29,6 @@ Send = Callable[[Sequence[Command]], Awaitable[list[Any]]]
 
 OUTAGES = (RedisError, OSError)
 """The exceptions of a call when Redis does not respond."""
-
-_FULLEST = ("used_memory", "maxmemory")
-_SUMS = (
-    "connected_clients",
-    "total_commands_processed",
-    "keyspace_hits",
-    "keyspace_misses",
-    "evicted_keys",
-    "expired_keys",
-)
 
 
 class NodeAwayError(RedisError):
@@ -84,9 +74,10 @@ class RedisClient(ABC):
         """Whether a primary responds. Raises as `run` if none does."""
         return bool(await self._ask_primaries("PING"))
 
-    async def info(self) -> dict[str, int]:
-        """INFO counters of all primaries that respond, combined by `combine`. Raises as `run` if none does."""
-        return combine([_read_info(text) for text in await self._ask_primaries("INFO")])
+    async def memory(self) -> list[tuple[int, int]]:
+        """Used bytes and `maxmemory` of each primary that responds; 0 for what it does not report. Raises as `run` if none
+        does."""
+        return [_read_memory(text) for text in await self._ask_primaries("INFO", "memory")]
 
     async def scan(self, match: str) -> AsyncIterator[str]:
         """The keys on all primaries that match the pattern. Raises as `run` if one primary does not respond."""
@@ -188,17 +179,6 @@ def raise_first(answers: list[Any]) -> list[Any]:
     return answers
 
 
-def _read_info(text: str) -> dict[str, int]:
-    pairs = (line.partition(":") for line in text.splitlines())
-    return {name: int(value) for name, _, value in pairs if value.isdigit()}
-
-
-def combine(counters: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Combines the counters of several primaries: the memory of the fullest, which runs out first, and sums of the others.
-
-    A counter that a managed Redis does not report is 0.
-    """
-    fullest = max(counters, key=lambda one: one.get("used_memory", 0) / (one.get("maxmemory") or float("inf")))
-    return {name: fullest.get(name, 0) for name in _FULLEST} | {
-        name: sum(one.get(name, 0) for one in counters) for name in _SUMS
-    }
+def _read_memory(info: str) -> tuple[int, int]:
+    facts = dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
+    return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))

@@ -15,7 +15,7 @@ from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.client import OUTAGES, Command, NodeAwayError, RedisClient
 
 CALLS = 20
-"""Most concurrent calls of one client. Each call uses a connection."""
+"""Most concurrent calls of one client (H9). Each call uses a connection; calls of histories, events and locks carry batches."""
 
 log = structlog.get_logger("turnstile.redis")
 
@@ -23,19 +23,11 @@ log = structlog.get_logger("turnstile.redis")
 class Guarded:
     """A client with a circuit breaker. The log lines are `<name>.redis_away` and `<name>.redis_refuses`."""
 
-    def __init__(
-        self,
-        name: str,
-        client: RedisClient,
-        timeout_seconds: float,
-        *,
-        calls: int = CALLS,
-        circuit: Circuit | None = None,
-    ) -> None:
+    def __init__(self, name: str, client: RedisClient, timeout_seconds: float, circuit: Circuit | None = None) -> None:
         self._name = name
         self._client = client
         self.timeout_seconds = timeout_seconds
-        self._places = asyncio.Semaphore(calls)
+        self._places = asyncio.Semaphore(CALLS)
         self._circuit = circuit or Circuit()
 
     async def close(self) -> None:
@@ -90,10 +82,10 @@ class Guarded:
         except OUTAGES:
             return False
 
-    async def info(self) -> dict[str, int] | None:
-        """INFO counters (`client.combine`); None if Redis does not respond."""
+    async def memory(self) -> list[tuple[int, int]] | None:
+        """As `RedisClient.memory`; None if Redis does not respond."""
         try:
-            return await self._client.info()
+            return await self._client.memory()
         except OUTAGES:
             return None
 

@@ -2,13 +2,10 @@
 
 import ssl
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
 import botocore.session
-from botocore.configprovider import ConfigChainFactory
 from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
@@ -45,30 +42,14 @@ def find_endpoint(session: botocore.session.Session, region: str | None, endpoin
         aws_access_key_id="none",
         aws_secret_access_key="none",  # noqa: S106 - it signs nothing
     )
-    url = _find_url(client)
-    scheme = urlsplit(url).scheme
-    tls = _trust(session) if scheme == "https" else None
-    return Endpoint(url, region, tls, get_environ_proxies(url).get(scheme))
-
-
-def _find_url(client: Any) -> str:
-    # Not from the client's `meta`, which is wrong for FIPS in some partitions.
-    urls: list[str] = []
-
-    def look(params: dict[str, Any], **_: Any) -> tuple[Any, dict[str, Any]]:
-        # A response from this hook replaces the network call: nothing is sent.
-        urls.append(params["url"])
-        return SimpleNamespace(status_code=200), {}
-
-    client.meta.events.register("before-call.sqs.ListQueues", look)
-    client.list_queues()
-    return urls[0]
+    parts = urlsplit(client.meta.endpoint_url)
+    url = parts._replace(path=parts.path or "/").geturl()
+    tls = _trust(session) if parts.scheme == "https" else None
+    return Endpoint(url, region, tls, get_environ_proxies(url).get(parts.scheme))
 
 
 def _trust(session: botocore.session.Session) -> ssl.SSLContext:
-    named: Any = session.get_config_variable("ca_bundle")
-    named = named or ConfigChainFactory(session).create_config_chain(env_var_names="REQUESTS_CA_BUNDLE").provide()
     try:
-        return ssl.create_default_context(cafile=named or get_cert_path(True))
+        return ssl.create_default_context(cafile=session.get_config_variable("ca_bundle") or get_cert_path(True))
     except OSError as error:
         raise SettingsError(f"AWS_CA_BUNDLE: {error.strerror or error}") from None

@@ -72,11 +72,10 @@ class Notebook(Scene):
 
     def rest(self, **terms: Any) -> Evidence:
         """The end of the run, with what the table has."""
-        newest = max((one.version for one in self.kept.values()), default=0)
         self.evidence.memory_items = [
             MemoryItem(
                 tenant=TENANT, session=one.session, kind=one.kind, key=one.key, version=one.version, gone=one.gone,
-                value=one.value, session_version=newest,
+                value=one.value,
             )
             for one in self.kept.values()
         ]  # fmt: skip

@@ -89,9 +89,6 @@ CONVICTED = (
     convicts("fact 'mood' got version 2 after version 5", versions_that_go_back(), None),
     convicts("fact 'city' was kept as version 1, and is gone", without(at_rest(), "memory_items"), None),
     convicts("written as version 1, and is version 0", amended(at_rest(), "memory_items", version=0), None),
-    convicts(
-        "newest item is version 1, and it is known as 0", amended(at_rest(), "memory_items", session_version=0), None
-    ),
     # --- not durable
     convicts("met version 1 after version 2 had been acknowledged (get", items(2).look(1, kind=ITEM)),
     convicts("(find of item 'city')", items(2).say("find", kind=ITEM, found={CITY: 1})),
