@@ -28,6 +28,6 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Stand]:
         return
     url = request.getfixturevalue("virtual_database_url")
     async with Database(url, "contract", size=4, pinned=True) as database:
-        stand = PostgresStand(url, database)
+        stand = PostgresStand(database)
         await stand.reset()
         yield stand

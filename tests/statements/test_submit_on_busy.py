@@ -22,7 +22,7 @@ from tests.statements.calls import (
     submit_one,
 )
 from tests.support.factories import make_submission
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, FakeStand, Stand
 from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import NoClaim
@@ -252,9 +252,9 @@ async def test_a_halted_session_is_busy_with_the_turn_that_halted_it(store: Stan
 
 
 async def halt(store: Stand, turn_id: UUID) -> None:
-    if hasattr(store, "fake"):
-        with store.fake.tables.transaction():
-            store.fake.tables.update_session(store.fake.tables.sessions["t", "s"], halted_by=turn_id)
+    if isinstance(store, FakeStand):
+        with store.tables.transaction():
+            store.tables.update(store.tables.sessions["t", "s"], halted_by=turn_id)
     else:
         await store.database.fetch("UPDATE sessions SET halted_by = %(id)s", {"id": turn_id})
 

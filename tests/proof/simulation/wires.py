@@ -36,7 +36,7 @@ class Service:
 class Weather:
     """How a wire is at present."""
 
-    cut: int = 0
+    cut: bool = False
     hangs: bool = False
     """A cut wire answers nothing, instead of refusing at once."""
     breaks: float = 0.0
