@@ -1,5 +1,6 @@
 """Parts of the product with a client of Redis for themselves, which they close; in a process they share one."""
 
+from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.redis_clients import RedisClients, connect_lock, connect_memory
 from turnstile.config.settings import Settings
 from turnstile.memory.item_cache import ItemCache
@@ -9,40 +10,35 @@ from turnstile.streaming.stream import EventReader, EventWriter
 from turnstile.worker.session_lock import SessionLock
 
 
-class OwnSessionLock(SessionLock):
+class _OwnRedis:
+    redis: Guarded | RedisClients
+
+    async def close(self) -> None:
+        await self.redis.close()
+
+
+class OwnSessionLock(_OwnRedis, SessionLock):
     def __init__(self, settings: Settings) -> None:
         self.redis = connect_lock(settings)
         super().__init__(settings, self.redis)
 
-    async def close(self) -> None:
-        await self.redis.close()
 
-
-class OwnItemCache(ItemCache):
+class OwnItemCache(_OwnRedis, ItemCache):
     def __init__(self, settings: Settings) -> None:
         self.redis = connect_memory(settings)
         super().__init__(settings, self.redis)
 
-    async def close(self) -> None:
-        await self.redis.close()
 
-
-class OwnEventWriter(EventWriter):
+class OwnEventWriter(_OwnRedis, EventWriter):
     def __init__(self, settings: Settings) -> None:
         self.redis = connect_memory(settings)
         super().__init__(settings, self.redis)
 
-    async def close(self) -> None:
-        await self.redis.close()
 
-
-class OwnEventReader(EventReader):
+class OwnEventReader(_OwnRedis, EventReader):
     def __init__(self, settings: Settings) -> None:
         self.redis = connect_memory(settings)
         super().__init__(self.redis)
-
-    async def close(self) -> None:
-        await self.redis.close()
 
 
 class OwnEventHints(EventHints):
@@ -55,10 +51,7 @@ class OwnEventHints(EventHints):
         await self.redis.close()
 
 
-class OwnCancelHints(CancelHints):
+class OwnCancelHints(_OwnRedis, CancelHints):
     def __init__(self, settings: Settings) -> None:
         self.redis = RedisClients.open(settings)
         super().__init__(settings, self.redis)
-
-    async def close(self) -> None:
-        await self.redis.close()

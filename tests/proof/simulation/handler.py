@@ -7,7 +7,7 @@ from typing import Any
 from tests.proof.checker.evidence import Fault, HandlerRun
 from tests.proof.simulation.clock import VirtualLoop
 from tests.proof.simulation.processes import Process
-from tests.proof.simulation.threads import sleep
+from tests.proof.simulation.threads import pause_thread
 from turnstile import Context, Handler, Reject, Retry, Snooze, Turn
 
 HISTORY_LIMIT = 20
@@ -119,7 +119,7 @@ class Acting:
             case "die":
                 if ctx.attempt <= order["times"]:
                     self._loop.current.process.die(-9)
-                    sleep(None)
+                    pause_thread(None)
             case _:
                 return self._at_once(order, ctx)
         return {}
@@ -127,7 +127,7 @@ class Acting:
     def _nap(self, seconds: float, ended: Callable[[], bool]) -> None:
         end = self._loop.now + seconds
         while (left := end - self._loop.now) > 0 and not ended():
-            sleep(min(DEAF_NAP_SECONDS, left))
+            pause_thread(min(DEAF_NAP_SECONDS, left))
 
     def _record(self, turn: Turn, ctx: Context, what: str, heard: list[str] | None = None) -> None:
         self._runs.append(

@@ -1,6 +1,6 @@
 """Threads in lockstep: the product's own blocking code, run on real threads, one at a time, on the virtual clock.
 
-A thread runs only while the event loop stands still, and the loop only while every thread sleeps in `sleep`. So what a
+A thread runs only while the event loop stands still, and the loop only while every thread waits in `pause_thread`. So what a
 thread does happens at one instant and in one order, and a life with threads replays like any other.
 """
 
@@ -67,7 +67,7 @@ class LockstepThread:
             self._thread.join()
 
 
-def sleep(seconds: float | None) -> None:
+def pause_thread(seconds: float | None) -> None:
     """Blocks the calling thread for so many virtual seconds; None: for ever."""
     thread = LockstepThread.running
     if thread is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.attempts import LONG, THREADS, Bench, wait_forever
+from tests.worker.attempt.attempts import LONG, THREADS, Bench, wait_forever
 from turnstile.handlers.context import Context, Turn
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.outcome import Failed, Succeeded

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from tests.support.consumers import Rig, Watched
 from tests.support.probes import until
+from tests.worker.consumer.consumers import Rig, Watched
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.worker.consumer import Consumer
