@@ -1,4 +1,4 @@
-"""Transactions that hold the rows of turns, as an operator in a psql does."""
+"""Transactions that lock the rows of turns, as an operator in a psql does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +13,8 @@ HANGS = 15.0
 
 @contextmanager
 def sitting(settings: Settings, on: str) -> Iterator[psycopg.Connection]:
-    """Somebody whose transaction has those rows, until the block ends or he rolls back."""
-    with psycopg.connect(settings.database_url) as somebody:
-        somebody.execute(f"SELECT 1 FROM turns WHERE {on} FOR NO KEY UPDATE")  # type: ignore[call-overload]
-        yield somebody
-        somebody.rollback()
+    """A transaction that locks those rows, until the block ends or the caller rolls back."""
+    with psycopg.connect(settings.database_url) as transaction:
+        transaction.execute(f"SELECT 1 FROM turns WHERE {on} FOR NO KEY UPDATE")  # type: ignore[call-overload]
+        yield transaction
+        transaction.rollback()

@@ -56,7 +56,7 @@ class Acting:
                     except asyncio.CancelledError:
                         continue
             case "block":
-                self._note_held_loop(process, order["seconds"])
+                self._note_blocked_loop(process, order["seconds"])
                 process.block_loop(order["seconds"])
                 await self._loop.pause(0.0)
             case "die":
@@ -67,7 +67,7 @@ class Acting:
                 return self._at_once(order, ctx)
         return {}
 
-    def _note_held_loop(self, process: Process, seconds: float) -> None:
+    def _note_blocked_loop(self, process: Process, seconds: float) -> None:
         # No heartbeat renews a claim whose response arrives meanwhile: a lease may be lost.
         at = self._loop.now
         self._faults.append(

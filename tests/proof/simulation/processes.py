@@ -107,8 +107,8 @@ class Process:
         self.alive = False
         self.loop.kill(self.strand)
         self.loop.kill(self.threads)
-        for told in self.on_death:
-            told(code)
+        for notify in self.on_death:
+            notify(code)
 
     def terminate(self) -> None:
         """SIGTERM, to a worker."""
@@ -116,17 +116,17 @@ class Process:
             self.loop.call_in(self.strand, self.loop.now, self.shutdown.signal)
 
     def freeze(self) -> None:
-        self.loop.hold(self.strand)
-        self.loop.hold(self.threads)
+        self.loop.suspend(self.strand)
+        self.loop.suspend(self.threads)
 
     def thaw(self) -> None:
-        self.loop.let_go(self.strand)
-        self.loop.let_go(self.threads)
+        self.loop.resume(self.strand)
+        self.loop.resume(self.threads)
 
     def block_loop(self, seconds: float) -> None:
         """Something keeps the event loop's thread to itself; the other threads go on."""
-        self.loop.hold(self.strand)
-        self.loop.call_in(self.loop.world, self.loop.now + seconds, self.loop.let_go, self.strand)
+        self.loop.suspend(self.strand)
+        self.loop.call_in(self.loop.world, self.loop.now + seconds, self.loop.resume, self.strand)
 
     def destroy(self) -> None:
         """Ends its real threads, when the life is over."""
