@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 import redis
 
-from tests.support.fakes.lock import Direct, FakeClient, FakeRedis
+from tests.support.fakes.lock import FakeRedis, FakeRedisClient
 from tests.support.probes import until
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.queue_settings import QueueSettings
@@ -68,7 +68,7 @@ async def locks(request: pytest.FixtureRequest) -> AsyncIterator[Locks]:
     settings = _settings("redis://127.0.0.1:1/0")
     server = FakeRedis(asyncio.get_running_loop().time)
     yield Locks(
-        lock=SessionLock(settings, Guarded("lock", FakeClient(server, Direct()), 1.0)),
+        lock=SessionLock(settings, Guarded("lock", FakeRedisClient(server), 1.0)),
         get=server.get,
         pttl=server.pttl,
         flush=server.flush,

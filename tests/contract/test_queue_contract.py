@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import sqs_client
 from tests.support.fakes.queue_model import StaleHandle
-from tests.support.fakes.queues import FakeClient, FakeMessageQueues, FakeSqs
+from tests.support.fakes.queues import FakeSqs, FakeSqsClient
 from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -69,7 +69,7 @@ async def queues(request: pytest.FixtureRequest, fifo: bool, monkeypatch: pytest
         product = MessageQueues(Settings(sqs_endpoint_url=stack.sqs.address, aws_region="us-east-1", **fields))
     else:
         client = FakeSqs(asyncio.get_running_loop().time)
-        product = FakeMessageQueues(Settings(**fields), FakeClient(client))
+        product = MessageQueues(Settings(**fields), FakeSqsClient(client))
     attributes = {"FifoQueue": "true"} if fifo else {}
     urls = [
         client.create_queue(QueueName=each, Attributes=attributes)["QueueUrl"] for each in (declared.sqs, declared.dlq)

@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from tests.e2e.conftest import StartWorker
+from tests.e2e.database_dumps import dump, restore
 from tests.e2e.harness import Product
-from tests.support.database_dumps import dump, restore
 from tests.support.probes import until
 from tests.support.redis_hands import OwnEventReader
 from tests.support.stacks.stack import Stack

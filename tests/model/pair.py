@@ -77,12 +77,12 @@ class Pair:
         _compare(fake, real)
         return fake, real
 
-    def renew(self, held: Sequence[Claims], lease_seconds: float) -> None:
+    def renew(self, claims: Sequence[Claims], lease_seconds: float) -> None:
         """`statements.renew_lease.renew` in both."""
 
         def of(stand: Stand) -> Awaitable[list[Renewal]]:
-            claims = [claim.of(stand) for claim in held]
-            return renew(stand.database, [(turn.id, turn.fence) for turn in claims], lease_seconds)
+            turns = [claim.of(stand) for claim in claims]
+            return renew(stand.database, [(turn.id, turn.fence) for turn in turns], lease_seconds)
 
         self.ask(of)
 

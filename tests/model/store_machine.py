@@ -116,7 +116,7 @@ class StoreMachine(WorkerRules):
 
     @rule(off_by=st.sampled_from([0, 0, 0, 1, -1]))
     def revive_what_failed(self, off_by: int) -> None:
-        rows = self.pair.fake.fake.tables.turns.values()
+        rows = self.pair.fake.tables.turns.values()
         failed = [(row.id, row.generation + off_by) for row in rows if row.status is TurnStatus.FAILED]
         traces = [start_trace(self._next_id().int) for _ in failed]
         expires = [600.0 for _ in failed]
@@ -130,7 +130,7 @@ class StoreMachine(WorkerRules):
     @rule(ways=st.lists(st.sampled_from(WayOn), min_size=4, max_size=4))
     def let_sessions_go_on(self, ways: list[WayOn]) -> None:
         """And try it with what halts nothing."""
-        sessions = self.pair.fake.fake.tables.sessions.values()
+        sessions = self.pair.fake.tables.sessions.values()
         halting = [session.halted_by for session in sessions if session.halted_by is not None]
         for turn_id, way in zip([*halting, recent(list(self._tenants), 0)], [*ways, WayOn.RETRY], strict=False):
             self.pair.ask(partial(self._let_go_on, turn_id=turn_id, way=way, trace=start_trace(self._next_id().int)))

@@ -53,7 +53,7 @@ class StoreState(RuleBasedStateMachine):
         self._tenants: dict[UUID, str] = {}
         self._submitted: list[list[Submission]] = []
         self._asked: list[tuple[ClaimTerms, list[ClaimRequest]]] = []
-        self._held: list[Claims] = []
+        self._claims: list[Claims] = []
         self._settled: list[tuple[ClaimTerms, list[Asked]]] = []
         self._taken: list[list[dict[str, Any]]] = []
         self._chosen: list[UUID] = []
@@ -69,7 +69,7 @@ class StoreState(RuleBasedStateMachine):
         self.submit(wants, twice=False)
 
     @invariant()
-    def both_hold_the_same(self) -> None:
+    def both_stores_are_equal(self) -> None:
         fake, real = self.pair.snapshots()
         for table, rows in real.items():
             found = differences(fake[table], rows)

@@ -1,35 +1,17 @@
-"""The working memory is a dict with a clock, whatever the calls, the flushes and the outages.
-
-`TURNSTILE_MODEL_EXAMPLES=500` runs that many random examples instead of the same few each time.
-"""
+"""The working memory is a dict with a clock, whatever the calls, the flushes and the outages."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 
 import pytest
 import redis.asyncio
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from tests.memory.session_memory import Room
+from tests.model.examples import run_examples
 from tests.model.memory_machine import MemoryMachine
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-
-EXAMPLES = int(os.environ.get("TURNSTILE_MODEL_EXAMPLES", "0"))
-
-SHORT = settings(
-    max_examples=25,
-    stateful_step_count=25,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    print_blob=True,
-    suppress_health_check=list(HealthCheck),
-)
-LONG = settings(SHORT, max_examples=max(EXAMPLES, 1), stateful_step_count=50, derandomize=False)
 
 
 @pytest.fixture
@@ -58,4 +40,4 @@ def machine(settings: Settings) -> Iterator[type[MemoryMachine]]:
 
 
 def test_the_working_memory_does_what_a_dict_with_a_clock_does(machine: type[MemoryMachine]) -> None:
-    run_state_machine_as_test(machine, settings=LONG if EXAMPLES else SHORT)
+    run_examples(machine, examples=25, steps=25)

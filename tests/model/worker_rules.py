@@ -50,10 +50,10 @@ class WorkerRules(StoreState):
     )
     def work_through(self, queue: str, how: list[str], more: bool, seconds: float, halt: bool) -> None:
         """A stretch of ordinary work in all sessions: without it few examples would come far."""
-        before = len(self._held)
+        before = len(self._claims)
         self.claim("worker-c", queue, ALL_SESSIONS, halt)
         self.pass_time(seconds)
-        claimed = self._held[before:]
+        claimed = self._claims[before:]
         if claimed:
             self._settle(
                 terms(halt=halt),
@@ -68,13 +68,13 @@ class WorkerRules(StoreState):
     )
     def take_over(self, seconds: float, how: list[str], more: bool, halt: bool) -> None:
         """A worker that is gone for about a lease, another in its place, and the first comes back."""
-        before = len(self._held)
+        before = len(self._claims)
         self.claim("worker-a", "turns", ALL_SESSIONS, halt)
-        frozen = self._held[before:]
+        frozen = self._claims[before:]
         self.pass_time(seconds)
         self.mark_lost()
         self.claim("worker-b", "turns", ALL_SESSIONS, halt)
-        self.both_hold_the_same()
+        self.both_stores_are_equal()
         if frozen:
             self.pair.renew(frozen, LEASE_SECONDS)
             asked = [Asked(one, name, more, self._next_id()) for one, name in zip(frozen, how, strict=False)]
@@ -88,14 +88,14 @@ class WorkerRules(StoreState):
 
     def _claim(self, given: ClaimTerms, requests: list[ClaimRequest]) -> None:
         fake, real = self.pair.ask(lambda stand: claim(stand.database, given, requests))
-        self._hold(fake, real)
+        self._remember(fake, real)
 
-    def _hold(self, fake: Sequence[Claim], real: Sequence[Claim]) -> None:
+    def _remember(self, fake: Sequence[Claim], real: Sequence[Claim]) -> None:
         for one, other in zip(fake, real, strict=True):
             if isinstance(one, ClaimedTurn) and isinstance(other, ClaimedTurn):
-                self._held.append(Claims(one, other))
+                self._claims.append(Claims(one, other))
 
-    @precondition(lambda self: self._held)
+    @precondition(lambda self: self._claims)
     @rule(
         which=st.lists(RECENT, min_size=1, max_size=3, unique=True),
         how=st.lists(st.sampled_from(sorted(SETTLEMENTS)), min_size=3, max_size=3),
@@ -122,27 +122,27 @@ class WorkerRules(StoreState):
                 [one.of(stand) for one in asked],
             )
         )
-        self._hold(
+        self._remember(
             [answer.next for answer in fake if isinstance(answer, Settled)],
             [answer.next for answer in real if isinstance(answer, Settled)],
         )
 
-    @precondition(lambda self: self._held)
+    @precondition(lambda self: self._claims)
     @rule(which=st.lists(RECENT, min_size=1, max_size=3, unique=True))
     def renew(self, which: list[int]) -> None:
         self.pair.renew(self._choose(which), LEASE_SECONDS)
 
     def _choose(self, which: list[int]) -> list[Claims]:
         # Each claim once: which of two different ends of it counts, no statement promises.
-        chosen = [recent(self._held, ago) for ago in which]
+        chosen = [recent(self._claims, ago) for ago in which]
         return list({(one.real.id, one.real.fence): one for one in chosen}.values())
 
     # --- children, values
 
-    @precondition(lambda self: self._held)
+    @precondition(lambda self: self._claims)
     @rule(which=RECENT, want=WANTS, key=st.sampled_from(["k1", "k2"]))
     def start_a_child(self, which: int, want: dict[str, Any], key: str) -> None:
-        parent, child = recent(self._held, which), replace(self._submission(want), key=None)
+        parent, child = recent(self._claims, which), replace(self._submission(want), key=None)
 
         def under(turn: ClaimedTurn) -> Submission:
             return replace(child, parent=ParentClaim(turn.id, turn.fence, key))
@@ -150,7 +150,7 @@ class WorkerRules(StoreState):
         self.pair.ask(lambda stand: submit(stand.database, [under(parent.of(stand))], resend_seconds=RESEND_SECONDS))
         self.pair.ask(lambda stand: read_children(stand.database, parent.real.id))
 
-    @precondition(lambda self: self._held)
+    @precondition(lambda self: self._claims)
     @rule(
         which=RECENT,
         children=st.lists(st.integers(0, 12), min_size=1, max_size=3),
@@ -158,7 +158,7 @@ class WorkerRules(StoreState):
     )
     def join(self, which: int, children: list[int], policy: JoinPolicy) -> None:
         """Not only one's own children: the statements don't ask whose they are."""
-        parent, claim_id = recent(self._held, which), self._next_id()
+        parent, claim_id = recent(self._claims, which), self._next_id()
         ids = tuple(recent(list(self._tenants), ago) for ago in children)
         joins = replace(SETTLEMENTS["join"], joining=ids, join_policy=policy)
 
@@ -167,8 +167,8 @@ class WorkerRules(StoreState):
 
         self.pair.ask(lambda stand: settle(stand.database, terms(), [of(parent.of(stand))]))
 
-    @precondition(lambda self: self._held)
+    @precondition(lambda self: self._claims)
     @rule(which=RECENT, key=st.sampled_from(["k1", "k2"]), value=st.sampled_from(["1", '{"b": [null]}']))
     def record_a_value(self, which: int, key: str, value: str) -> None:
-        one = recent(self._held, which)
+        one = recent(self._claims, which)
         self.pair.ask(lambda stand: record_value(stand.database, one.real.id, one.of(stand).fence, key, value))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import turnstile
+from tests.ops.command_line import turnstile
 from turnstile.ops.terminal.exit_codes import ExitCode
 
 # Replaces the real one in the imports, which take long enough for a signal to arrive.

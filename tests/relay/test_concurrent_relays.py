@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 import turnstile.relay.loop
+from tests.relay.relays import Sender, change, make_due, rows, take
 from tests.support.claims import submit_turns
 from tests.support.factories import make_submission
-from tests.support.relays import Sender, change, make_due, rows, take
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues

@@ -8,10 +8,10 @@ import pytest
 from psycopg.rows import DictRow
 from structlog.testing import capture_logs
 
+from tests.relay.relays import Sqs, make_due, rows, submit_due
 from tests.statements.calls import FAILURE
 from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.factories import Proven
-from tests.support.relays import Sqs, make_due, rows, submit_due
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import PRUNE_ITEMS

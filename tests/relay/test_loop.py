@@ -2,10 +2,10 @@
 
 import asyncio
 
+from tests.relay.relays import Sender, make_due, rows, take
 from tests.statements.calls import FAILURE
 from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.probes import until
-from tests.support.relays import Sender, make_due, rows, take
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError

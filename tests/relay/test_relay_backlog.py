@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from psycopg.rows import DictRow
 
+from tests.relay.relays import Sqs
 from tests.support.claims import submit_turns
-from tests.support.relays import Sqs
 from turnstile.backends.postgres.database import Database, Parameters, conninfo, number_placeholders
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError

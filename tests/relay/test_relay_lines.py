@@ -7,10 +7,10 @@ from structlog.testing import capture_logs
 
 import turnstile.relay.loop
 import turnstile.relay.queue_selection
+from tests.relay.relays import Sqs, declaring, make_due, rows, submit_due
 from tests.statements.calls import FAILURE
 from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.probes import until
-from tests.support.relays import Sqs, declaring, make_due, rows, submit_due
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.loop import Relay

@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
+from tests.relay.relays import make_due, nothing_sent, rows, take
 from tests.statements.calls import FAILURE
 from tests.support.claims import claim_one, expire_leases, settle_one, submit_turns
 from tests.support.factories import make_submission
-from tests.support.relays import make_due, nothing_sent, rows, take
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues

@@ -39,7 +39,7 @@ def virtual_database_url(stack: Stack, template: str) -> Iterator[str]:
 async def real_store(virtual_database_url: str) -> AsyncIterator[PostgresStand]:
     """Postgres, by one connection."""
     async with Database(virtual_database_url, "contract", size=1, pinned=True) as database:
-        yield PostgresStand(virtual_database_url, database)
+        yield PostgresStand(database)
 
 
 @pytest.fixture(params=["fake", pytest.param("postgres", marks=pytest.mark.stack)])

@@ -76,7 +76,7 @@ class Databases:
             self.drop(name)
 
     def drop(self, name: str) -> None:
-        """Away with it, and with whoever is still connected."""
+        """Drops it, and ends the connections that are left."""
         self._stack.postgres.drop_database(name)
 
     def _empty(self, name: str) -> bool:

@@ -1,5 +1,5 @@
 """Queues that the whole run was given, in place of a pair that each test makes: those that Terraform made (tests/infra), or
-somebody's at AWS (`--stack=aws`).
+queues at AWS (`--stack=aws`).
 
 TURNSTILE_TEST_QUEUES names a JSON file. The tests then share the queues, so they run one after the other, and each finds
 them empty.
@@ -15,7 +15,7 @@ from tests.support.probes import wait_until
 
 VARIABLE = "TURNSTILE_TEST_QUEUES"
 ROLE = "TURNSTILE_TEST_ROLE"
-"""In a process of the product: under which role it runs, for whoever records its calls."""
+"""In a process of the product: the role that it runs under, for the record of its calls."""
 COUNTS = [
     "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.asking_sqs import COMMAND, CUT, asking, give_environment
+from tests.backends.sqs.asking_sqs import COMMAND, CUT, asking, give_environment
 from tests.support.fleet.certificates import Certificates, make
 from tests.support.fleet.tls_front import TlsFront
 from tests.support.probes import until

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.asking_sqs import give_environment
+from tests.backends.sqs.asking_sqs import give_environment
 from tests.support.scripted_sqs import scripted
 from turnstile.backends.sqs.client import POLL, SqsClient
 from turnstile.worker.process.event_loop import WorkerLoop

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import turnstile.backends.sqs.client
-from tests.support.asking_sqs import COMMAND, CUT, asking, give_environment
+from tests.backends.sqs.asking_sqs import COMMAND, CUT, asking, give_environment
 from tests.support.probes import until
 from tests.support.scripted_sqs import SILENCE, Act, answer, scripted
 from turnstile.backends.sqs.client import COMMANDS, POLL, SqsClient

@@ -10,7 +10,7 @@ from botocore.credentials import Credentials
 
 import turnstile.backends.sqs.client
 import turnstile.backends.sqs.credentials
-from tests.support.asking_sqs import COMMAND, asking, give_environment, settings_for
+from tests.backends.sqs.asking_sqs import COMMAND, asking, give_environment, settings_for
 from tests.support.giving_credentials import Given, Hanging, found, given, refused_by_sts, signed_by, temporary
 from tests.support.probes import until
 from tests.support.scripted_sqs import scripted

@@ -11,7 +11,7 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from tests.support.asking_sqs import asking
+from tests.backends.sqs.asking_sqs import asking
 from turnstile.backends.sqs.endpoint import find_endpoint
 from turnstile.config.settings import Settings
 from turnstile.errors import SettingsError

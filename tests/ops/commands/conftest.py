@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import Ran, invoke
+from tests.ops.command_line import Ran, invoke
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 

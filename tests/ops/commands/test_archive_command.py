@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from tests.archive.archiving import age, archive, end_turn, everywhere, in_archive, in_table
+from tests.ops.command_line import invoke_plain
 from tests.ops.commands.conftest import Turnstile
-from tests.support.command_line import invoke_plain
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.archive import move

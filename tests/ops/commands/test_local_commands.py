@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.command_line import invoke
+from tests.ops.command_line import invoke
 from tests.support.probes import wait_until
 from turnstile.ops.dev.stack.stack import LocalStack, down
 

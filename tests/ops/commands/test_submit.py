@@ -8,10 +8,10 @@ from typing import cast
 
 import psycopg
 
+from tests.ops.command_line import NOWHERE, invoke_plain
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import rows
 from tests.producer.api.sse_client import serving
-from tests.support.command_line import NOWHERE, invoke_plain
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings

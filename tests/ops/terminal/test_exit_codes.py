@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import NOWHERE, invoke_plain, turnstile
+from tests.ops.command_line import NOWHERE, invoke_plain, turnstile
 from turnstile.errors import (
     AddressUnusableError,
     DatabaseUnavailableError,

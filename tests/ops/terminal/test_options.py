@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from tests.support.command_line import NOBODY, NOWHERE, invoke_plain
+from tests.ops.command_line import NOBODY, NOWHERE, invoke_plain
 from turnstile.ops.command_line import COMMANDS, LazyCommand, app
 from turnstile.ops.commands.submit_http import find_proxy
 from turnstile.ops.terminal.exit_codes import ExitCode

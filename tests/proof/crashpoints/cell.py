@@ -125,7 +125,8 @@ class Director:
 
     def _perform(self) -> None:
         story, stage = self.story, self.stage
-        story.prepare(stage)
+        for step in story.scene:
+            step(stage)
         self.victim = self._cast(story.role, victim=True)
         self._await_strike()
         stage.unlock_row()
@@ -155,7 +156,7 @@ class Director:
                 answered_by=self.cell.point.answered_by,
                 flush=self.cell.flush,
             )
-            part |= {"strikes": (*self.story.preludes, main), "announce": self.story.announce}
+            part |= {"strikes": (*self.story.preludes, main), "announce": (self.story.at,) if self.story.at else ()}
         elif victim:
             part |= {"strikes": self.story.preludes, "announce": None}
         part = {"settings": options, "folder": str(self.folder), **part}
@@ -168,14 +169,13 @@ class Director:
         return actor
 
     def _await_strike(self) -> None:
-        began, provoked = time.monotonic(), not self.story.announce
+        began, provoked = time.monotonic(), self.story.at is None
         while True:
             self.victim.listen(POLL_SECONDS)
             self._note_answers(self.victim, self.story.requests)
-            passed = {news["passed"] for news in self.victim.news if "passed" in news}
-            if not provoked and passed >= set(self.story.announce):
+            if not provoked and any(news.get("passed") == self.story.at for news in self.victim.news):
                 provoked = True
-                self.story.provoke(self.stage, self.victim)
+                self._go_on()
             if time.monotonic() - began > ROW_LOCK_SECONDS:
                 self.stage.unlock_row()
             if self.cell is None and provoked and self._rehearsed(time.monotonic() - began):
@@ -189,6 +189,12 @@ class Director:
                 self.victim.listen(0)
                 if not any(news.get("last") for news in self.victim.news):
                     raise NotStruckError(f"the point was never reached (exit code {self.victim.code})")
+
+    def _go_on(self) -> None:
+        if self.story.sigterm:
+            self.victim.signal(signal.SIGTERM)
+        for step in self.story.then:
+            step(self.stage)
 
     def _rehearsed(self, seconds: float) -> bool:
         """Without a fault: the victim has done what it can do alone."""

@@ -125,7 +125,7 @@ class Stage:
 
     def submit(
         self, session: str, *orders: str, send: bool = True, ends: str = "SUCCEEDED", queue: int = 0, **fields: Any
-    ) -> list[UUID]:
+    ) -> None:
         """Submits turns to a session; without `send`, as an API that dies after its commit."""
         resend_seconds = fields.pop("resend_seconds", RESEND_SECONDS)
         if (later := fields.pop("in_seconds", None)) is not None:
@@ -140,7 +140,10 @@ class Stage:
             self.expected[str(answer.turn_id)] = "FAILED" if order == "fail" else ends
         if send:
             self.wake(session, *(answer.turn_id for answer in accepted), queue=queue)
-        return [answer.turn_id for answer in accepted]
+
+    def wake_all(self, session: str) -> None:
+        """Sends a wake-up for each turn that was submitted, all of them to that session."""
+        self.wake(session, *map(UUID, self.expected))
 
     def wake(self, session: str, *turns: UUID, queue: int = 0) -> None:
         messages = [OutgoingMessage(WakeUp(TENANT, session, turn), "") for turn in turns]
@@ -222,9 +225,10 @@ class Stage:
 
     # --- what is in the way
 
-    def lock_row(self, turn: UUID) -> None:
+    def lock_row(self) -> None:
+        """Locks the row of the turn that was submitted last."""
         self._row_lock = psycopg.connect(self.database_url)
-        self._row_lock.execute("SELECT 1 FROM turns WHERE id = %s FOR NO KEY UPDATE", (turn,))
+        self._row_lock.execute("SELECT 1 FROM turns WHERE id = %s FOR NO KEY UPDATE", ([*self.expected][-1],))
 
     def unlock_row(self) -> None:
         if self._row_lock is not None:
@@ -322,7 +326,9 @@ class Stage:
                 self._sqs.delete_message_batch(QueueUrl=self._urls[name], Entries=handles)
         return list(found.values())
 
-    def take_away(self, message: dict[str, Any]) -> None:
-        """Deletes a message that `messages` has found, as AWS's own move does once it has put it elsewhere."""
-        if not self.fifo:
-            self._sqs.delete_message(QueueUrl=self._urls[message["queue"]], ReceiptHandle=message["handle"])
+    def move_dead_letters_back(self) -> None:
+        """With AWS's own tools."""
+        for letter in self.messages():
+            if not self.fifo:
+                self._sqs.delete_message(QueueUrl=self._urls[letter["queue"]], ReceiptHandle=letter["handle"])
+            self.send_raw(letter["body"], letter["attributes"])

@@ -8,7 +8,8 @@ from typing import Any, cast
 from uuid import UUID
 
 from tests.proof.simulation.processes import Process
-from tests.proof.simulation.worker import Backing
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
 from turnstile.producer.session_gate import SessionGate
 from turnstile.producer.submit.intake import Intake
 from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
@@ -42,14 +43,14 @@ class _NoHints:
 class SimulatedApi:
     """One API process."""
 
-    def __init__(self, backing: Backing, process: Process) -> None:
-        self._settings = backing.settings
+    def __init__(self, process: Process, settings: Settings) -> None:
+        self._settings = settings
         self.process = process
-        self.loop = backing.loop
-        self.database = backing.database(process)
-        self.sending = WakeUpSending(backing.queues(process), list(self._settings.queues_by_name))
-        submitting = Submitting(self._settings, self.database, self.sending)
-        self._intake = Intake(self._settings, submitting, cast("CancelHints", _NoHints()), SessionGate())
+        self.loop = process.loop
+        self.database = process.database()
+        self.sending = WakeUpSending(MessageQueues(settings, process.sqs_client()), list(settings.queues_by_name))
+        submitting = Submitting(settings, self.database, self.sending)
+        self._intake = Intake(settings, submitting, cast("CancelHints", _NoHints()), SessionGate())
 
     async def submit(self, tenant: str, session: str, body: dict[str, Any], key: str | None) -> Accepted:
         """What the route of a submit does. Each call is another request, with another id."""

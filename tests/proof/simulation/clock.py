@@ -1,7 +1,7 @@
 """The virtual clock: an asyncio event loop that never waits and never asks the operating system for anything.
 
-All simulated processes share it. Every callback belongs to a strand (a thread of a process); while a strand is held, its
-callbacks pile up and run when it is let go (SIGSTOP, a blocked event loop); those of a dead one never run (SIGKILL).
+All simulated processes share it. Every callback belongs to a strand (a thread of a process); while a strand is suspended, its
+callbacks pile up and run when it is resumed (SIGSTOP, a blocked event loop); those of a dead one never run (SIGKILL).
 """
 
 import asyncio
@@ -26,15 +26,15 @@ class DeadlockError(Exception):
 class Strand:
     """A thread of a simulated process, as the owner of callbacks."""
 
-    __slots__ = ("backlog", "dead", "halted", "holds", "name", "process")
+    __slots__ = ("backlog", "dead", "halted", "name", "process", "suspensions")
 
     def __init__(self, name: str, process: Any = None) -> None:
         self.name = name
         self.process = process
         self.halted = False
-        """Held or dead: one test on the hot path."""
+        """Suspended or dead: one test on the hot path."""
         self.dead = False
-        self.holds = 0
+        self.suspensions = 0
         self.backlog: list[Handle] = []
 
 
@@ -180,14 +180,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
             heapq.heappush(self._timers, (when, next(self._order), handle))
         return handle
 
-    def hold(self, strand: Strand) -> None:
-        """Nothing of this strand runs until it is let go as often as it is held."""
-        strand.holds += 1
+    def suspend(self, strand: Strand) -> None:
+        """Nothing of this strand runs until it is resumed as often as it is suspended."""
+        strand.suspensions += 1
         strand.halted = True
 
-    def let_go(self, strand: Strand) -> None:
-        strand.holds -= 1
-        if strand.holds or strand.dead:
+    def resume(self, strand: Strand) -> None:
+        strand.suspensions -= 1
+        if strand.suspensions or strand.dead:
             return
         strand.halted = False
         self._ready.extend(strand.backlog)

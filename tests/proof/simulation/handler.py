@@ -7,7 +7,7 @@ from typing import Any
 from tests.proof.checker.evidence import Fault, HandlerRun
 from tests.proof.simulation.clock import VirtualLoop
 from tests.proof.simulation.processes import Process
-from tests.proof.simulation.threads import LockstepEvent
+from tests.proof.simulation.threads import pause_thread
 from turnstile import Context, Handler, Reject, Retry, Snooze, Turn
 
 HISTORY_LIMIT = 20
@@ -56,7 +56,7 @@ class Acting:
                     except asyncio.CancelledError:
                         continue
             case "block":
-                self._note_held_loop(process, order["seconds"])
+                self._note_blocked_loop(process, order["seconds"])
                 process.block_loop(order["seconds"])
                 await self._loop.pause(0.0)
             case "die":
@@ -67,7 +67,7 @@ class Acting:
                 return self._at_once(order, ctx)
         return {}
 
-    def _note_held_loop(self, process: Process, seconds: float) -> None:
+    def _note_blocked_loop(self, process: Process, seconds: float) -> None:
         # No heartbeat renews a claim whose response arrives meanwhile: a lease may be lost.
         at = self._loop.now
         self._faults.append(
@@ -119,7 +119,7 @@ class Acting:
             case "die":
                 if ctx.attempt <= order["times"]:
                     self._loop.current.process.die(-9)
-                    LockstepEvent().wait()
+                    pause_thread(None)
             case _:
                 return self._at_once(order, ctx)
         return {}
@@ -127,7 +127,7 @@ class Acting:
     def _nap(self, seconds: float, ended: Callable[[], bool]) -> None:
         end = self._loop.now + seconds
         while (left := end - self._loop.now) > 0 and not ended():
-            LockstepEvent().wait(min(DEAF_NAP_SECONDS, left))
+            pause_thread(min(DEAF_NAP_SECONDS, left))
 
     def _record(self, turn: Turn, ctx: Context, what: str, heard: list[str] | None = None) -> None:
         self._runs.append(

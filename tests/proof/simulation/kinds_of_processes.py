@@ -1,13 +1,15 @@
 """Faults of the product's own processes, and what operators do to a running system."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 from uuid import UUID
 
 from tests.proof.simulation.processes import Process
-from tests.proof.simulation.seeded_run import World
+from tests.proof.simulation.seeded_run import Blow, World
+from tests.support.fakes.queues import SCHEME
 from turnstile.errors import TurnstileError
+from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.redrive import Candidate, Redrive, Survey
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.turn.status import TurnStatus
@@ -15,98 +17,106 @@ from turnstile.turn.status import TurnStatus
 SIGKILL = -9
 WALL_CLOCK_HOUR = 3600.0
 
-Strike = Callable[[World, Random], None]
+Strike = Callable[[World, Random], Iterator[Blow]]
+"""Does harm, and says to what. Nothing, where there is nothing that it could strike."""
 
 
-def _some(world: World, chance: Random, role: str) -> Process | None:
-    found = world.alive(role)
-    return chance.choice(found) if found else None
+def of_process(role: str, harm: Callable[[World, Random, Process], Blow]) -> Strike:
+    """Strikes one process of that role, if any is alive."""
 
-
-def killed(role: str) -> Strike:
-    def strike(world: World, chance: Random) -> None:
-        process = _some(world, chance, role)
-        if process is not None:
-            world.strike(f"{role}-killed", process.strand.name, 0.0, None, process.pid)
-            process.die(SIGKILL)
+    def strike(world: World, chance: Random) -> Iterator[Blow]:
+        if found := world.alive(role):
+            yield harm(world, chance, chance.choice(found))
 
     return strike
 
 
-def frozen(role: str) -> Strike:
+def _blow_to(process: Process, **fields: Any) -> Blow:
+    return Blow(target=process.strand.name, pid=process.pid, **fields)
+
+
+def kill(world: World, chance: Random, process: Process) -> Blow:
+    process.die(SIGKILL)
+    return _blow_to(process)
+
+
+def freeze(world: World, chance: Random, process: Process) -> Blow:
     """SIGSTOP for a moment, or for longer than a lease and a visibility timeout; then SIGCONT."""
-
-    def strike(world: World, chance: Random) -> None:
-        process = _some(world, chance, role)
-        if process is not None:
-            seconds = chance.choice([0.3, 1.0, 3.0]) * world.plan.settings.lease_seconds
-            process.freeze()
-            world.strike(f"{role}-frozen", process.strand.name, seconds, process.thaw, process.pid)
-
-    return strike
+    seconds = chance.choice([0.3, 1.0, 3.0]) * world.plan.settings.lease_seconds
+    process.freeze()
+    return _blow_to(process, seconds=seconds, end=process.thaw)
 
 
-def stopped(times: int) -> Strike:
-    def strike(world: World, chance: Random) -> None:
-        process = _some(world, chance, "worker")
-        if process is None:
-            return
-        world.strike("worker-stopped" + "-at-once" * (times - 1), process.strand.name, 0.0, None, process.pid)
-        worker = world.workers[process.pid]
-        for _ in range(times):
-            worker.tell_to_stop()
-
-    return strike
+def stop(world: World, chance: Random, process: Process) -> Blow:
+    process.terminate()
+    return _blow_to(process)
 
 
-def clock_shifted(world: World, chance: Random) -> None:
+def stop_at_once(world: World, chance: Random, process: Process) -> Blow:
+    process.terminate()
+    process.terminate()
+    return _blow_to(process)
+
+
+def shift_clock(world: World, chance: Random) -> Iterator[Blow]:
     """The wall clock of a process jumps by up to an hour."""
     process = chance.choice([one for one in world.processes if one.alive] or world.processes)
     process.clock_shift = chance.uniform(-WALL_CLOCK_HOUR, WALL_CLOCK_HOUR)
-    world.strike("clock-shifted", process.strand.name, 0.0, None, process.pid)
+    yield _blow_to(process)
 
 
-def scaled_out(world: World, chance: Random) -> None:
-    process = world.start("worker", lasting=False)
-    world.strike("worker-added", process.strand.name, 0.0, None, process.pid)
+def scale_out(world: World, chance: Random) -> Iterator[Blow]:
+    yield _blow_to(world.start("worker", lasting=False))
 
 
-def redriven(*, many: int, kill: bool) -> Strike:
-    """An operator redrives what is FAILED; two at once; one that is killed half-way."""
+def redrive(world: World, chance: Random) -> Iterator[Blow]:
+    """An operator redrives what is FAILED."""
+    for process in _start_redrives(world, 1):
+        yield _blow_to(process)
 
-    def strike(world: World, chance: Random) -> None:
-        candidates = [
-            Candidate(row.id, row.generation, row.queue)
-            for row in world.store.tables.turns.values()
-            if row.status is TurnStatus.FAILED
-        ]
-        if not candidates:
-            return
-        for _ in range(many):
-            process = world.start("redrive", lasting=False)
-            process.run(_redrive(world, process, candidates))
-            world.strike("redrive" + "-killed" * kill, process.strand.name, 0.0, None, process.pid)
-            if kill:
-                after = world.loop.now + chance.uniform(0.0, 0.05)
-                world.loop.call_in(world.loop.world, after, process.die, SIGKILL)
 
-    return strike
+def redrive_twice(world: World, chance: Random) -> Iterator[Blow]:
+    for process in _start_redrives(world, 2):
+        yield _blow_to(process)
+
+
+def kill_redrive(world: World, chance: Random) -> Iterator[Blow]:
+    for process in _start_redrives(world, 1):
+        after = world.loop.now + chance.uniform(0.0, 0.05)
+        world.loop.call_in(world.loop.world, after, process.die, SIGKILL)
+        yield _blow_to(process)
+
+
+def _start_redrives(world: World, many: int) -> list[Process]:
+    candidates = [
+        Candidate(row.id, row.generation, row.queue)
+        for row in world.tables.turns.values()
+        if row.status is TurnStatus.FAILED
+    ]
+    processes = [world.start("redrive", lasting=False) for _ in range(many if candidates else 0)]
+    for process in processes:
+        process.run(_redrive(world, process, candidates))
+    return processes
 
 
 async def _redrive(world: World, process: Process, candidates: list[Candidate]) -> None:
-    redrive = Redrive(
-        world.backing.database(process), world.backing.queues(process), world.plan.settings, requested_by="operator"
-    )
+    settings = world.plan.settings
+    queues = MessageQueues(settings, process.sqs_client())
     try:
+        redrive = Redrive(process.database(), queues, settings, requested_by="operator")
         await redrive.run(FailedFilter(queue=world.plan.queue.name), Survey(candidates=candidates))
         process.die(0)
     except TurnstileError:
         process.die(3)
 
 
+def _wake_up(tenant_id: str, session_id: str, turn_id: UUID) -> str:
+    return f'{{"v":1,"tenant_id":"{tenant_id}","session_id":"{session_id}","turn_id":"{turn_id}"}}'
+
+
 def _phantom(world: World, chance: Random) -> str:
-    turn = UUID(int=chance.getrandbits(128), version=4)
-    return f'{{"v":1,"tenant_id":"alpha","session_id":"phantom-{chance.getrandbits(32):x}","turn_id":"{turn}"}}'
+    turn_id = UUID(int=chance.getrandbits(128), version=4)
+    return _wake_up("alpha", f"phantom-{chance.getrandbits(32):x}", turn_id)
 
 
 def _malformed(world: World, chance: Random) -> str:
@@ -114,59 +124,58 @@ def _malformed(world: World, chance: Random) -> str:
 
 
 def _duplicate(world: World, chance: Random) -> str:
-    turns = list(world.store.tables.turns.values())
+    turns = list(world.tables.turns.values())
     if not turns:
         return _phantom(world, chance)
     row = chance.choice(turns)
-    return f'{{"v":1,"tenant_id":"{row.tenant_id}","session_id":"{row.session_id}","turn_id":"{row.id}"}}'
+    return _wake_up(row.tenant_id, row.session_id, row.id)
 
 
-def injected(kind: str, body: Callable[[World, Random], str]) -> Strike:
+def inject(make_body: Callable[[World, Random], str]) -> Strike:
     """A message that the product did not send."""
 
-    def strike(world: World, chance: Random) -> None:
+    def strike(world: World, chance: Random) -> Iterator[Blow]:
         options: dict[str, Any] = {}
         if world.plan.fifo:
             number = f"{chance.getrandbits(64):x}"
             options = {"MessageGroupId": number, "MessageDeduplicationId": number}
-        url = f"fake://{world.plan.queue.sqs}"
-        text = body(world, chance)
+        body = make_body(world, chance)
         world.services["sqs"].answering = True
-        world.sqs.send_message(QueueUrl=url, MessageBody=text, **options)
-        world.strike(kind, text[:20], 0.0, None, None)
+        world.sqs.send_message(QueueUrl=SCHEME + world.plan.queue.sqs, MessageBody=body, **options)
+        yield Blow(target=body[:20])
 
     return strike
 
 
-def moved_back(world: World, chance: Random) -> None:
+def move_back(world: World, chance: Random) -> Iterator[Blow]:
     """Dead letters are put on the main queue again, with AWS's own tools; a copy of each stays."""
     for stored in world.dead.messages[:10]:
         options = {"MessageGroupId": stored.group, "MessageDeduplicationId": f"{chance.getrandbits(64):x}"}
         world.sqs.send_message(
-            QueueUrl=f"fake://{world.plan.queue.sqs}",
+            QueueUrl=SCHEME + world.plan.queue.sqs,
             MessageBody=stored.body,
             MessageAttributes=stored.attributes,
             **(options if world.plan.fifo else {}),
         )
-    world.strike("dead-letters-moved-back", "dlq", 0.0, None, None)
+    yield Blow(target="dlq")
 
 
 KINDS: dict[str, Strike] = {
-    "worker-killed": killed("worker"),
-    "api-killed": killed("api"),
-    "relay-killed": killed("relay"),
-    "worker-frozen": frozen("worker"),
-    "api-frozen": frozen("api"),
-    "relay-frozen": frozen("relay"),
-    "worker-stopped": stopped(1),
-    "worker-stopped-at-once": stopped(2),
-    "clock-shifted": clock_shifted,
-    "worker-added": scaled_out,
-    "redrive": redriven(many=1, kill=False),
-    "redrives-at-once": redriven(many=2, kill=False),
-    "redrive-killed": redriven(many=1, kill=True),
-    "phantom-message": injected("phantom-message", _phantom),
-    "malformed-message": injected("malformed-message", _malformed),
-    "stray-wake-up": injected("stray-wake-up", _duplicate),
-    "dead-letters-moved-back": moved_back,
+    "worker-killed": of_process("worker", kill),
+    "api-killed": of_process("api", kill),
+    "relay-killed": of_process("relay", kill),
+    "worker-frozen": of_process("worker", freeze),
+    "api-frozen": of_process("api", freeze),
+    "relay-frozen": of_process("relay", freeze),
+    "worker-stopped": of_process("worker", stop),
+    "worker-stopped-at-once": of_process("worker", stop_at_once),
+    "clock-shifted": shift_clock,
+    "worker-added": scale_out,
+    "redrive": redrive,
+    "redrives-at-once": redrive_twice,
+    "redrive-killed": kill_redrive,
+    "phantom-message": inject(_phantom),
+    "malformed-message": inject(_malformed),
+    "stray-wake-up": inject(_duplicate),
+    "dead-letters-moved-back": move_back,
 }

@@ -1,17 +1,17 @@
 """Faults of Postgres, Redis and SQS, of the connections to them, and what SQS may do at any time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 
+from tests.proof.simulation.kinds_of_processes import Strike
 from tests.proof.simulation.processes import Process
-from tests.proof.simulation.seeded_run import World
-from tests.proof.simulation.wires import CALM, Weather, Wire
-
-Strike = Callable[[World, Random], None]
-Seconds = tuple[float, float]
+from tests.proof.simulation.seeded_run import Blow, World
+from tests.proof.simulation.wires import CALM, Weather
 
 
-def _put(wires: list[Wire], weather: Weather) -> Callable[[], None]:
+def _put(processes: list[Process], service: str, weather: Weather) -> Callable[[], None]:
+    wires = [process.wires[service] for process in processes]
     for wire in wires:
         wire.weather = weather
 
@@ -24,13 +24,12 @@ def _put(wires: list[Wire], weather: Weather) -> Callable[[], None]:
     return end
 
 
-def weather(service: str, kind: str, make: Callable[[Random], Weather], lasts: Seconds) -> Strike:
+def weather(service: str, most_seconds: float, make: Callable[[Random], Weather]) -> Strike:
     """Something is wrong with the connections of all processes to a service."""
 
-    def strike(world: World, chance: Random) -> None:
-        wires = [process.wires[service] for process in world.processes if process.alive]
-        end = _put(wires, make(chance))
-        world.strike(kind, service, chance.uniform(*lasts), end, None)
+    def strike(world: World, chance: Random) -> Iterator[Blow]:
+        end = _put([process for process in world.processes if process.alive], service, make(chance))
+        yield Blow(target=service, seconds=chance.uniform(1.0, most_seconds), end=end)
 
     return strike
 
@@ -38,19 +37,19 @@ def weather(service: str, kind: str, make: Callable[[Random], Weather], lasts: S
 def cut_off(service: str) -> Strike:
     """One process loses one service and keeps the others, often for longer than its leases last."""
 
-    def strike(world: World, chance: Random) -> None:
-        found: list[Process] = [process for process in world.processes if process.alive]
-        workers = [process for process in found if process.role == "worker"]
+    def strike(world: World, chance: Random) -> Iterator[Blow]:
+        found = [process for process in world.processes if process.alive]
+        workers = world.alive("worker")
         process = chance.choice(workers if workers and chance.random() < 0.8 else found)
-        end = _put([process.wires[service]], Weather(cut=1, hangs=chance.random() < 0.3))
+        end = _put([process], service, Weather(cut=True, hangs=chance.random() < 0.3))
         seconds = chance.choice([0.3, 1.2, 2.5]) * world.plan.settings.lease_seconds
-        world.strike(f"cut-off-from-{service}", process.strand.name, seconds, end, process.pid)
+        yield Blow(target=process.strand.name, seconds=seconds, end=end, pid=process.pid)
 
     return strike
 
 
 def away(service: str) -> Strike:
-    def strike(world: World, chance: Random) -> None:
+    def strike(world: World, chance: Random) -> Iterator[Blow]:
         one = world.services[service]
         one.down += 1
 
@@ -58,34 +57,38 @@ def away(service: str) -> Strike:
             one.down -= 1
 
         seconds = chance.choice([0.3, 2.0, 1.5 * world.plan.settings.lease_seconds])
-        world.strike(f"{service}-away", service, seconds, end, None)
+        yield Blow(target=service, seconds=seconds, end=end)
 
     return strike
 
 
-def flushed(world: World, chance: Random) -> None:
+def flush(world: World, chance: Random) -> Iterator[Blow]:
     world.redis.flush()
-    world.strike("redis-flushed", "redis", 0.0, None, None)
+    yield Blow(target="redis")
 
 
-def emptied(world: World, chance: Random) -> None:
+def empty_queue(world: World, chance: Random) -> Iterator[Blow]:
     world.main.purge()
-    world.strike("wake-ups-lost", "sqs", 0.0, None, None)
+    yield Blow(target="sqs")
 
 
-def anomaly(kind: str, name: str, share: float) -> Strike:
+def anomaly(name: str, share: float) -> Strike:
     """SQS does for a while what it may do at any time."""
 
-    def strike(world: World, chance: Random) -> None:
+    def strike(world: World, chance: Random) -> Iterator[Blow]:
         anomalies = world.sqs.anomalies
         setattr(anomalies, name, share)
-
-        def end() -> None:
-            setattr(anomalies, name, 0.0)
-
-        world.strike(kind, "sqs", chance.uniform(2.0, 15.0), end, None)
+        yield Blow(target="sqs", seconds=chance.uniform(2.0, 15.0), end=partial(setattr, anomalies, name, 0.0))
 
     return strike
+
+
+def slow(*means: float) -> Callable[[Random], Weather]:
+    return lambda chance: Weather(slow_seconds=chance.choice(means))
+
+
+def losing(chance: Random) -> Weather:
+    return Weather(loses=0.3)
 
 
 KINDS: dict[str, Strike] = {
@@ -95,25 +98,21 @@ KINDS: dict[str, Strike] = {
     "cut-off-from-store": cut_off("store"),
     "cut-off-from-redis": cut_off("redis"),
     "cut-off-from-sqs": cut_off("sqs"),
-    "store-answers-lost": weather("store", "store-answers-lost", lambda _: Weather(loses=0.3), (1.0, 8.0)),
-    "redis-answers-lost": weather("redis", "redis-answers-lost", lambda _: Weather(loses=0.3), (1.0, 8.0)),
-    "sqs-answers-lost": weather("sqs", "sqs-answers-lost", lambda _: Weather(loses=0.3), (1.0, 10.0)),
-    "store-flaky": weather("store", "store-flaky", lambda _: Weather(breaks=0.2, loses=0.1), (1.0, 8.0)),
-    "store-slow": weather(
-        "store", "store-slow", lambda chance: Weather(slow_seconds=chance.choice([0.05, 0.5])), (1, 8)
-    ),
-    "redis-slow": weather(
-        "redis", "redis-slow", lambda chance: Weather(slow_seconds=chance.choice([0.05, 0.3])), (1, 8)
-    ),
-    "sqs-slow": weather("sqs", "sqs-slow", lambda chance: Weather(slow_seconds=chance.choice([0.1, 2.0])), (1, 10)),
-    "redis-flushed": flushed,
-    "wake-ups-lost": emptied,
-    "messages-doubled": anomaly("messages-doubled", "twice", 0.4),
-    "messages-redelivered": anomaly("messages-redelivered", "again", 0.3),
-    "deletes-without-effect": anomaly("deletes-without-effect", "undeleted", 0.3),
-    "deleted-messages-return": anomaly("deleted-messages-return", "returns", 0.3),
-    "messages-vanish": anomaly("messages-vanish", "vanishes", 0.3),
-    "batch-entries-refused": anomaly("batch-entries-refused", "refuses", 0.3),
-    "sqs-throttled": anomaly("sqs-throttled", "throttles", 0.5),
-    "messages-out-of-order": anomaly("messages-out-of-order", "disorder", 1.0),
+    "store-answers-lost": weather("store", 8.0, losing),
+    "redis-answers-lost": weather("redis", 8.0, losing),
+    "sqs-answers-lost": weather("sqs", 10.0, losing),
+    "store-flaky": weather("store", 8.0, lambda _: Weather(breaks=0.2, loses=0.1)),
+    "store-slow": weather("store", 8.0, slow(0.05, 0.5)),
+    "redis-slow": weather("redis", 8.0, slow(0.05, 0.3)),
+    "sqs-slow": weather("sqs", 10.0, slow(0.1, 2.0)),
+    "redis-flushed": flush,
+    "wake-ups-lost": empty_queue,
+    "messages-doubled": anomaly("twice", 0.4),
+    "messages-redelivered": anomaly("again", 0.3),
+    "deletes-without-effect": anomaly("undeleted", 0.3),
+    "deleted-messages-return": anomaly("returns", 0.3),
+    "messages-vanish": anomaly("vanishes", 0.3),
+    "batch-entries-refused": anomaly("refuses", 0.3),
+    "sqs-throttled": anomaly("throttles", 0.5),
+    "messages-out-of-order": anomaly("disorder", 1.0),
 }

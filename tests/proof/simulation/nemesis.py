@@ -1,14 +1,11 @@
 """The nemesis: from the seed, what strikes when, and for how long."""
 
-from collections.abc import Callable
 from random import Random
 
 from tests.proof.simulation import kinds_of_processes, kinds_of_services
 from tests.proof.simulation.seeded_run import World
 
-Strike = Callable[[World, Random], None]
-
-KINDS: dict[str, Strike] = {**kinds_of_processes.KINDS, **kinds_of_services.KINDS}
+KINDS = {**kinds_of_processes.KINDS, **kinds_of_services.KINDS}
 
 
 async def nemesis(world: World) -> None:
@@ -22,4 +19,6 @@ async def nemesis(world: World) -> None:
         await world.loop.pause(max(0.0, at - world.loop.now))
         if world.healed:
             return
-        KINDS[chance.choice(plan.kinds)](world, chance)
+        kind = chance.choice(plan.kinds)
+        for blow in KINDS[kind](world, chance):
+            world.note_fault(kind, blow)

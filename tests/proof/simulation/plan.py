@@ -66,8 +66,8 @@ def make_plan(seed: int, kinds: tuple[str, ...]) -> Plan:
 
 
 def _settings(chance: Random, queue: QueueSettings, lease: float, *, calm: bool) -> Settings:
-    # Where no fault is meant to happen, a hold that reaches its bound would look like a turn that was forgotten; and so would
-    # one that was put off.
+    # Where no fault is meant to happen, a session run that ends at its bound, or a deferred session, would look like a
+    # forgotten turn.
     session_run_turns, session_run_seconds = chance.choice([1, 3, 20]), chance.choice([3.0, 30.0])
     tenant_slots: TenantShare = chance.choice(["all", "fair", 2, 3])
     return Settings(

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -14,14 +15,16 @@ from tests.proof.simulation.clock import VirtualLoop, renumber
 from tests.proof.simulation.handler import Acting
 from tests.proof.simulation.log_filter import Journal, journal
 from tests.proof.simulation.plan import Plan
-from tests.proof.simulation.processes import Process
+from tests.proof.simulation.processes import Process, Servers
 from tests.proof.simulation.seeded_randomness import seeded
 from tests.proof.simulation.wires import Service
-from tests.proof.simulation.worker import Backing, SimulatedWorker, worker_parts
+from tests.proof.simulation.worker import run_worker, simulated_parts
 from tests.support.fakes.lock import FakeRedis
 from tests.support.fakes.queue_model import Anomalies, StaleHandle
 from tests.support.fakes.queues import SCHEME, Deed, FakeSqs
-from tests.support.fakes.store import FakeDatabase
+from tests.support.fakes.store_evidence import fill
+from tests.support.fakes.store_tables import Tables
+from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
 
 BEGINS_AT = 1000.0
@@ -31,6 +34,16 @@ SETTLING_SECONDS = 240.0
 
 IN_ORDER_SECONDS = 10.0
 """For each open turn of the longest session: one after the other, some of them slow, some time after time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blow:
+    """What a fault has struck, and how it ends: at the healing at the latest."""
+
+    target: str
+    seconds: float = 0.0
+    end: Callable[[], None] | None = None
+    pid: int | None = None
 
 
 class World:
@@ -43,14 +56,13 @@ class World:
         self.services = {name: Service(name) for name in ("store", "redis", "sqs")}
         self.evidence = Evidence(terms=_terms(plan))
         self.journal = Journal(self.loop, self.evidence.logs, traced=traced)
-        self.store = FakeDatabase(lambda: self.loop.now)
+        self.tables = Tables(lambda: self.loop.now)
         self.redis = FakeRedis(lambda: self.loop.now, self._note_redis)
         self.sqs = self._make_sqs()
-        self.backing = Backing(self.loop, plan.settings, self.store, self.redis, self.sqs)
+        self._servers = Servers(self.tables, self.redis, self.sqs, self.services)
         self.acting = Acting(self.loop, self.evidence.runs, self.evidence.faults)
         self.clients = Clients(self.loop, plan, Random(f"clients {plan.seed}"), self._choose_api)
         self.processes: list[Process] = []
-        self.workers: dict[int, SimulatedWorker] = {}
         self.apis: dict[int, SimulatedApi] = {}
         self.healed = False
         self._ends: dict[int, Callable[[], None]] = {}
@@ -106,30 +118,28 @@ class World:
 
     def start(self, role: str, *, lasting: bool = True) -> Process:
         """A process of the product; a lasting one is started anew whenever it ends."""
-        process = Process(
-            self.loop, self.chance, self.services, role, len(self.processes) + 1,
-            {"redis": self.plan.settings.redis_timeout_seconds},
-        )  # fmt: skip
+        settings = self.plan.settings
+        patience = {"redis": settings.redis_timeout_seconds}
+        process = Process(self.loop, self.chance, self._servers, role, len(self.processes) + 1, patience)
         self.processes.append(process)
         self._note_life(process, "started")
         process.on_death.append(lambda code: self._ended(process, code, lasting=lasting))
         match role:
             case "worker":
                 handler = self.acting.handler(in_thread=self.plan.in_thread)
-                self.workers[process.pid] = process.within(lambda: SimulatedWorker(self.backing, process, handler))
+                run_worker(process, settings, handler)
             case "api":
-                self.apis[process.pid] = process.within(lambda: SimulatedApi(self.backing, process))
+                self.apis[process.pid] = process.within(lambda: SimulatedApi(process, settings))
             case "relay":
                 process.run(self._relay(process))
         return process
 
     async def _relay(self, process: Process) -> None:
-        relay = Relay(self.backing.database(process), self.backing.queues(process), self.plan.settings)
-        await relay.run(asyncio.Event())
+        settings = self.plan.settings
+        await Relay(process.database(), MessageQueues(settings, process.sqs_client()), settings).run(asyncio.Event())
 
     def _ended(self, process: Process, code: int, *, lasting: bool) -> None:
         self._note_life(process, "ended", code)
-        self.workers.pop(process.pid, None)
         self.apis.pop(process.pid, None)
         if lasting:
             after = self.loop.now + self.chance.uniform(0.2, 2.0)
@@ -148,15 +158,14 @@ class World:
 
     # --- faults
 
-    def strike(self, kind: str, target: str, seconds: float, end: Callable[[], None] | None, pid: int | None) -> None:
-        """Notes a fault that has begun, and ends it in time or at the healing."""
+    def note_fault(self, kind: str, blow: Blow) -> None:
+        """Notes a fault that has begun, and ends it in time."""
         number = len(self.evidence.faults)
-        self.evidence.faults.append(
-            Fault(at=self.loop.now, until=self.loop.now + seconds, kind=kind, target=target, pid=pid)
-        )
-        if end is not None:
-            self._ends[number] = end
-            self.loop.call_in(self.loop.world, self.loop.now + seconds, self._end, number)
+        ends_at = self.loop.now + blow.seconds
+        self.evidence.faults.append(Fault(at=self.loop.now, until=ends_at, kind=kind, target=blow.target, pid=blow.pid))
+        if blow.end is not None:
+            self._ends[number] = blow.end
+            self.loop.call_in(self.loop.world, ends_at, self._end, number)
 
     def _end(self, number: int) -> None:
         end = self._ends.pop(number, None)
@@ -174,21 +183,21 @@ class World:
         """Every turn has ended, every dead letter is sent, the main queue is empty, and no call is open."""
         if self.clients.under_way or self.main.messages or self.alive("redrive"):
             return False
-        return all(row.status.is_terminal and row.send_at is None for row in self.store.tables.turns.values())
+        return all(row.status.is_terminal and row.send_at is None for row in self.tables.turns.values())
 
     def owed_until(self) -> float:
         """When the last open turn is due or is owed its wake-up, as the rows stand."""
-        rows = [row for row in self.store.tables.turns.values() if row.status.is_open]
+        rows = [row for row in self.tables.turns.values() if row.status.is_open]
         times = [at / 1_000_000 for row in rows for at in (row.send_at, row.execute_at) if at is not None]
         return max(times, default=self.loop.now)
 
     def longest_session(self) -> int:
         """How many turns are still to be answered one after the other."""
-        return max((len(session.open) for session in self.store.tables.sessions.values()), default=0)
+        return max((len(session.open) for session in self.tables.sessions.values()), default=0)
 
     def collect(self) -> None:
         evidence = self.evidence
-        self.store.fill(evidence)
+        fill(self.tables, evidence)
         evidence.history = self.clients.history
         evidence.queued = [
             QueuedMessage(
@@ -242,7 +251,7 @@ def live(plan: Plan, nemesis: Nemesis, *, traced: bool = False) -> Evidence:
     # A finaliser that runs at a moment of the collector's choice would be a choice that no seed has made.
     gc.disable()
     try:
-        with seeded(plan.seed, loop), worker_parts(world.backing), journal(world.journal):
+        with seeded(plan.seed, loop), simulated_parts(), journal(world.journal):
             _run(world, nemesis)
             world.collect()
             for process in world.processes:
@@ -280,5 +289,4 @@ def _run(world: World, nemesis: Nemesis) -> None:
     # A lock may outlive its holder, by a lease.
     loop.run_until(lambda: False, loop.now + plan.settings.lease_seconds + 1.0)
     terms = world.evidence.terms
-    values = {name: getattr(terms, name) for name in terms.__dataclass_fields__}
-    world.evidence.terms = Terms(**{**values, "healed_at": healed_at, "rested_at": rested_at, "bound_seconds": bound})
+    world.evidence.terms = replace(terms, healed_at=healed_at, rested_at=rested_at, bound_seconds=bound)

@@ -14,11 +14,11 @@ Deliver = Callable[[Any], None]
 
 
 class BrokenWireError(Exception):
-    """The service could not be reached, or the connection broke before its answer came."""
+    """The service could not be reached, or the connection broke before its response came."""
 
 
 class SilentWireError(BrokenWireError):
-    """No answer came in time."""
+    """No response came in time."""
 
 
 @dataclass(slots=True)
@@ -27,22 +27,22 @@ class Service:
 
     name: str
     down: int = 0
-    """How many outages hold it down."""
+    """How many outages there are at present."""
     answering: bool = True
-    """While it carries out a call: whether the caller will be told. For the evidence only."""
+    """While it carries out a call: whether the caller gets the response. For the evidence only."""
 
 
 @dataclass(slots=True)
 class Weather:
     """How a wire is at present."""
 
-    cut: int = 0
+    cut: bool = False
     hangs: bool = False
     """A cut wire answers nothing, instead of refusing at once."""
     breaks: float = 0.0
     """Share of calls that fail before they are carried out."""
     loses: float = 0.0
-    """Share of answers that get lost."""
+    """Share of responses that get lost."""
     slow_seconds: float = 0.0
     """Mean of an extra delay, each way."""
 
@@ -103,8 +103,8 @@ class Wire:
             if not late:
                 self._fail(strand, deliver, back)
             return
-        told = not lost and not late and not strand.dead
-        service.answering = told
+        answered = not lost and not late and not strand.dead
+        service.answering = answered
         try:
             outcome = execute()
         except Exception as error:
@@ -122,5 +122,5 @@ class Wire:
         self._loop.call_in(strand, self._loop.now + back, deliver, outcome)
 
     def _fail(self, strand: Strand, deliver: Deliver, after: float, *, silent: bool = False) -> None:
-        error = SilentWireError("no answer in time") if silent else BrokenWireError("the connection broke")
+        error = SilentWireError("no response in time") if silent else BrokenWireError("the connection broke")
         self._loop.call_in(strand, self._loop.now + after, deliver, error)

@@ -1,13 +1,13 @@
 """A stand-in for Redis under the real `worker.session_lock` and `memory.history_cache`: scripts, time to live, flush.
 
-The client runs the product's scripts, so the real batching, circuit and handling of lost answers run on top of it. How a
-call travels is the caller's: `Direct` carries it out at once; the simulation's wire takes time and may lose it.
+The client runs the product's scripts, so the real batching, circuit and handling of lost responses run on top of it.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from tests.support.fakes import history
+from tests.support.fakes.carry import Carry, at_once
 from turnstile.backends.redis.client import Command, RedisClient, Send
 from turnstile.worker.session_lock import ACQUIRE, EXTEND, RELEASE
 
@@ -63,24 +63,19 @@ class FakeRedis:
     def pttl(self, key: str) -> int:
         return int((self._ends[key] - self._now()) * 1000) if self._lives(key) else -2
 
-    def exists(self, key: str) -> bool:
-        return self._lives(key)
-
     def keys(self) -> list[str]:
         return [key for key in list(self._values) if self._lives(key)]
 
     def flush(self) -> None:
         """FLUSHALL: also what a failover without its last writes, or an eviction, amounts to."""
-        if self._record is not None:
-            self._record("client", ("FLUSHALL",))
+        self._note("FLUSHALL", source="client")
         self._values.clear()
         self._ends.clear()
 
     def eval(self, script: str, keys: tuple[str, ...], args: tuple[Any, ...]) -> Any:
         """EVAL of one of the product's scripts; an unknown one was changed in the product and not here."""
-        if self._record is not None:
-            self._record("client", ("EVAL", "", str(len(keys)), *keys, *map(str, args)))
-        return _SCRIPTS[script](self, keys, args)
+        self._note("EVAL", "", str(len(keys)), *keys, *map(str, args), source="client")
+        return SCRIPTS[script](self, keys, args)
 
     def _lives(self, key: str) -> bool:
         ends = self._ends.get(key)
@@ -91,9 +86,9 @@ class FakeRedis:
         del self._values[key], self._ends[key]
         return False
 
-    def _note(self, *words: str) -> None:
+    def _note(self, *words: str, source: str = "lua") -> None:
         if self._record is not None:
-            self._record("lua", words)
+            self._record(source, words)
 
 
 def _acquire(redis: FakeRedis, keys: tuple[str, ...], args: tuple[Any, ...]) -> int:
@@ -129,7 +124,7 @@ def _extend(redis: FakeRedis, keys: tuple[str, ...], args: tuple[Any, ...]) -> i
     return 2 if holder is None else 0
 
 
-_SCRIPTS: dict[str, Callable[[FakeRedis, tuple[str, ...], tuple[Any, ...]], Any]] = {
+SCRIPTS: dict[str, Callable[[FakeRedis, tuple[str, ...], tuple[Any, ...]], Any]] = {
     **history.SCRIPTS,
     ACQUIRE: _acquire,
     RELEASE: _release,
@@ -137,28 +132,15 @@ _SCRIPTS: dict[str, Callable[[FakeRedis, tuple[str, ...], tuple[Any, ...]], Any]
 }
 
 
-class Carrier(Protocol):
-    """How a call comes to the server and its answer back. Raises redis.exceptions.RedisError for the way there."""
-
-    def ask(self, execute: Callable[[], Any]) -> Awaitable[Any]: ...
-
-
-class Direct:
-    """At once, and always."""
-
-    async def ask(self, execute: Callable[[], Any]) -> Any:
-        return execute()
-
-
-class FakeClient(RedisClient):
+class FakeRedisClient(RedisClient):
     """A client of it: scripts, and PING."""
 
-    def __init__(self, server: FakeRedis, carrier: Carrier) -> None:
+    def __init__(self, server: FakeRedis, carry: Carry = at_once) -> None:
         self._server = server
-        self._carrier = carrier
+        self._carry = carry
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        answers: list[Any] = await self._carrier.ask(lambda: [self._answer(*command) for command in commands])
+        answers: list[Any] = await self._carry(lambda: [self._answer(*command) for command in commands])
         return answers
 
     def _answer(self, name: str | float, *words: Any) -> Any:

@@ -5,20 +5,19 @@ So the real batching, partial failures, look-ups and error mapping run on top of
 call back (`call_at`); without one it is answered at once with what is there.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
+from tests.support.fakes.carry import Carry, at_once
 from tests.support.fakes.queue_model import Anomalies, QueueModel, StaleHandle, Stored
 from turnstile.backends.sqs.client import COMMAND_SECONDS, POLL, POLL_SLACK_SECONDS, CallRefusedError, SqsClient
-from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
-from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import DEAD_LETTER_REASON
 
 SCHEME = "fake://"
@@ -217,20 +216,18 @@ def _failed(entry: dict[str, Any], code: str) -> dict[str, Any]:
     return {"Id": entry["Id"], "Code": code, "SenderFault": False}
 
 
-async def at_once(call: Callable[[], Any], _: float) -> Any:
-    """Carries a call out, where the real one travels."""
-    return call()
+class FakeSqsClient(SqsClient):
+    """The product's client, of that server.
 
-
-class FakeClient:
-    """As `backends.sqs.client.SqsClient`, of that server. `carry` has a call carried out within so many seconds.
-
-    What it raises as QueueUnavailableError is tried again, as the real one does.
+    A call that raises QueueUnavailableError is tried again, as the real one does.
     """
 
-    def __init__(self, server: FakeSqs, carry: Callable[[Callable[[], Any], float], Awaitable[Any]] = at_once) -> None:
+    def __init__(self, server: FakeSqs, carry: Carry = at_once) -> None:
         self._server = server
         self._carry = carry
+
+    def for_another_loop(self) -> "FakeSqsClient":
+        return self
 
     async def call(
         self, operation: str, parameters: dict[str, Any], *, seconds: float = COMMAND_SECONDS, tries: int = 2
@@ -250,10 +247,3 @@ class FakeClient:
 
     async def close(self) -> None:
         """Nothing is open."""
-
-
-class FakeMessageQueues(MessageQueues):
-    """The real `MessageQueues` on that client."""
-
-    def __init__(self, settings: Settings, client: FakeClient) -> None:
-        super().__init__(settings, cast("SqsClient", client))

@@ -3,8 +3,7 @@
 from typing import Any
 
 from tests.proof.checker.tables import Change
-from tests.support.fakes.store_clock import seconds
-from tests.support.fakes.store_rows import TurnRow
+from tests.support.fakes.store_rows import TurnRow, columns, seconds
 
 AUDITED = ("status", "fence", "generation", "seq", "cancel_requested_at")
 
@@ -27,21 +26,15 @@ def make_change(row: TurnRow, before: dict[str, Any] | None, *, n: int, at: floa
         turn_id=str(row.id),
         tenant=row.tenant_id,
         session=row.session_id,
-        seq=row.seq,
         before=None if before is None else was("status").value,
         after=row.status.value,
         attempt_before=was("attempt"),
-        attempt=row.attempt,
-        failures=row.failures,
-        crashes=row.crashes,
-        generation=row.generation,
         fence_before=was("fence"),
-        fence=row.fence,
         worker=row.worker_id,
         lease_until=seconds(row.lease_until),
         lease_before=seconds(was("lease_until")),
         execute_at=seconds(row.execute_at),
         send_at=seconds(row.send_at),
         cancel_requested=row.cancel_requested_at is not None,
-        error_class=row.error_class,
+        **columns(row, ("seq", "attempt", "failures", "crashes", "generation", "fence", "error_class")),
     )

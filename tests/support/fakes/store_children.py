@@ -1,29 +1,20 @@
-"""The fake store's children and what they need: `statements.once_values`, `statements.children`, `statements.join`."""
+"""The fake store's children: `statements.children`, `statements.join`, `statements.compensate`, `statements.once_values`."""
 
 import json
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import timedelta
 from hashlib import sha256
 from operator import attrgetter
-from typing import Any
 from uuid import UUID
 
-from tests.support.fakes.store_clock import interval
-from tests.support.fakes.store_rows import MessageRow, TurnRow, ValueRow, columns, json_value
-from tests.support.fakes.store_tables import Tables
+from tests.support.fakes.store_rows import TurnRow, ValueRow, columns, interval, json_value
+from tests.support.fakes.store_tables import EPOCH, Parameters, Rows, Statement, Tables
+from turnstile.statements import children, join, once_values
+from turnstile.statements.compensate import COMPENSATE_FAILED
+from turnstile.statements.redrive import FIND_COMPENSATED
 from turnstile.turn.status import TurnStatus
 
-Parameters = Mapping[str, Any]
-Rows = list[dict[str, Any]]
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-PENDING, RUNNING, SUCCEEDED = TurnStatus.PENDING, TurnStatus.RUNNING, TurnStatus.SUCCEEDED
-
-
-def holds(tables: Tables, turn_id: UUID | None, fence: int) -> bool:
-    """Whether that claim of the turn is the present one."""
-    row = tables.turns.get(turn_id) if turn_id is not None else None
-    return row is not None and row.fence == fence and row.status is RUNNING
+PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED = TurnStatus
 
 
 def read_values(tables: Tables, parameters: Parameters) -> Rows:
@@ -33,15 +24,18 @@ def read_values(tables: Tables, parameters: Parameters) -> Rows:
 
 def record_value(tables: Tables, parameters: Parameters) -> Rows:
     value = json_value(parameters["value"])
-    if not holds(tables, parameters["turn"], parameters["fence"]):
+    turn_id, key, fence = parameters["turn"], parameters["key"], parameters["fence"]
+    if tables.find_claimed(turn_id, fence) is None:
         return []
-    row = ValueRow(parameters["turn"], parameters["key"], value, parameters["fence"], tables.now())
-    return [{"value": json.loads(json.dumps(value))}] if tables.insert_value(row) else []
+    row = ValueRow(turn_id, key, value, fence, tables.now())
+    recorded = tables.insert(tables.values.setdefault(turn_id, {}), key, row)
+    return [{"value": json.loads(json.dumps(value))}] if recorded else []
 
 
 def reread_value(tables: Tables, parameters: Parameters) -> Rows:
     row = tables.values.get(parameters["turn"], {}).get(parameters["key"])
-    return [{"value": row.value}] if row and holds(tables, parameters["turn"], parameters["fence"]) else []
+    claimed = tables.find_claimed(parameters["turn"], parameters["fence"])
+    return [{"value": row.value}] if row and claimed else []
 
 
 def read_children(tables: Tables, parameters: Parameters) -> Rows:
@@ -72,7 +66,12 @@ def is_being_compensated(tables: Tables, row: TurnRow) -> bool:
 def is_overtaken(tables: Tables, row: TurnRow) -> bool:
     if row.kind != "compensation" or row.parent_turn_id is None:
         return False
-    return tables.turns[row.parent_turn_id].status is not TurnStatus.FAILED
+    return tables.turns[row.parent_turn_id].status is not FAILED
+
+
+def may_start_over(tables: Tables, row: TurnRow) -> bool:
+    """Of a FAILED turn: whether a redrive, or a retry of its halted session, may put it back to work."""
+    return not (has_successor(tables, row) or is_being_compensated(tables, row) or is_overtaken(tables, row))
 
 
 def is_preceded(row: TurnRow, others: Iterable[TurnRow]) -> bool:
@@ -81,7 +80,7 @@ def is_preceded(row: TurnRow, others: Iterable[TurnRow]) -> bool:
 
 
 def find_compensated(tables: Tables, parameters: Parameters) -> Rows:
-    failed = [row for row in _rows(tables, parameters["ids"]) if row.status is TurnStatus.FAILED]
+    failed = [row for row in tables.find(parameters["ids"]) if row.status is FAILED]
     return [
         {"id": row.id}
         for row in failed
@@ -90,7 +89,7 @@ def find_compensated(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def read_states(tables: Tables, parameters: Parameters) -> Rows:
-    found = [row for row in _rows(tables, parameters["ids"]) if row.parent_turn_id == parameters["parent"]]
+    found = [row for row in tables.find(parameters["ids"]) if row.parent_turn_id == parameters["parent"]]
     return [columns(row, ("id", "status", "error_class", "error")) for row in found]
 
 
@@ -103,12 +102,8 @@ def read_outputs(tables: Tables, parameters: Parameters) -> Rows:
     ]
 
 
-def _rows(tables: Tables, ids: Iterable[UUID]) -> list[TurnRow]:
-    return [tables.turns[turn_id] for turn_id in sorted(set(ids)) if turn_id in tables.turns]
-
-
 def wake_parents(tables: Tables, parameters: Parameters) -> Rows:
-    return _wake(tables, _rows(tables, parameters["ids"]))
+    return _wake(tables, tables.find(parameters["ids"]))
 
 
 def wake_joined(tables: Tables, parameters: Parameters) -> Rows:
@@ -127,15 +122,15 @@ def _wake(tables: Tables, waiting: Iterable[TurnRow]) -> Rows:
 
 
 def _is_joined(tables: Tables, parent: TurnRow) -> bool:
-    statuses = {row.status for row in _rows(tables, parent.joining or ())}
-    over = {SUCCEEDED} if parent.join_policy == "any" else {TurnStatus.FAILED, TurnStatus.CANCELED}
+    statuses = {row.status for row in tables.find(parent.joining or ())}
+    over = {SUCCEEDED} if parent.join_policy == "any" else {FAILED, CANCELED}
     return not statuses & {PENDING, RUNNING} or bool(statuses & over)
 
 
 def compensate_failed(tables: Tables, parameters: Parameters) -> Rows:
     for turn_id, fence in zip(parameters["ids"], parameters["fences"], strict=True):
-        row = tables.turns.get(turn_id)
-        if row is not None and row.fence == fence and row.status is TurnStatus.FAILED:
+        row = tables.find_failed(turn_id)
+        if row is not None and row.fence == fence:
             compensate(tables, row, parameters)
     return []
 
@@ -151,15 +146,13 @@ def compensate(tables: Tables, failed: TurnRow, parameters: Parameters) -> None:
     turn_id = UUID(f"{milliseconds:012x}7{digest[:3]}8{digest[3:18]}")
     if turn_id in tables.turns:
         return
-    session_id = f"compensation:{turn_id}"
-    tables.update_session(tables.insert_session(failed.tenant_id, session_id), last_seq=1)
-    names = ("tenant_id", "queue", "metadata", "trace_id")
+    session = tables.insert_session(failed.tenant_id, f"compensation:{turn_id}")
     tables.insert_turn(
         TurnRow(
-            **columns(failed, names),
+            **columns(failed, ("tenant_id", "queue", "metadata", "trace_id")),
             id=turn_id,
-            session_id=session_id,
-            seq=1,
+            session_id=session.session_id,
+            seq=tables.take_seq(session),
             kind="compensation",
             send_at=now,
             expires_at=now + interval(parameters["compensation_expires"]),
@@ -169,11 +162,24 @@ def compensate(tables: Tables, failed: TurnRow, parameters: Parameters) -> None:
             created_at=now,
         )
     )
-    said = [one for one in tables.messages.get(failed.id, ()) if (one.role, one.kind) == ("user", "message")]
     content = {
         **columns(failed, ("session_id", "generation", "error_class", "error")),
         "turn_id": str(failed.id),
-        "inputs": [one.content for one in said],
+        "inputs": [one.content for one in tables.inputs_of(failed.id)],
         "values": {key: row.value for key, row in tables.values.get(failed.id, {}).items()},
     }
-    tables.insert_message(MessageRow(turn_id, 0, "user", content, now))
+    tables.insert_message(turn_id, "user", content)
+
+
+STATEMENTS: dict[str, Statement] = {
+    once_values.READ_VALUES: read_values,
+    once_values.RECORD_VALUE: record_value,
+    once_values.REREAD_VALUE: reread_value,
+    children.READ_CHILDREN: read_children,
+    children.READ_STATES: read_states,
+    children.READ_OUTPUTS: read_outputs,
+    COMPENSATE_FAILED: compensate_failed,
+    join.WAKE_PARENTS: wake_parents,
+    join.WAKE_JOINED: wake_joined,
+    FIND_COMPENSATED: find_compensated,
+}

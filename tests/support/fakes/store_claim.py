@@ -1,28 +1,18 @@
 """The fake store's claim, renew and settle: `statements.claim`, `statements.renew_lease`, `statements.settle`."""
 
-from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
 from tests.support.fakes.store_children import compensate
-from tests.support.fakes.store_clock import SECOND, interval
-from tests.support.fakes.store_rows import (
-    AttemptRow,
-    Instant,
-    MessageRow,
-    SessionRow,
-    TurnRow,
-    by_id,
-    columns,
-    json_value,
-)
+from tests.support.fakes.store_rows import AttemptRow, TurnRow, by_id, columns, interval, json_value, seconds
 from tests.support.fakes.store_submit import last_answered
-from tests.support.fakes.store_tables import Tables
+from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables, unnest
+from turnstile.statements.claim import CLAIM
+from turnstile.statements.read_claims import READ_CLAIMS
+from turnstile.statements.renew_lease import RENEW
+from turnstile.statements.settle import REREAD_SETTLED, SETTLE
 from turnstile.turn.status import TurnStatus
-
-Parameters = Mapping[str, Any]
-Rows = list[dict[str, Any]]
 
 PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED = TurnStatus
 
@@ -30,22 +20,17 @@ READ_COLUMNS = (
     *("claim_id", "id", "tenant_id", "session_id", "seq", "queue", "attempt", "failures", "crashes", "max_attempts"),
     *("generation", "fence", "timeout_seconds", "metadata", "trace_id", "span_id", "kind", "parent_turn_id"),
 )
-ENDED_COLUMNS = ("claim_id", "tenant_id", "session_id", "seq", "trace_id", "error_class")
 SETTLE_COLUMNS = (
     *("ids", "fences", "statuses", "outcomes", "replies", "afters", "refunds", "faults", "error_classes", "errors"),
     *("dead_letters", "mores", "claims", "joinings", "join_policies", "partials"),
 )
 
 
-def _wanted(parameters: Parameters) -> Iterable[tuple[str, str, UUID]]:
-    return zip(parameters["tenants"], parameters["sessions"], parameters["claims"], strict=True)
-
-
 def claim(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
     answers: dict[UUID, dict[str, Any]] = {}
     due: dict[UUID, tuple[UUID, TurnRow]] = {}
-    for (tenant_id, session_id, claim_id), most in zip(_wanted(parameters), parameters["most_crashes"], strict=True):
+    for tenant_id, session_id, claim_id, most in unnest(parameters, "tenants", "sessions", "claims", "most_crashes"):
         session = tables.sessions.get((tenant_id, session_id))
         head = tables.head_of(tenant_id, session_id)
         free = head is not None and session is not None and session.halted_by is None
@@ -75,12 +60,7 @@ def claim(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def _may_be_taken_over(tables: Tables, row: TurnRow) -> bool:
-    over = row.status is RUNNING and row.lease_until is not None and row.lease_until < tables.now()
-    return over and row.send_at is not None
-
-
-def seconds_of(instant: Instant) -> float:
-    return instant / SECOND
+    return row.send_at is not None and row.is_lost(tables.now())
 
 
 def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) -> dict[str, Any]:
@@ -118,7 +98,7 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
     if failed and parameters["halt"]:
         _halt(tables, row)
     elif not running:
-        _wake_heir(tables, tables.sessions[row.tenant_id, row.session_id])
+        _wake_heir(tables, tables.session_of(row).head)
     return {
         **columns(row, ("tenant_id", "session_id", "seq", "trace_id", "error_class")),
         "turn_id": row.id,
@@ -129,29 +109,29 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
 
 
 def _halt(tables: Tables, row: TurnRow) -> None:
-    tables.update_session(tables.sessions[row.tenant_id, row.session_id], halted_by=row.id, updated_at=tables.now())
+    tables.update(tables.session_of(row), halted_by=row.id, updated_at=tables.now())
 
 
-def _wake_heir(tables: Tables, session: SessionRow) -> None:
-    if session.head is not None and session.head.is_due(tables.now()):
-        tables.update_turn(session.head, send_at=tables.now(), sends=0)
+def _wake_heir(tables: Tables, head: TurnRow | None) -> None:
+    if head is not None and head.is_due(tables.now()):
+        tables.update_turn(head, send_at=tables.now(), sends=0)
 
 
 def read_claims(tables: Tables, parameters: Parameters) -> Rows:
     now, found = tables.now(), []
-    for tenant_id, session_id, claim_id in _wanted(parameters):
-        row = tables.running_in(tenant_id, session_id)
-        if row is None or row.claim_id != claim_id or row.started_at is None:
+    for tenant_id, session_id, claim_id in unnest(parameters, "tenants", "sessions", "claims"):
+        session = tables.sessions.get((tenant_id, session_id))
+        row = session.running if session else None
+        if session is None or row is None or row.claim_id != claim_id or row.started_at is None:
             continue
-        said = tables.messages.get(row.id, ())
-        inputs = [one for one in said if (one.role, one.kind) == ("user", "message")]
-        before = last_answered(tables.sessions[tenant_id, session_id], row.seq or 0)
+        inputs = tables.inputs_of(row.id)
+        before = last_answered(session, row.seq or 0)
         found.append(
             {
                 **columns(row, READ_COLUMNS),
                 "created_at": tables.to_datetime(row.created_at),
-                "expires_in_seconds": seconds_of(row.expires_at - now),
-                "queue_latency_seconds": seconds_of(
+                "expires_in_seconds": seconds(row.expires_at - now),
+                "queue_latency_seconds": seconds(
                     row.started_at - max(row.created_at, row.execute_at or row.created_at)
                 ),
                 "contents": [one.content for one in inputs] or None,
@@ -166,17 +146,16 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
 
 def renew(tables: Tables, parameters: Parameters) -> Rows:
     answers = []
-    for turn_id, fence in zip(parameters["ids"], parameters["fences"], strict=True):
-        row = tables.turns.get(turn_id)
-        ours = row is not None and row.fence == fence and row.status is RUNNING
-        if row is not None and ours:
-            tables.update_turn(row, lease_until=tables.now() + interval(parameters["lease"]), send_at=None)
+    for turn_id, fence in unnest(parameters, "ids", "fences"):
+        row, claimed = tables.turns.get(turn_id), tables.find_claimed(turn_id, fence)
+        if claimed is not None:
+            tables.update_turn(claimed, lease_until=tables.now() + interval(parameters["lease"]), send_at=None)
         answers.append(
             {
                 "id": turn_id,
                 "fence": fence,
-                "ours": ours,
-                "renewed": ours,
+                "ours": claimed is not None,
+                "renewed": claimed is not None,
                 "cancel_requested": row is not None and row.cancel_requested_at is not None,
                 "cancel_reason": row and row.cancel_reason,
             }
@@ -185,10 +164,7 @@ def renew(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def settle(tables: Tables, parameters: Parameters) -> Rows:
-    asked = [
-        dict(zip(SETTLE_COLUMNS, values, strict=True))
-        for values in zip(*(parameters[name] for name in SETTLE_COLUMNS), strict=True)
-    ]
+    asked = [dict(zip(SETTLE_COLUMNS, values, strict=True)) for values in unnest(parameters, *SETTLE_COLUMNS)]
     for one in asked:
         # Before anything is written: one reply that can't be stored refuses the whole statement.
         one["replies"] = json_value(one["replies"])
@@ -196,13 +172,13 @@ def settle(tables: Tables, parameters: Parameters) -> Rows:
     answers: Rows = []
     heads: list[tuple[TurnRow, dict[str, Any]]] = []
     for one in asked:
-        row = tables.turns.get(one["ids"])
-        if row is None or row.fence != one["fences"] or row.status is not RUNNING:
+        row = tables.find_claimed(one["ids"], one["fences"])
+        if row is None:
             continue
         _end(tables, row, one, halt=parameters["halt"])
-        answers.append({"id": row.id, "fence": row.fence, "status": row.status.value, "look_again": False})
-        answers[-1].update(_reply(tables, row))
-        session = tables.sessions[row.tenant_id, row.session_id]
+        ended = {"id": row.id, "fence": row.fence, "status": row.status.value, "look_again": False}
+        answers.append(ended | _reply(tables, row))
+        session = tables.session_of(row)
         if row.status is not PENDING and session.halted_by is None and session.head is not None:
             heads.append((session.head, one))
     for head, one in sorted(heads, key=lambda pair: by_id(pair[0])):
@@ -245,11 +221,10 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> 
     )
     if final is FAILED and halt:
         _halt(tables, row)
-    ordinal = max((one.ordinal for one in tables.messages.get(row.id, ())), default=-1) + 1
     if final is SUCCEEDED:
-        tables.insert_message(MessageRow(row.id, ordinal, "assistant", asked["replies"], now))
+        tables.insert_message(row.id, "assistant", asked["replies"])
     if final is CANCELED and asked["partials"] is not None:
-        tables.insert_message(MessageRow(row.id, ordinal, "assistant", asked["partials"], now, "partial"))
+        tables.insert_message(row.id, "assistant", asked["partials"], "partial")
     tables.insert_attempt(
         AttemptRow(
             turn_id=row.id,
@@ -267,10 +242,10 @@ def _uuids(text: str | None) -> list[UUID] | None:
 
 def _go_on(tables: Tables, head: TurnRow, asked: dict[str, Any], parameters: Parameters) -> None:
     now = tables.now()
-    if not head.is_due(now):
-        return
     if not (asked["mores"] and head.queue == parameters["queue"] and head.crashes == 0):
-        tables.update_turn(head, send_at=now, sends=0)
+        _wake_heir(tables, head)
+        return
+    if not head.is_due(now):
         return
     tables.update_turn(
         head,
@@ -287,8 +262,17 @@ def _go_on(tables: Tables, head: TurnRow, asked: dict[str, Any], parameters: Par
 
 def reread_settled(tables: Tables, parameters: Parameters) -> Rows:
     answers = []
-    for turn_id, fence, attempt in zip(parameters["ids"], parameters["fences"], parameters["attempts"], strict=True):
+    for turn_id, fence, attempt in unnest(parameters, "ids", "fences", "attempts"):
         ended = {(one.attempt, one.fence): one.outcome for one in tables.attempts.get(turn_id, ())}
-        ours = (row := tables.turns.get(turn_id)) is not None and row.fence == fence and row.status is RUNNING
+        ours = tables.find_claimed(turn_id, fence) is not None
         answers.append({"id": turn_id, "fence": fence, "outcome": ended.get((attempt, fence)), "ours": ours})
     return answers
+
+
+STATEMENTS: dict[str, Statement] = {
+    CLAIM: claim,
+    READ_CLAIMS: read_claims,
+    RENEW: renew,
+    SETTLE: settle,
+    REREAD_SETTLED: reread_settled,
+}

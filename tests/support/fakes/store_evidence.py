@@ -2,9 +2,13 @@
 
 from tests.proof.checker.evidence import Evidence
 from tests.proof.checker.tables import AttemptRecord, Row, Said
-from tests.support.fakes.store_clock import SECOND, seconds
-from tests.support.fakes.store_rows import columns
+from tests.support.fakes.store_rows import SECOND, columns, seconds
 from tests.support.fakes.store_tables import Tables
+
+TURN_COLUMNS = (
+    *("kind", "child_key", "seq", "attempt", "failures", "crashes", "max_attempts", "generation", "fence"),
+    "error_class",
+)
 
 
 def fill(tables: Tables, evidence: Evidence) -> None:
@@ -13,10 +17,6 @@ def fill(tables: Tables, evidence: Evidence) -> None:
     evidence.turns = [
         Row(
             parent=str(row.parent_turn_id) if row.parent_turn_id else None,
-            **columns(
-                row,
-                ("kind", "child_key", "seq", "attempt", "failures", "crashes", "max_attempts", "generation", "fence"),
-            ),
             turn_id=str(row.id),
             tenant=row.tenant_id,
             session=row.session_id,
@@ -25,10 +25,10 @@ def fill(tables: Tables, evidence: Evidence) -> None:
             execute_at=seconds(row.execute_at),
             send_at=seconds(row.send_at),
             cancel_requested=row.cancel_requested_at is not None,
-            error_class=row.error_class,
             dead_lettered_at=seconds(row.dead_lettered_at),
             created_at=row.created_at / SECOND,
             finished_at=seconds(row.finished_at),
+            **columns(row, TURN_COLUMNS),
         )
         for row in tables.turns.values()
     ]

@@ -1,39 +1,42 @@
-"""The fake store's ways on for a halted session: `statements.halt`."""
+"""The fake store's FAILED turns on their way back to work: `statements.halt` and `statements.redrive`."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from tests.support.fakes.store_children import has_successor, is_being_compensated, is_overtaken
-from tests.support.fakes.store_clock import interval
-from tests.support.fakes.store_relay import halts
-from tests.support.fakes.store_rows import TurnRow, columns
-from tests.support.fakes.store_tables import Tables
+from tests.support.fakes.store_children import (
+    has_successor,
+    is_being_compensated,
+    is_overtaken,
+    is_preceded,
+    may_start_over,
+)
+from tests.support.fakes.store_rows import TurnRow, columns, interval
+from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables, unnest
+from turnstile.statements import halt
+from turnstile.statements.redrive import REVIVE
 from turnstile.turn.status import TurnStatus
 
-Parameters = Mapping[str, Any]
-Rows = list[dict[str, Any]]
-
 HALT_COLUMNS = ("id", "tenant_id", "session_id", "queue", "error_class")
+WAKE_UP_COLUMNS = ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id")
 
 
-def _failed(tables: Tables, parameters: Parameters) -> TurnRow | None:
-    row = tables.turns.get(parameters["id"])
-    return row if row is not None and row.status is TurnStatus.FAILED else None
+def _halts(tables: Tables, row: TurnRow) -> bool:
+    return tables.session_of(row).halted_by == row.id
 
 
 def read_halt(tables: Tables, parameters: Parameters) -> Rows:
     row = tables.turns.get(parameters["id"])
     if row is None:
         return []
+    failed = row.status is TurnStatus.FAILED
     answer = {
         **columns(row, HALT_COLUMNS),
         "status": row.status.value,
         "finished_at": tables.to_datetime(row.finished_at),
-        "halts": halts(tables, row),
-        "replaced": row.status is TurnStatus.FAILED and has_successor(tables, row),
-        "compensated": row.status is TurnStatus.FAILED and is_being_compensated(tables, row),
-        "overtaken": row.status is TurnStatus.FAILED and is_overtaken(tables, row),
-        "waiting": len(tables.sessions[row.tenant_id, row.session_id].open),
+        "halts": _halts(tables, row),
+        "replaced": failed and has_successor(tables, row),
+        "compensated": failed and is_being_compensated(tables, row),
+        "overtaken": failed and is_overtaken(tables, row),
+        "waiting": len(tables.session_of(row).open),
     }
     return [answer]
 
@@ -41,15 +44,25 @@ def read_halt(tables: Tables, parameters: Parameters) -> Rows:
 def lock_halted(tables: Tables, parameters: Parameters) -> Rows:
     """LOCK_HALTED. Nothing to lock: no other call gets in between."""
     row = tables.turns.get(parameters["id"])
-    if row is None or not halts(tables, row):
-        return []
-    return [columns(row, ("tenant_id", "session_id", "queue"))]
+    return [columns(row, ("tenant_id", "session_id", "queue"))] if row is not None and _halts(tables, row) else []
 
 
 def retry(tables: Tables, parameters: Parameters) -> Rows:
-    row = _failed(tables, parameters)
-    if row is None or has_successor(tables, row) or is_being_compensated(tables, row) or is_overtaken(tables, row):
+    row = tables.find_failed(parameters["id"])
+    if row is None or not may_start_over(tables, row):
         return []
+    _start_over(
+        tables,
+        row,
+        parameters["expires"],
+        send_at=tables.now(),
+        trace_id=parameters["trace"],
+        span_id=parameters["span"],
+    )
+    return [columns(row, WAKE_UP_COLUMNS)]
+
+
+def _start_over(tables: Tables, row: TurnRow, expires_in_seconds: float, **values: Any) -> None:
     now = tables.now()
     tables.update_turn(
         row,
@@ -59,16 +72,13 @@ def retry(tables: Tables, parameters: Parameters) -> Rows:
         status=TurnStatus.PENDING,
         generation=row.generation + 1,
         execute_at=now,
-        send_at=now,
-        expires_at=now + interval(parameters["expires"]),
-        trace_id=parameters["trace"],
-        span_id=parameters["span"],
+        expires_at=now + interval(expires_in_seconds),
+        **values,
     )
-    return [columns(row, ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id"))]
 
 
 def owe_dead_letter(tables: Tables, parameters: Parameters) -> Rows:
-    row = _failed(tables, parameters)
+    row = tables.find_failed(parameters["id"])
     if row is not None and row.dead_lettered_at is None:
         tables.update_turn(row, send_at=tables.now())
     return []
@@ -76,5 +86,33 @@ def owe_dead_letter(tables: Tables, parameters: Parameters) -> Rows:
 
 def resume(tables: Tables, parameters: Parameters) -> Rows:
     session = tables.sessions[parameters["tenant"], parameters["session"]]
-    tables.update_session(session, halted_by=None, updated_at=tables.now())
+    tables.update(session, halted_by=None, updated_at=tables.now())
     return []
+
+
+def revive(tables: Tables, parameters: Parameters) -> Rows:
+    asked: list[tuple[TurnRow, str, str, float]] = []
+    for turn_id, generation, *wanted in unnest(parameters, "ids", "generations", "traces", "spans", "expires"):
+        row = tables.find_failed(turn_id, generation)
+        if row is not None and not _halts(tables, row) and may_start_over(tables, row):
+            asked.append((row, *wanted))
+    rows = [row for row, *_ in asked]
+    answers: Rows = []
+    for row, trace_id, span_id, expires_in in sorted(asked, key=lambda one: (one[0].seq or 0, one[0].id)):
+        if is_preceded(row, rows):
+            continue
+        send_at = tables.now() + interval(parameters["resend_after"])
+        seq = tables.take_seq(tables.session_of(row))
+        _start_over(tables, row, expires_in, send_at=send_at, seq=seq, trace_id=trace_id, span_id=span_id)
+        answers.append(columns(row, (*WAKE_UP_COLUMNS, "generation")))
+    return answers
+
+
+STATEMENTS: dict[str, Statement] = {
+    halt.READ_HALT: read_halt,
+    halt.LOCK_HALTED: lock_halted,
+    halt.RETRY: retry,
+    halt.OWE_DEAD_LETTER: owe_dead_letter,
+    halt.RESUME: resume,
+    REVIVE: revive,
+}

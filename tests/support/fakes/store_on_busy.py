@@ -1,16 +1,13 @@
 """The fake store's submit with a policy (`statements.submit_on_busy`)."""
 
-from collections.abc import Mapping
-from typing import Any
+import json
 
-from tests.support.fakes.store_rows import MessageRow, SubmissionRow, json_value
-from tests.support.fakes.store_submit import answer_of, stored
-from tests.support.fakes.store_tables import Tables
+from tests.support.fakes.store_rows import SubmissionRow, json_value
+from tests.support.fakes.store_submit import answer_of
+from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables
+from turnstile.statements import submit_on_busy
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.stored_json import encode
-
-Parameters = Mapping[str, Any]
-Rows = list[dict[str, Any]]
 
 
 def take_key(tables: Tables, parameters: Parameters) -> Rows:
@@ -22,16 +19,14 @@ def take_key(tables: Tables, parameters: Parameters) -> Rows:
         answer=None,
         created_at=tables.now(),
     )
-    return [{"turn_id": row.turn_id}] if tables.insert_submission(row) else []
+    taken = tables.insert(tables.submissions, (row.tenant_id, row.key), row)
+    return [{"turn_id": row.turn_id}] if taken else []
 
 
 def lock_session(tables: Tables, parameters: Parameters) -> Rows:
-    whose = (parameters["tenant"], parameters["session"])
-    session = tables.sessions.get(whose)
-    if session is None:
-        session = tables.insert_session(*whose)
-    else:
-        tables.update_session(session, updated_at=tables.now())
+    key = (parameters["tenant"], parameters["session"])
+    session = tables.sessions.get(key) or tables.insert_session(*key)
+    tables.update(session, updated_at=tables.now())
     return [{"halted_by": session.halted_by}]
 
 
@@ -49,25 +44,28 @@ def lock_last(tables: Tables, parameters: Parameters) -> Rows:
     inputs = [said.content for said in tables.messages.get(row.id, ()) if said.role == "user"]
     input_bytes = sum(len(encode(content).encode()) for content in inputs)
     return [
-        {
-            "id": row.id,
-            "queue": row.queue,
-            "untouched": untouched,
-            "inputs": len(inputs),
-            "input_bytes": input_bytes,
-        }
+        {"id": row.id, "queue": row.queue, "untouched": untouched, "inputs": len(inputs), "input_bytes": input_bytes}
     ]
 
 
 def add_input(tables: Tables, parameters: Parameters) -> Rows:
     row = tables.turns[parameters["id"]]
-    content = json_value(parameters["content"])
-    ordinal = max((said.ordinal for said in tables.messages.get(row.id, ())), default=-1) + 1
-    tables.insert_message(MessageRow(row.id, ordinal, "user", content, tables.now()))
+    tables.insert_message(row.id, "user", json_value(parameters["content"]))
     return [{"answer": answer_of(tables, row)}]
 
 
 def keep_answer(tables: Tables, parameters: Parameters) -> Rows:
     row = tables.submissions[parameters["tenant"], parameters["key"]]
-    tables.update_submission(row, turn_id=parameters["id"], answer=stored(parameters["answer"]))
+    answer = json_value(json.dumps(parameters["answer"].obj))
+    tables.update(row, turn_id=parameters["id"], answer=answer)
     return []
+
+
+STATEMENTS: dict[str, Statement] = {
+    submit_on_busy.TAKE_KEY: take_key,
+    submit_on_busy.LOCK_SESSION: lock_session,
+    submit_on_busy.BUSY_WITH: busy_with,
+    submit_on_busy.LOCK_LAST: lock_last,
+    submit_on_busy.ADD_INPUT: add_input,
+    submit_on_busy.KEEP_ANSWER: keep_answer,
+}

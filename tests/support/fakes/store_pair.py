@@ -23,6 +23,7 @@ from tests.support.fakes.store_rows import (
     by_id,
     columns,
 )
+from tests.support.fakes.store_tables import Tables
 from turnstile.backends.postgres.database import Database
 
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -86,14 +87,14 @@ class FakeStand:
 
     def __init__(self) -> None:
         self._seconds = START_SECONDS
-        self.fake = FakeDatabase(lambda: self._seconds, ORIGIN)
-        self.database = cast("Database", self.fake)
+        self.tables = Tables(lambda: self._seconds, ORIGIN)
+        self.database = cast("Database", FakeDatabase(self.tables))
 
     async def pass_time(self, seconds: float) -> None:
         self._seconds += seconds
 
     async def snapshot(self) -> Snapshot:
-        tables = self.fake.tables
+        tables = self.tables
         sessions = ("tenant_id", "session_id", "last_seq", "halted_by", "created_at", "updated_at")
         snapshot: Snapshot = {
             "turns": [self._row(row, TurnRow) for row in sorted(tables.turns.values(), key=by_id)],
@@ -120,7 +121,7 @@ class FakeStand:
 
     def _times(self, row: dict[str, Any]) -> dict[str, Any]:
         return {
-            name: self.fake.tables.to_datetime(value) if name.endswith(("_at", "_until")) else value
+            name: self.tables.to_datetime(value) if name.endswith(("_at", "_until")) else value
             for name, value in row.items()
         }
 
@@ -128,10 +129,8 @@ class FakeStand:
 class PostgresStand:
     """The real one; `put_on_virtual_clock` has been called on its database."""
 
-    def __init__(self, url: str, database: Database) -> None:
-        self._url = url
+    def __init__(self, database: Database) -> None:
         self.database = database
-        self._heartbeat: psycopg.Connection[Any] | None = None
 
     async def reset(self) -> None:
         times = {"at": ORIGIN + timedelta(seconds=START_SECONDS), "origin": ORIGIN}
@@ -160,12 +159,10 @@ AUDIT_TIMES = ("at", "lease_until", "lease_before", "execute_at", "send_at")
 
 def _normal(snapshot: Snapshot, origin: float) -> Snapshot:
     changes = snapshot["audit"]
-    fences = {row["fence"] for name in ("turns", "turn_attempts", "turn_values", "audit") for row in snapshot[name]} - {
-        0
-    }
-    rank = {None: None, 0: 0, **{fence: place for place, fence in enumerate(sorted(fences), 1)}}
+    fenced = [*snapshot["turns"], *snapshot["turn_attempts"], *snapshot["turn_values"], *changes]
+    rank = {None: None, **{fence: place for place, fence in enumerate(sorted({0, *(row["fence"] for row in fenced)}))}}
     transactions = {txid: place for place, txid in enumerate(sorted({row["txid"] for row in changes}), 1)}
-    for row in (*snapshot["turns"], *snapshot["turn_attempts"], *snapshot["turn_values"], *changes):
+    for row in fenced:
         row["fence"] = rank[row["fence"]]
     for row in changes:
         row["fence_before"] = rank[row["fence_before"]]

@@ -1,23 +1,19 @@
-"""The fake store's relay statements: `relay.loop`."""
+"""The fake store's relay statements, and those that wake or look for heads."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from heapq import heappop, heappush
+from collections.abc import Callable
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from tests.support.fakes.store_children import has_successor, is_being_compensated, is_overtaken, is_preceded
-from tests.support.fakes.store_clock import interval
-from tests.support.fakes.store_rows import Instant, TurnRow, by_id, columns
-from tests.support.fakes.store_submit import is_failed
-from tests.support.fakes.store_tables import Deadline, Tables
-from turnstile.statements.due_messages import MAX_RESEND_SECONDS
-from turnstile.statements.lost_turns import SEEN_SHARE
+from tests.support.fakes.store_rows import Instant, TurnRow, by_id, columns, interval, seconds
+from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables, unnest
+from turnstile.memory.durable_items import PRUNE_ITEMS
+from turnstile.queries.backlog import BACKLOG
+from turnstile.statements import due_messages, lost_turns, schedule, session_head
+from turnstile.statements.defer import DEFER
+from turnstile.statements.waiting_tenants import FIND_WAITING_TENANT
 from turnstile.turn.status import TurnStatus
-
-Parameters = Mapping[str, Any]
-Rows = list[dict[str, Any]]
 
 PENDING, RUNNING = TurnStatus.PENDING, TurnStatus.RUNNING
 
@@ -28,49 +24,17 @@ TAKEN_COLUMNS = (
 by_session = attrgetter("tenant_id", "session_id")
 
 
-def _still_scheduled(row: TurnRow, at: Instant) -> bool:
-    return row.send_at == at and row.seq is None and row.status is PENDING
+def _take(tables: Tables, time: str, until: Instant, wanted: Callable[[TurnRow], bool], limit: int) -> list[TurnRow]:
+    """Up to `limit` rows whose `time` is past at `until`, earliest first."""
+    due = [
+        row for row in tables.timed.values() if (at := getattr(row, time)) is not None and at <= until and wanted(row)
+    ]
+    return sorted(due, key=attrgetter(time, "id"))[:limit]
 
 
-def _still_due(row: TurnRow, at: Instant) -> bool:
-    return row.send_at == at and not _still_scheduled(row, at)
-
-
-def _still_leased(row: TurnRow, at: Instant) -> bool:
-    return row.lease_until == at
-
-
-def _take(
-    heap: list[Deadline],
-    until: Instant,
-    holds: Callable[[TurnRow, Instant], bool],
-    wanted: Callable[[TurnRow], bool],
-    limit: int,
-) -> list[TurnRow]:
-    """Up to `limit` rows that are due at `until`, earliest first. Those that are not wanted stay in the heap.
-
-    So do those that are: the caller changes them, and what no longer holds is dropped when it is met.
-    """
-    taken: list[TurnRow] = []
-    kept: list[Deadline] = []
-    for one in _pop(heap, until):
-        at, row = one[0], one[-1]
-        # The same deadline may stand in the heap more than once.
-        if not holds(row, at) or (kept and kept[-1][-1] is row):
-            continue
-        kept.append(one)
-        if wanted(row):
-            taken.append(row)
-            if len(taken) == limit:
-                break
-    for one in kept:
-        heappush(heap, one)
-    return taken
-
-
-def _pop(heap: list[Deadline], until: Instant) -> Iterator[Deadline]:
-    while heap and heap[0][0] <= until:
-        yield heappop(heap)
+def _is_scheduled(row: TurnRow) -> bool:
+    """Without a place: such a row is not due, but is placed first."""
+    return row.seq is None and row.status is PENDING
 
 
 def _is_asked_for(row: TurnRow, parameters: Parameters) -> bool:
@@ -79,17 +43,13 @@ def _is_asked_for(row: TurnRow, parameters: Parameters) -> bool:
 
 
 def _unplaced(tables: Tables, parameters: Parameters) -> list[TurnRow]:
-    return [
-        row
-        for queue in parameters["queues"]
-        for row in _take(
-            tables.scheduled,
-            tables.now(),
-            _still_scheduled,
-            lambda row, queue=queue: row.queue == queue and _is_asked_for(row, parameters),  # type: ignore[misc]
-            parameters["limit"],
-        )
-    ]
+    def take_of(queue: str) -> list[TurnRow]:
+        def wanted(row: TurnRow) -> bool:
+            return _is_scheduled(row) and row.queue == queue and _is_asked_for(row, parameters)
+
+        return _take(tables, "send_at", tables.now(), wanted, parameters["limit"])
+
+    return [row for queue in parameters["queues"] for row in take_of(queue)]
 
 
 def find_unplaced(tables: Tables, parameters: Parameters) -> Rows:
@@ -97,13 +57,10 @@ def find_unplaced(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def place_scheduled(tables: Tables, parameters: Parameters) -> Rows:
-    now = tables.now()
     due = _unplaced(tables, parameters)
     for key, rows in groupby(sorted(due, key=by_session), key=by_session):
-        session = tables.sessions[key]
         for row in sorted(rows, key=lambda row: (row.execute_at or 0, row.id)):
-            tables.update_session(session, last_seq=session.last_seq + 1, updated_at=now)
-            tables.update_turn(row, seq=session.last_seq)
+            tables.update_turn(row, seq=tables.take_seq(tables.sessions[key]))
     return [{"id": row.id} for row in due]
 
 
@@ -111,7 +68,7 @@ def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
     marked: Counter[tuple[str | None, str]] = Counter()
     # A lease that ends at this instant is not over yet.
-    for row in _take(tables.leases, now - 1, _still_leased, lambda row: row.send_at is None, parameters["limit"]):
+    for row in _take(tables, "lease_until", now - 1, lambda row: row.send_at is None, parameters["limit"]):
         tables.update_turn(row, send_at=now, sends=0)
         marked[row.worker_id, row.queue] += 1
     return [
@@ -122,27 +79,25 @@ def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
 
 def _is_alive(tables: Tables, worker_id: str | None, parameters: Parameters) -> bool:
     worker = tables.workers.get(worker_id or "")
-    return worker is not None and worker.seen_at > tables.now() - interval(SEEN_SHARE * parameters["lease"])
+    return worker is not None and worker.seen_at > tables.now() - interval(lost_turns.SEEN_SHARE * parameters["lease"])
 
 
 def find_lost(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
-    found = []
-    for row in tables.turns.values():
-        if row.tenant_id in parameters["but_tenants"]:
-            continue
-        lost = (
-            row.status is RUNNING and row.send_at is not None and row.lease_until is not None and row.lease_until < now
-        )
-        if row.queue == parameters["queue"] and (lost or (row.crashes > 0 and row.is_due(now))):
-            found.append(row)
+    found = [
+        row
+        for row in tables.timed.values()
+        if row.tenant_id not in parameters["but_tenants"]
+        and row.queue == parameters["queue"]
+        and ((row.send_at is not None and row.is_lost(now)) or (row.crashes > 0 and row.is_due(now)))
+    ]
     return [
         {
             **columns(row, ("tenant_id", "session_id", "trace_id")),
             "turn_id": row.id,
             "crashes": row.crashes + (row.status is RUNNING),
         }
-        for row in sorted(found, key=lambda row: (row.crashes, row.id))[: parameters["limit"]]
+        for row in sorted(found, key=attrgetter("crashes", "id"))[: parameters["limit"]]
     ]
 
 
@@ -153,13 +108,12 @@ def _due(tables: Tables, parameters: Parameters) -> list[TurnRow]:
         floor = now - interval(reach)
 
         def wanted(row: TurnRow) -> bool:
-            in_line = row.queue == queue and (row.status is TurnStatus.FAILED) == dead
+            in_line = row.queue == queue and (row.status is TurnStatus.FAILED) == dead and not _is_scheduled(row)
             return in_line and row.send_at is not None and row.send_at > floor and _is_asked_for(row, parameters)
 
-        return _take(tables.due, now, _still_due, wanted, limit)
+        return _take(tables, "send_at", now, wanted, limit)
 
-    lines = zip(*(parameters[name] for name in ("queues", "deads", "limits", "reaches")), strict=True)
-    return [row for line in lines for row in take_of(*line)]
+    return [row for line in unnest(parameters, "queues", "deads", "limits", "reaches") for row in take_of(*line)]
 
 
 def find_due(tables: Tables, parameters: Parameters) -> Rows:
@@ -171,32 +125,32 @@ def take_due(tables: Tables, parameters: Parameters) -> Rows:
     answers: Rows = []
     for row in _due(tables, parameters):
         due_at = tables.to_datetime(row.send_at)
+        send_at: Instant | None = None
         if row.status is not RUNNING:
             send_at = now + interval(parameters["stamp"])
-        elif row.lease_until is not None and row.lease_until < now:
-            send_at = now + interval(min(MAX_RESEND_SECONDS, parameters["resend"] * 2 ** min(row.sends, 10)))
-        else:
-            send_at = None
+        elif row.is_lost(now):
+            send_at = now + _backed_off(parameters["resend"], row)
         tables.update_turn(row, send_at=send_at, sends=row.sends + (row.status is RUNNING))
         answers.append({**columns(row, TAKEN_COLUMNS), "send_at": tables.to_datetime(send_at), "due_at": due_at})
     return answers
 
 
+def _backed_off(resend_seconds: float, row: TurnRow) -> Instant:
+    return interval(min(due_messages.MAX_RESEND_SECONDS, resend_seconds * 2 ** min(row.sends, 10)))
+
+
 def set_resend_deadline(tables: Tables, parameters: Parameters) -> Rows:
-    now = tables.now()
-    for turn_id, stamp in zip(parameters["ids"], parameters["stamps"], strict=True):
+    for turn_id, stamp in unnest(parameters, "ids", "stamps"):
         row = tables.turns.get(turn_id)
         if row is None or row.status is not PENDING or row.send_at != tables.from_datetime(stamp):
             continue
-        resend = max(parameters["resend_after"], 2 * tables.queue_latency(row.queue, parameters["seen"])) * 2 ** min(
-            row.sends, 10
-        )
-        tables.update_turn(row, sends=row.sends + 1, send_at=now + interval(min(MAX_RESEND_SECONDS, resend)))
+        resend = max(parameters["resend_after"], 2 * tables.queue_latency(row.queue, parameters["seen"]))
+        tables.update_turn(row, sends=row.sends + 1, send_at=tables.now() + _backed_off(resend, row))
     return []
 
 
 def give_back(tables: Tables, parameters: Parameters) -> Rows:
-    for turn_id, stamp, due_at in zip(*(parameters[name] for name in ("ids", "stamps", "due_ats")), strict=True):
+    for turn_id, stamp, due_at in unnest(parameters, "ids", "stamps", "due_ats"):
         row = tables.turns.get(turn_id)
         if row is not None and row.send_at == tables.from_datetime(stamp):
             tables.update_turn(row, send_at=tables.from_datetime(due_at))
@@ -204,9 +158,9 @@ def give_back(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def dead_lettered(tables: Tables, parameters: Parameters) -> Rows:
-    for turn_id, generation in zip(parameters["ids"], parameters["generations"], strict=True):
-        row = tables.turns.get(turn_id)
-        if row is not None and is_failed(row, generation):
+    for turn_id, generation in unnest(parameters, "ids", "generations"):
+        row = tables.find_failed(turn_id, generation)
+        if row is not None:
             tables.update_turn(row, send_at=None, dead_lettered_at=tables.now())
     return []
 
@@ -222,14 +176,12 @@ def wake_head(tables: Tables, parameters: Parameters) -> Rows:
 def defer(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
     answers: Rows = []
-    for place, (tenant_id, session_id, seconds) in enumerate(
-        zip(*(parameters[name] for name in ("tenants", "sessions", "seconds")), strict=True), 1
-    ):
-        session = tables.sessions.get((tenant_id, session_id))
+    for place, (*key, after) in enumerate(unnest(parameters, "tenants", "sessions", "seconds"), 1):
+        session = tables.sessions.get((key[0], key[1]))
         first = next((row for row in session.open if row.status is PENDING), None) if session else None
         if first is None or not first.is_due(now):
             continue
-        later = now + interval(seconds)
+        later = now + interval(after)
         tables.update_turn(first, send_at=later if first.send_at is None else min(first.send_at, later), sends=0)
         answers.append({"place": place, "locked": False})
     return answers
@@ -237,11 +189,10 @@ def defer(tables: Tables, parameters: Parameters) -> Rows:
 
 def find_waiting_tenant(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
-    for tenant_id, session_id in sorted(tables.sessions):
-        head = tables.head_of(tenant_id, session_id)
-        if tenant_id == parameters["tenant"] or head is None or tables.sessions[tenant_id, session_id].halted_by:
+    for (tenant_id, _), session in sorted(tables.sessions.items()):
+        if tenant_id == parameters["tenant"] or session.head is None or session.halted_by:
             continue
-        if head.queue == parameters["queue"] and head.is_due(now):
+        if session.head.queue == parameters["queue"] and session.head.is_due(now):
             return [{"tenant_id": tenant_id}]
     return []
 
@@ -252,18 +203,16 @@ def backlog(tables: Tables, parameters: Parameters) -> Rows:
 
 def _backlog_of(tables: Tables, queue: str, limit: int) -> dict[str, Any]:
     now = tables.now()
-    rows = [row for row in tables.turns.values() if row.queue == queue]
-    claimable = [
-        row for row in rows if row.is_due(now) and tables.sessions[row.tenant_id, row.session_id].halted_by is None
-    ]
+    rows = [row for row in tables.timed.values() if row.queue == queue]
+    claimable = [row for row in rows if row.is_due(now) and tables.session_of(row).halted_by is None]
     due = sorted((row.execute_at or row.created_at, by_id(row), row) for row in claimable)[:limit]
-    heads = [since for since, _, row in due if tables.head_of(row.tenant_id, row.session_id) in (row, None)]
+    heads = [since for since, _, row in due if tables.session_of(row).head in (row, None)]
     return {
         "queue": queue,
         "due": len(due),
         "ready": len(heads),
-        "oldest_seconds": (now - min(heads)) / 1_000_000 if heads else 0.0,
-        "running": sum(row.status is TurnStatus.RUNNING for row in rows),
+        "oldest_seconds": seconds(now - min(heads)) if heads else 0.0,
+        "running": sum(row.status is RUNNING for row in rows),
         "truncated": len(due) >= limit,
     }
 
@@ -273,45 +222,19 @@ def prune_items(tables: Tables, parameters: Parameters) -> Rows:
     return [{"gone": 0}]
 
 
-def halts(tables: Tables, row: TurnRow) -> bool:
-    return tables.sessions[row.tenant_id, row.session_id].halted_by == row.id
-
-
-def revive(tables: Tables, parameters: Parameters) -> Rows:
-    now = tables.now()
-    asked = zip(*(parameters[name] for name in ("ids", "generations", "traces", "spans", "expires")), strict=True)
-    failed = [
-        (tables.turns[turn_id], trace_id, span_id, expires_in)
-        for turn_id, generation, trace_id, span_id, expires_in in asked
-        if is_failed(tables.turns.get(turn_id), generation)
-        and not halts(tables, tables.turns[turn_id])
-        and not has_successor(tables, tables.turns[turn_id])
-        and not is_being_compensated(tables, tables.turns[turn_id])
-        and not is_overtaken(tables, tables.turns[turn_id])
-    ]
-    rows = [one[0] for one in failed]
-    failed = [one for one in failed if not is_preceded(one[0], rows)]
-    answers: Rows = []
-    for row, trace_id, span_id, expires_in in sorted(failed, key=lambda one: (one[0].seq or 0, by_id(one[0]))):
-        session = tables.sessions[row.tenant_id, row.session_id]
-        tables.update_session(session, last_seq=session.last_seq + 1, updated_at=now)
-        tables.update_turn(
-            row,
-            **dict.fromkeys(("started_at", "finished_at", "error_class", "error", "dead_lettered_at")),
-            **dict.fromkeys(("cancel_requested_at", "cancel_reason", "parent_span_id")),
-            status=PENDING,
-            seq=session.last_seq,
-            generation=row.generation + 1,
-            attempt=0,
-            failures=0,
-            crashes=0,
-            execute_at=now,
-            send_at=now + interval(parameters["resend_after"]),
-            sends=0,
-            expires_at=now + interval(expires_in),
-            trace_id=trace_id,
-            span_id=span_id,
-        )
-        names = ("id", "tenant_id", "session_id", "queue", "trace_id", "span_id", "generation")
-        answers.append(columns(row, names))
-    return answers
+STATEMENTS: dict[str, Statement] = {
+    schedule.PLACE_SCHEDULED: place_scheduled,
+    schedule.FIND_UNPLACED: find_unplaced,
+    lost_turns.MARK_LOST: mark_lost,
+    lost_turns.FIND_LOST: find_lost,
+    due_messages.TAKE_DUE: take_due,
+    due_messages.FIND_DUE: find_due,
+    due_messages.SET_RESEND_DEADLINE: set_resend_deadline,
+    due_messages.GIVE_BACK: give_back,
+    due_messages.DEAD_LETTERED: dead_lettered,
+    session_head.WAKE_HEAD: wake_head,
+    DEFER: defer,
+    FIND_WAITING_TENANT: find_waiting_tenant,
+    BACKLOG: backlog,
+    PRUNE_ITEMS: prune_items,
+}

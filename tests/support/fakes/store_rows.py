@@ -1,8 +1,9 @@
-"""The rows of the fake store: the tables of migration 0001, column by column, and JSON as Postgres takes it."""
+"""The rows of the fake store: the tables of migration 0001, column by column; and times and JSON as Postgres has them."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from operator import attrgetter
 from typing import Any, NoReturn
 from uuid import UUID
@@ -13,6 +14,9 @@ from turnstile.turn.status import TurnStatus
 
 Instant = int
 """Microseconds since the store's origin. Whole, as in Postgres: a relay's stamp is recognised by equality."""
+
+SECOND = 1_000_000
+MICROSECOND = timedelta(microseconds=1)
 
 Key = tuple[str, str]
 """(tenant_id, session_id), or (tenant_id, key) of a submission."""
@@ -63,6 +67,10 @@ class TurnRow:
 
     def is_due(self, now: Instant) -> bool:
         return self.status is TurnStatus.PENDING and (self.execute_at is None or self.execute_at <= now)
+
+    def is_lost(self, now: Instant) -> bool:
+        """RUNNING, with a lease that is over."""
+        return self.lease_until is not None and self.lease_until < now
 
 
 @dataclass(slots=True, eq=False)
@@ -168,6 +176,14 @@ class WorkerRow:
 
 by_seq = attrgetter("seq")
 by_id = attrgetter("id")
+
+
+def interval(length_seconds: float) -> Instant:
+    return round(length_seconds * SECOND)
+
+
+def seconds(instant: Instant | None) -> float | None:
+    return None if instant is None else instant / SECOND
 
 
 def columns(row: object, names: Sequence[str]) -> dict[str, Any]:

@@ -1,31 +1,29 @@
 """The fake store's submit and reads: `statements.submit`, `queries.history` and what else asks for rows by id."""
 
 import json
-from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from tests.support.fakes.store_children import has_successor, holds
-from tests.support.fakes.store_clock import interval
+from tests.support.fakes.store_children import has_successor
 from tests.support.fakes.store_rows import (
     ChosenIdRow,
     Instant,
-    MessageRow,
     SessionRow,
     SubmissionRow,
     TurnRow,
     columns,
+    interval,
     json_value,
 )
-from tests.support.fakes.store_tables import Tables
-from turnstile.statements import delete_old_rows
-from turnstile.statements.redrive import REPLACED
+from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables, unnest
+from turnstile.queries import attempts, history
+from turnstile.statements.cancel_before_submit import FORGET_CHOSEN_IDS
+from turnstile.statements.delete_old_rows import AT_ONCE
+from turnstile.statements.redrive import READ_GENERATIONS, READ_OWNER, REPLACED
+from turnstile.statements.submit import FORGET_SUBMISSIONS, READ_SUBMISSIONS, SUBMIT
 from turnstile.turn.status import TurnStatus
-
-Parameters = Mapping[str, Any]
-Rows = list[dict[str, Any]]
 
 SUBMIT_COLUMNS = (
     *("ords", "ids", "tenants", "sessions", "queues", "keys", "fingerprints", "contents", "execute_ats", "expires"),
@@ -35,10 +33,7 @@ SUBMIT_COLUMNS = (
 
 
 def submit(tables: Tables, parameters: Parameters) -> Rows:
-    asked = [
-        dict(zip(SUBMIT_COLUMNS, values, strict=True))
-        for values in zip(*(parameters[name] for name in SUBMIT_COLUMNS), strict=True)
-    ]
+    asked = [dict(zip(SUBMIT_COLUMNS, values, strict=True)) for values in unnest(parameters, *SUBMIT_COLUMNS)]
     for one in asked:
         # Before anything is written: one value that can't be stored refuses the whole statement.
         one["contents"], one["metadatas"] = json_value(one["contents"]), json_value(one["metadatas"])
@@ -49,17 +44,13 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
         taken = one["ids"] in tables.turns or one["ids"] in seen
         seen.add(one["ids"])
         fence = one["parent_fences"]
-        if taken or (fence is not None and not holds(tables, one["parents"], fence)):
+        if taken or (fence is not None and tables.find_claimed(one["parents"], fence) is None):
             continue
         row = _record(tables, one, parameters["resend_after"], parameters["seen"])
         if row is not None:
-            answer, wake = answer_of(tables, row), row.status is TurnStatus.PENDING
-            answers.append({"ord": one["ords"], "answer": answer, "wake": wake})
+            wake = row.status is TurnStatus.PENDING
+            answers.append({"ord": one["ords"], "answer": answer_of(tables, row), "wake": wake})
     return answers
-
-
-def stored(content: Any) -> Any:
-    return json_value(json.dumps(content.obj))
 
 
 def _record(tables: Tables, asked: dict[str, Any], resend_seconds: float, seen_seconds: float) -> TurnRow | None:
@@ -95,30 +86,29 @@ def _record(tables: Tables, asked: dict[str, Any], resend_seconds: float, seen_s
             answer=answer_of(tables, row),
             created_at=now,
         )
-        if not tables.insert_submission(accepted):
+        if not tables.insert(tables.submissions, (row.tenant_id, accepted.key), accepted):
             return None
     if asked["chosens"]:
         _meet(tables, row)
-    in_line = row.status is TurnStatus.PENDING and later is None
     session = tables.sessions.get((row.tenant_id, row.session_id))
     session = session or tables.insert_session(row.tenant_id, row.session_id)
-    tables.update_session(session, last_seq=session.last_seq + in_line, updated_at=now)
-    row.seq = session.last_seq if in_line else None
+    if row.status is TurnStatus.PENDING and later is None:
+        row.seq = tables.take_seq(session)
+    else:
+        tables.update(session, updated_at=now)
     tables.insert_turn(row)
-    tables.insert_message(MessageRow(row.id, 0, "user", asked["contents"], now))
+    tables.insert_message(row.id, "user", asked["contents"])
     return row
 
 
 def _meet(tables: Tables, row: TurnRow) -> None:
-    met = tables.chosen_ids.get((row.tenant_id, row.id))
-    if met is None:
-        now = tables.now()
-        tables.insert_chosen_id(ChosenIdRow(row.tenant_id, row.id, created_at=now, submitted_at=now))
-        return
+    now, key = tables.now(), (row.tenant_id, row.id)
+    tables.insert(tables.chosen_ids, key, ChosenIdRow(*key, created_at=now))
+    met = tables.chosen_ids[key]
     if met.submitted_at is None:
-        tables.update_chosen_id(met, submitted_at=tables.now())
+        tables.update(met, submitted_at=now)
     if met.canceled_at is not None:
-        row.status, row.send_at, row.finished_at = TurnStatus.CANCELED, None, tables.now()
+        row.status, row.send_at, row.finished_at = TurnStatus.CANCELED, None, now
         row.cancel_requested_at, row.cancel_reason = met.canceled_at, met.reason
 
 
@@ -143,9 +133,7 @@ def _iso(tables: Tables, instant: Instant | None) -> str | None:
 
 def read_submissions(tables: Tables, parameters: Parameters) -> Rows:
     answers: Rows = []
-    for place, tenant_id, key, turn_id in zip(
-        *(parameters[name] for name in ("ords", "tenants", "keys", "ids")), strict=True
-    ):
+    for place, tenant_id, key, turn_id in unnest(parameters, "ords", "tenants", "keys", "ids"):
         kept = tables.submissions.get((tenant_id, key)) if key is not None else None
         row = tables.turns.get(turn_id) if key is None else None
         if kept is not None:
@@ -156,21 +144,19 @@ def read_submissions(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def forget_submissions(tables: Tables, parameters: Parameters) -> Rows:
-    limit = tables.now() - interval(parameters["older_than"])
-    # In the order of their making, which is that of `created_at`.
-    oldest = islice(tables.submissions.values(), delete_old_rows.AT_ONCE)
-    gone = [row for row in oldest if row.created_at < limit]
-    for row in gone:
-        tables.delete_submission(row)
-    return [{"gone": len(gone)}]
+    return _forget(tables, tables.submissions, parameters["older_than"])
 
 
 def forget_chosen_ids(tables: Tables, parameters: Parameters) -> Rows:
-    limit = tables.now() - interval(parameters["older_than"])
-    oldest = islice(tables.chosen_ids.values(), delete_old_rows.AT_ONCE)
-    gone = [row for row in oldest if row.created_at < limit]
-    for row in gone:
-        tables.delete_chosen_id(row)
+    return _forget(tables, tables.chosen_ids, parameters["older_than"])
+
+
+def _forget(tables: Tables, table: dict[Any, Any], older_than_seconds: float) -> Rows:
+    limit = tables.now() - interval(older_than_seconds)
+    # In the order of their making, which is that of `created_at`.
+    gone = [key for key, row in islice(table.items(), AT_ONCE) if row.created_at < limit]
+    for key in gone:
+        tables.delete(table, key)
     return [{"gone": len(gone)}]
 
 
@@ -250,5 +236,15 @@ def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
     ]
 
 
-def is_failed(row: TurnRow | None, generation: int) -> bool:
-    return row is not None and row.status is TurnStatus.FAILED and row.generation == generation
+STATEMENTS: dict[str, Statement] = {
+    SUBMIT: submit,
+    READ_SUBMISSIONS: read_submissions,
+    FORGET_SUBMISSIONS: forget_submissions,
+    FORGET_CHOSEN_IDS: forget_chosen_ids,
+    READ_OWNER: read_owner,
+    READ_GENERATIONS: read_generations,
+    history.HISTORY_PAGE: history_page,
+    history.HISTORY_AS_TEXT: history_as_text,
+    history.VERSION: version,
+    attempts.READ: read_attempts,
+}

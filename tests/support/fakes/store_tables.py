@@ -5,21 +5,21 @@ migration 0001, its unique indexes, the audit that the chaos harness's trigger w
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from heapq import heappush
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from psycopg import errors
 
 from tests.proof.checker.tables import Change
 from tests.support.fakes.store_audit import is_audited, make_change
-from tests.support.fakes.store_clock import MICROSECOND, SECOND, interval
 from tests.support.fakes.store_constraints import check_birth, check_row, check_transition
 from tests.support.fakes.store_rows import (
+    MICROSECOND,
+    SECOND,
     AttemptRow,
     ChosenIdRow,
     Instant,
@@ -30,28 +30,36 @@ from tests.support.fakes.store_rows import (
     TurnRow,
     ValueRow,
     WorkerRow,
+    by_id,
     by_seq,
+    interval,
 )
 from turnstile.turn.status import TurnStatus
 
-MAX_DWELL_SECONDS = 900.0
-
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_QUEUE_LATENCY_SECONDS = 900.0
 INDEXED = frozenset({"status", "seq", "send_at", "lease_until", "joining"})
 
-Deadline = tuple[Instant, int, int, TurnRow]
-"""An entry of a heap: when, id and serial number as tie-breakers, and whose. It holds for as long as the row says so."""
+Parameters = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+Statement = Callable[["Tables", Parameters], Rows]
+Row = TypeVar("Row")
+
+
+def unnest(parameters: Parameters, *names: str) -> Iterator[tuple[Any, ...]]:
+    """The rows that a statement's arrays make, one array a column."""
+    return zip(*(parameters[name] for name in names), strict=True)
 
 
 class Tables:
     """All rows. `now` is the virtual clock in seconds, `origin` the moment at which it stands at 0."""
 
-    def __init__(self, now: Callable[[], float], origin: datetime) -> None:
+    def __init__(self, now: Callable[[], float], origin: datetime = EPOCH) -> None:
         self._clock = now
         self._origin = origin
         self._undo: list[Callable[[], object]] | None = None
         self._transactions = 0
         self._fences = 0
-        self._deadlines = 0
         self.turns: dict[UUID, TurnRow] = {}
         self.sessions: dict[Key, SessionRow] = {}
         self.messages: dict[UUID, list[MessageRow]] = {}
@@ -59,19 +67,14 @@ class Tables:
         self.submissions: dict[Key, SubmissionRow] = {}
         self.chosen_ids: dict[tuple[str, UUID], ChosenIdRow] = {}
         self.values: dict[UUID, dict[str, ValueRow]] = {}
-        self.joining: dict[UUID, TurnRow] = {}
-        """The turns that wait for children: index `turns_joining`."""
-        self._by_parent: dict[UUID, list[TurnRow]] = {}
         self.workers: dict[str, WorkerRow] = {}
         self.redrives = 0
         self.changes: list[Change] = []
-        self.due: list[Deadline] = []
-        """By `send_at`: index `turns_send_at` without what `scheduled` has."""
-        self.scheduled: list[Deadline] = []
-        """By `send_at`: index `turns_scheduled`."""
-        self.leases: list[Deadline] = []
-        """By `lease_until`."""
-        """`pg_postmaster_start_time()`, in virtual seconds."""
+        self.timed: dict[UUID, TurnRow] = {}
+        """The turns with a `send_at` or a lease: all that is open or owed."""
+        self.joining: dict[UUID, TurnRow] = {}
+        """The turns that wait for children: index `turns_joining`."""
+        self._by_parent: dict[UUID, list[TurnRow]] = {}
 
     # --- time
 
@@ -91,17 +94,34 @@ class Tables:
         waits = [
             row.queue_latency_seconds for row in self.workers.values() if row.queue == queue and row.seen_at > alive
         ]
-        return min(max(waits, default=0.0), MAX_DWELL_SECONDS)
+        return min(max(waits, default=0.0), MAX_QUEUE_LATENCY_SECONDS)
 
     # --- what the indexes find
+
+    def find(self, ids: Iterable[UUID]) -> list[TurnRow]:
+        return sorted((self.turns[turn_id] for turn_id in set(ids) if turn_id in self.turns), key=by_id)
+
+    def find_claimed(self, turn_id: UUID | None, fence: int) -> TurnRow | None:
+        """The turn, if that claim of it is the present one."""
+        row = self.turns.get(turn_id) if turn_id is not None else None
+        return row if row is not None and row.fence == fence and row.status is TurnStatus.RUNNING else None
+
+    def find_failed(self, turn_id: UUID, generation: int | None = None) -> TurnRow | None:
+        """The turn, if it is FAILED, and in that generation."""
+        row = self.turns.get(turn_id)
+        if row is None or row.status is not TurnStatus.FAILED or generation not in (None, row.generation):
+            return None
+        return row
+
+    def session_of(self, row: TurnRow) -> SessionRow:
+        return self.sessions[row.tenant_id, row.session_id]
 
     def head_of(self, tenant_id: str, session_id: str) -> TurnRow | None:
         session = self.sessions.get((tenant_id, session_id))
         return None if session is None else session.head
 
-    def running_in(self, tenant_id: str, session_id: str) -> TurnRow | None:
-        session = self.sessions.get((tenant_id, session_id))
-        return None if session is None else session.running
+    def inputs_of(self, turn_id: UUID) -> list[MessageRow]:
+        return [one for one in self.messages.get(turn_id, ()) if (one.role, one.kind) == ("user", "message")]
 
     def children_of(self, parent_id: UUID) -> list[TurnRow]:
         return self._by_parent.get(parent_id, [])
@@ -155,8 +175,6 @@ class Tables:
 
     def _remove(self, row: TurnRow) -> None:
         self._unindex(row)
-        # What the heaps still have of it holds no more.
-        row.send_at = row.lease_until = None
         if row.parent_turn_id is not None:
             self._by_parent[row.parent_turn_id].remove(row)
         del self.turns[row.id]
@@ -202,24 +220,17 @@ class Tables:
             if session.running is not None:
                 raise errors.UniqueViolation("turns_running")
             session.running = row
-        if row.send_at is not None:
-            unplaced = row.seq is None and row.status is TurnStatus.PENDING
-            self._remind(self.scheduled if unplaced else self.due, row.send_at, row)
-        if row.lease_until is not None:
-            self._remind(self.leases, row.lease_until, row)
+        if row.send_at is not None or row.lease_until is not None:
+            self.timed[row.id] = row
         if row.joining is not None:
             self.joining[row.id] = row
 
-    def _remind(self, heap: list[Deadline], at: Instant, row: TurnRow) -> None:
-        self._deadlines += 1
-        heappush(heap, (at, row.id.int, self._deadlines, row))
-
     def _unindex(self, row: TurnRow) -> None:
-        # Also called to undo an _index that was refused half-way: takes out only what is there. The heaps look after
-        # themselves.
+        # Also called to undo an _index that was refused half-way: takes out only what is there.
         session = self.sessions[row.tenant_id, row.session_id]
         if session.running is row:
             session.running = None
+        self.timed.pop(row.id, None)
         self.joining.pop(row.id, None)
         if row.seq is None or session.by_seq.get(row.seq) is not row:
             return
@@ -233,75 +244,43 @@ class Tables:
         at = self.now() / SECOND
         self.changes.append(make_change(row, before, n=len(self.changes) + 1, at=at, txid=self._transactions))
 
-    # --- what stands around them
+    # --- all other rows
+
+    def insert(self, table: dict[Any, Row], key: object, row: Row) -> bool:
+        """INSERT ... ON CONFLICT DO NOTHING; whether it was inserted."""
+        if key in table:
+            return False
+        table[key] = row
+        self._revert_by(partial(table.pop, key))
+        return True
+
+    def update(self, row: object, **values: Any) -> None:
+        self._revert_by(partial(_assign, row, {name: getattr(row, name) for name in values}))
+        _assign(row, values)
+
+    def delete(self, table: dict[Any, Row], key: object) -> None:
+        self._revert_by(partial(table.__setitem__, key, table.pop(key)))
 
     def insert_session(self, tenant_id: str, session_id: str) -> SessionRow:
-        now = self.now()
-        session = self.sessions[tenant_id, session_id] = SessionRow(tenant_id, session_id, now, now)
-        self._revert_by(partial(self.sessions.pop, (tenant_id, session_id)))
+        session = SessionRow(tenant_id, session_id, self.now(), self.now())
+        self.insert(self.sessions, (tenant_id, session_id), session)
         return session
 
-    def update_session(self, session: SessionRow, **values: Any) -> None:
-        self._revert_by(partial(_assign, session, {name: getattr(session, name) for name in values}))
-        _assign(session, values)
+    def take_seq(self, session: SessionRow) -> int:
+        """The session's next place."""
+        self.update(session, last_seq=session.last_seq + 1, updated_at=self.now())
+        return session.last_seq
 
-    def insert_message(self, row: MessageRow) -> None:
-        said = self.messages.setdefault(row.turn_id, [])
-        if any(one.ordinal == row.ordinal for one in said):
-            raise errors.UniqueViolation("messages_pkey")
-        said.append(row)
+    def insert_message(self, turn_id: UUID, role: str, content: Any, kind: str = "message") -> MessageRow:
+        said = self.messages.setdefault(turn_id, [])
+        said.append(MessageRow(turn_id, len(said), role, content, self.now(), kind))
         self._revert_by(said.pop)
+        return said[-1]
 
     def insert_attempt(self, row: AttemptRow) -> None:
         ended = self.attempts.setdefault(row.turn_id, [])
-        if any((one.attempt, one.fence) == (row.attempt, row.fence) for one in ended):
-            raise errors.UniqueViolation("turn_attempts_pkey")
         ended.append(row)
         self._revert_by(ended.pop)
-
-    def insert_submission(self, row: SubmissionRow) -> bool:
-        """INSERT INTO submissions ON CONFLICT DO NOTHING; whether it was inserted."""
-        if (row.tenant_id, row.key) in self.submissions:
-            return False
-        self.submissions[row.tenant_id, row.key] = row
-        self._revert_by(partial(self.submissions.pop, (row.tenant_id, row.key)))
-        return True
-
-    def insert_value(self, row: ValueRow) -> bool:
-        """INSERT INTO turn_values ON CONFLICT DO NOTHING; whether it was inserted."""
-        values = self.values.setdefault(row.turn_id, {})
-        if row.key in values:
-            return False
-        values[row.key] = row
-        self._revert_by(partial(values.pop, row.key))
-        return True
-
-    def delete_submission(self, row: SubmissionRow) -> None:
-        del self.submissions[row.tenant_id, row.key]
-        self._revert_by(partial(self.submissions.__setitem__, (row.tenant_id, row.key), row))
-
-    def update_submission(self, row: SubmissionRow, **values: Any) -> None:
-        self._revert_by(partial(_assign, row, {name: getattr(row, name) for name in values}))
-        _assign(row, values)
-
-    def insert_chosen_id(self, row: ChosenIdRow) -> None:
-        self.chosen_ids[row.tenant_id, row.turn_id] = row
-        self._revert_by(partial(self.chosen_ids.pop, (row.tenant_id, row.turn_id)))
-
-    def update_chosen_id(self, row: ChosenIdRow, **values: Any) -> None:
-        self._revert_by(partial(_assign, row, {name: getattr(row, name) for name in values}))
-        _assign(row, values)
-
-    def delete_chosen_id(self, row: ChosenIdRow) -> None:
-        del self.chosen_ids[row.tenant_id, row.turn_id]
-        self._revert_by(partial(self.chosen_ids.__setitem__, (row.tenant_id, row.turn_id), row))
-
-    def put_worker(self, row: WorkerRow) -> None:
-        """INSERT INTO workers. What heartbeats write is not taken back: nothing that is refused stands beside it."""
-        self.workers[row.worker_id] = row
-
-    def delete_worker(self, row: WorkerRow) -> None:
-        del self.workers[row.worker_id]
 
 
 def _assign(row: object, values: dict[str, Any]) -> None:

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from tests.support.attempts import THREADS, Bench
-from tests.support.child_turns import PARENT, Family, NoQueues
 from tests.support.claims import submit_turns
-from tests.support.emitted_events import EmitterRig
+from tests.worker.attempt.attempts import THREADS, Bench
+from tests.worker.attempt.child_turns import PARENT, Family, NoQueues
+from tests.worker.attempt.emitted_events import EmitterRig
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.attempts import LONG, Bench, wait_forever
 from tests.support.probes import wait_until
+from tests.worker.attempt.attempts import LONG, Bench, wait_forever
 from turnstile.handlers.context import Context, Turn
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.attempt import Attempt

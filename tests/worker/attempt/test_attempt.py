@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.attempts import LONG, Bench, wait_forever
+from tests.worker.attempt.attempts import LONG, Bench, wait_forever
 from turnstile.handlers.context import Context, Turn
 from turnstile.handlers.exceptions import Reject, Retry, Snooze
 from turnstile.worker.attempt.outcome import Failed, Outcome, Snoozed, Succeeded

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.child_turns import Family, NoQueues
 from tests.support.factories import make_submission
 from tests.support.probes import until
+from tests.worker.attempt.child_turns import Family, NoQueues
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.child_turns import PARENT, Family
 from tests.support.claims import expire_leases, submit_turns
 from tests.support.factories import make_claim, make_submission, make_terms, nest
+from tests.worker.attempt.child_turns import PARENT, Family
 from turnstile.errors import UnknownQueueError
 from turnstile.statements.claim import claim
 from turnstile.statements.submit import submit

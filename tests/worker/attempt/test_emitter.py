@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.emitted_events import EmitterRig
 from tests.support.factories import CLAIMED, nest
 from tests.support.probes import until
+from tests.worker.attempt.emitted_events import EmitterRig
 from turnstile.backends.batcher import Batcher
 from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.settlement import AttemptOutcome, Settlement

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.support.emitted_events import EmitterRig, large
 from tests.support.probes import until
+from tests.worker.attempt.emitted_events import EmitterRig, large
 from turnstile.worker.attempt.event_buffer import MAX_APPEND_BYTES, MAX_GATHERED, MAX_GATHERED_BYTES
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.child_turns import FAILURE, Family
 from tests.support.claims import submit_turns
+from tests.worker.attempt.child_turns import FAILURE, Family
 from turnstile.handlers.child import Child, ChildFailedError
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.attempt_endings import JoinPending

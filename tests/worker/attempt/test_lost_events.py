@@ -2,8 +2,8 @@
 
 import json
 
-from tests.support.emitted_events import EmitterRig, large
 from tests.support.probes import until
+from tests.worker.attempt.emitted_events import EmitterRig, large
 from turnstile.streaming.event import EventKind
 
 

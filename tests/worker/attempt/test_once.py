@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.child_turns import RETRY, straight
+from tests.worker.attempt.child_turns import RETRY, straight
 from tests.support.claims import claimed, expire_leases, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings

@@ -1,6 +1,6 @@
 """Children of a parent that runs again: those that succeeded or still run are kept, failed ones start anew after a redrive."""
 
-from tests.support.child_turns import FAILURE, RETRY, Family
+from tests.worker.attempt.child_turns import FAILURE, RETRY, Family
 from turnstile.statements.redrive import revive
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.attempts import LONG, Bench, wait_forever
+from tests.worker.attempt.attempts import LONG, Bench, wait_forever
 from turnstile.handlers.context import Context, Turn
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt import attempt as attempt_module

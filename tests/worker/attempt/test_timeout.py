@@ -4,8 +4,8 @@ import asyncio
 import threading
 from typing import Any
 
-from tests.support.attempts import LONG, THREADS, Bench, wait_forever
 from tests.support.probes import until
+from tests.worker.attempt.attempts import LONG, THREADS, Bench, wait_forever
 from turnstile.handlers.context import Context, Turn
 from turnstile.worker.attempt.outcome import TimedOut
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.attempts import LONG, Bench, wait_forever
+from tests.worker.attempt.attempts import LONG, Bench, wait_forever
 from turnstile.handlers.context import Context, Turn
 from turnstile.worker.attempt.outcome import Failed, Succeeded, TimedOut
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import cast
 from uuid import UUID
 
-from tests.support.child_turns import Family, NoQueues
+from tests.worker.attempt.child_turns import Family, NoQueues
 from turnstile.config.settings import Settings
 from turnstile.handlers.child import Child
 from turnstile.message_queue import MessageQueues

@@ -7,8 +7,8 @@ import pytest
 
 from tests.conftest import sqs_client
 from tests.support.event_source import EventSource
-from tests.support.lambda_invocations import MakeFunction, answer
 from tests.support.stacks.stack import Stack
+from tests.worker.aws_lambda.lambda_invocations import MakeFunction, answer
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler

@@ -6,8 +6,8 @@ import pytest
 
 from tests.conftest import environment_of
 from tests.support.event_source import EventSource
-from tests.support.lambda_invocations import rows, send_turns
 from tests.support.stacks.stack import Stack
+from tests.worker.aws_lambda.lambda_invocations import rows, send_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -39,7 +39,7 @@ async def test_the_entry_point_reads_its_settings_from_the_environment(
         "TURNSTILE_QUEUES": f"[{queue.model_dump_json()}]",
         "TURNSTILE_QUEUE": settings.queue,
         "TURNSTILE_REDIS_PREFIX": settings.redis_prefix,
-        "TURNSTILE_HANDLER": "tests.support.lambda_invocations:answer",
+        "TURNSTILE_HANDLER": "tests.worker.aws_lambda.lambda_invocations:answer",
         "TURNSTILE_LOG_LEVEL": "error",
     }
     for name, value in variables.items():

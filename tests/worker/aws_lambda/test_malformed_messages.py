@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.event_source import EventSource
-from tests.support.lambda_invocations import MakeFunction, rows, send_turns
+from tests.worker.aws_lambda.lambda_invocations import MakeFunction, rows, send_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError

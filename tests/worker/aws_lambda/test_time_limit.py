@@ -7,8 +7,8 @@ import redis
 import structlog.testing
 
 from tests.support.event_source import EventSource
-from tests.support.lambda_invocations import MakeFunction, never_end, rows, send_turns
 from tests.support.probes import until
+from tests.worker.aws_lambda.lambda_invocations import MakeFunction, never_end, rows, send_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Context, Turn

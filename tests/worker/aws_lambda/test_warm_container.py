@@ -7,7 +7,7 @@ import pytest
 import structlog.testing
 
 from tests.support.event_source import EventSource
-from tests.support.lambda_invocations import MakeFunction, rows, send_turns
+from tests.worker.aws_lambda.lambda_invocations import MakeFunction, rows, send_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Context, Turn

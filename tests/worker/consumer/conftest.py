@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.consumers import Rig
+from tests.worker.consumer.consumers import Rig
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 

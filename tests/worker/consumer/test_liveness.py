@@ -2,8 +2,8 @@
 
 import asyncio
 
-from tests.support.consumers import Rig
 from tests.support.probes import until
+from tests.worker.consumer.consumers import Rig
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.turn.envelope import ReceivedMessage
 

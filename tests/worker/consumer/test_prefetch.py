@@ -1,7 +1,7 @@
 """Receiving ahead of the slots, as far as their pace allows."""
 
-from tests.support.consumers import Rig
 from tests.support.probes import until
+from tests.worker.consumer.consumers import Rig
 from turnstile.worker.slots.slots import Slots
 
 

@@ -1,7 +1,7 @@
 """Shutdown of the consumer: it polls no more, and gives late messages back."""
 
-from tests.support.consumers import Rig, Watched
 from tests.support.probes import until
+from tests.worker.consumer.consumers import Rig, Watched
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.attempts import THREADS, Bench, wait_forever
+from tests.worker.attempt.attempts import THREADS, Bench, wait_forever
 from tests.support.probes import turn_loop
 from turnstile.handlers.context import Context, Turn
 from turnstile.turn.cancel_reason import CancelReason

@@ -38,35 +38,42 @@ class Done:
         return "done"
 
 
-@pytest.fixture
-def report() -> Iterator[tuple[int, int]]:
-    ends = os.pipe()
-    yield ends
-    arm(None)
-    for end in ends:
-        os.close(end)
+class Faults:
+    """What this process is to be struck by, and what it reports."""
+
+    def __init__(self) -> None:
+        self.flushes = 0
+        self._ends = os.pipe()
+
+    def plan(self, *strikes: Strike, announce: Any = ()) -> None:
+        arm(Plan(list(strikes), self._ends[1], self._flush, announce))
+
+    def _flush(self) -> None:
+        self.flushes += 1
+
+    def reported(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in os.read(self._ends[0], 65536).splitlines()]
+
+    def close(self) -> None:
+        arm(None)
+        for end in self._ends:
+            os.close(end)
 
 
 @pytest.fixture
-def flushes() -> list[str]:
-    return []
-
-
-def plan(report: tuple[int, int], flushes: list[str], *strikes: Strike, announce: Any = ()) -> None:
-    arm(Plan(list(strikes), report[1], lambda: flushes.append("flushed"), announce))
+def faults() -> Iterator[Faults]:
+    made = Faults()
+    yield made
+    made.close()
 
 
 def strike(fault: FaultKind, point: str = POINT, **fields: Any) -> Strike:
     return Strike(point=point, fault=fault, **{"answered_by": "postgres", **fields})
 
 
-def reported(report: tuple[int, int]) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in os.read(report[0], 65536).splitlines()]
-
-
-async def test_a_bug_is_raised_instead_of_the_await(report: tuple[int, int], flushes: list[str]) -> None:
+async def test_a_bug_is_raised_instead_of_the_await(faults: Faults) -> None:
     done = Done()
-    plan(report, flushes, strike(FaultKind.EXCEPTION))
+    faults.plan(strike(FaultKind.EXCEPTION))
 
     with pytest.raises(CrashPointError):
         await pass_await(POINT, done)
@@ -74,17 +81,17 @@ async def test_a_bug_is_raised_instead_of_the_await(report: tuple[int, int], flu
     assert done.times == 0
 
 
-async def test_a_fault_strikes_once(report: tuple[int, int], flushes: list[str]) -> None:
-    plan(report, flushes, strike(FaultKind.EXCEPTION))
+async def test_a_fault_strikes_once(faults: Faults) -> None:
+    faults.plan(strike(FaultKind.EXCEPTION))
     with pytest.raises(CrashPointError):
         await pass_await(POINT, Done())
 
     assert await pass_await(POINT, Done()) == "done"
 
 
-async def test_a_hang_ends_only_by_cancellation(report: tuple[int, int], flushes: list[str]) -> None:
+async def test_a_hang_ends_only_by_cancellation(faults: Faults) -> None:
     done = Done()
-    plan(report, flushes, strike(FaultKind.HANG))
+    faults.plan(strike(FaultKind.HANG))
     hanging = asyncio.create_task(pass_await(POINT, done))
     await asyncio.wait({hanging}, timeout=0.01)
 
@@ -104,10 +111,10 @@ async def test_a_hang_ends_only_by_cancellation(report: tuple[int, int], flushes
     ],
 )
 async def test_a_lost_answer_is_done_and_shows_what_it_shows_at_its_layer(
-    report: tuple[int, int], flushes: list[str], point: str, answered_by: str, shown: type[Exception]
+    faults: Faults, point: str, answered_by: str, shown: type[Exception]
 ) -> None:
     done = Done()
-    plan(report, flushes, strike(FaultKind.LOST, point, answered_by=answered_by))
+    faults.plan(strike(FaultKind.LOST, point, answered_by=answered_by))
 
     with pytest.raises(shown):
         await pass_await(point, done)
@@ -115,16 +122,16 @@ async def test_a_lost_answer_is_done_and_shows_what_it_shows_at_its_layer(
     assert done.times == 1
 
 
-async def test_a_lost_answer_may_show_as_a_value(report: tuple[int, int], flushes: list[str]) -> None:
+async def test_a_lost_answer_may_show_as_a_value(faults: Faults) -> None:
     point = "turnstile.worker.processor.Processor._lock: acquire"
-    plan(report, flushes, strike(FaultKind.LOST, point, answered_by="redis"))
+    faults.plan(strike(FaultKind.LOST, point, answered_by="redis"))
 
     assert await pass_await(point, Done()) is Guard.UNANSWERED
 
 
-async def test_a_lost_answer_of_redis_is_an_error_for_each_command(report: tuple[int, int], flushes: list[str]) -> None:
+async def test_a_lost_answer_of_redis_is_an_error_for_each_command(faults: Faults) -> None:
     point = "turnstile.worker.session_lock.SessionLock._run: run"
-    plan(report, flushes, strike(FaultKind.LOST, point, answered_by="redis"))
+    faults.plan(strike(FaultKind.LOST, point, answered_by="redis"))
 
     async def run() -> list[int]:
         return [1, 0]
@@ -132,17 +139,17 @@ async def test_a_lost_answer_of_redis_is_an_error_for_each_command(report: tuple
     assert [type(shown) for shown in await pass_await(point, run)] == [RedisConnectionError, RedisConnectionError]
 
 
-async def test_redis_is_flushed_in_the_same_moment(report: tuple[int, int], flushes: list[str]) -> None:
-    plan(report, flushes, strike(FaultKind.EXCEPTION, flush=True))
+async def test_redis_is_flushed_in_the_same_moment(faults: Faults) -> None:
+    faults.plan(strike(FaultKind.EXCEPTION, flush=True))
 
     with pytest.raises(CrashPointError):
         await pass_await(POINT, Done())
 
-    assert flushes == ["flushed"]
+    assert faults.flushes == 1
 
 
-async def test_a_strike_may_wait_for_another_point(report: tuple[int, int], flushes: list[str]) -> None:
-    plan(report, flushes, strike(FaultKind.EXCEPTION, after="m.f: before"))
+async def test_a_strike_may_wait_for_another_point(faults: Faults) -> None:
+    faults.plan(strike(FaultKind.EXCEPTION, after="m.f: before"))
 
     assert await pass_await(POINT, Done()) == "done"
     await pass_await("m.f: before", Done())
@@ -150,10 +157,8 @@ async def test_a_strike_may_wait_for_another_point(report: tuple[int, int], flus
         await pass_await(POINT, Done())
 
 
-async def test_the_fault_waits_for_its_prelude_and_only_the_last_is_reported_as_such(
-    report: tuple[int, int], flushes: list[str]
-) -> None:
-    plan(report, flushes, strike(FaultKind.CUT, "m.f: first"), strike(FaultKind.EXCEPTION))
+async def test_the_fault_waits_for_its_prelude_and_only_the_last_is_told_as_such(faults: Faults) -> None:
+    faults.plan(strike(FaultKind.CUT, "m.f: first"), strike(FaultKind.EXCEPTION))
 
     assert await pass_await(POINT, Done()) == "done"
     with pytest.raises(DatabaseUnavailableError):
@@ -161,12 +166,10 @@ async def test_the_fault_waits_for_its_prelude_and_only_the_last_is_reported_as_
     with pytest.raises(CrashPointError):
         await pass_await(POINT, Done())
 
-    assert [(news["struck"], news["last"]) for news in reported(report)] == [("m.f: first", False), (POINT, True)]
+    assert [(news["struck"], news["last"]) for news in faults.reported()] == [("m.f: first", False), (POINT, True)]
 
 
-async def test_entering_and_leaving_are_points_and_what_was_entered_is_given_back(
-    report: tuple[int, int], flushes: list[str]
-) -> None:
+async def test_entering_and_leaving_are_points_and_what_was_entered_is_given_back(faults: Faults) -> None:
     seen: list[str] = []
 
     @asynccontextmanager
@@ -178,7 +181,7 @@ async def test_entering_and_leaving_are_points_and_what_was_entered_is_given_bac
             seen.append("given back")
 
     point = "turnstile.backends.postgres.database.Database.connection: connection enter"
-    plan(report, flushes, strike(FaultKind.LOST, point))
+    faults.plan(strike(FaultKind.LOST, point))
 
     with pytest.raises(psycopg.OperationalError):
         async with pass_with(point, "leaving", connection):
@@ -187,12 +190,12 @@ async def test_entering_and_leaving_are_points_and_what_was_entered_is_given_bac
     assert seen == ["taken", "given back"]
 
 
-async def test_each_step_of_an_iteration_is_the_point(report: tuple[int, int], flushes: list[str]) -> None:
+async def test_each_step_of_an_iteration_is_the_point(faults: Faults) -> None:
     async def numbers() -> Any:
         yield 1
         yield 2
 
-    plan(report, flushes, announce=None)
+    faults.plan(announce=None)
 
     assert [number async for number in pass_for("m.f: numbers next", numbers)] == [1, 2]
-    assert [news["passed"] for news in reported(report)] == ["m.f: numbers next"]
+    assert [news["passed"] for news in faults.reported()] == ["m.f: numbers next"]

@@ -42,14 +42,14 @@ def test_a_point_that_another_must_precede_names_an_await_of_the_code() -> None:
     assert {point.after for point in read().points if point.after} <= set(survey())
 
 
-def test_an_answer_is_lost_only_where_somebody_answers() -> None:
+def test_a_response_is_lost_only_where_a_server_responds() -> None:
     faults = {point.answered_by: set(point.faults) for point in read().points}
 
     assert faults["-"] == set(FAULTS) - {FaultKind.LOST}
-    assert all(faults[who] == set(FAULTS) for who in ("postgres", "redis", "sqs"))
+    assert all(faults[server] == set(FAULTS) for server in ("postgres", "redis", "sqs"))
 
 
-def test_the_product_knows_nothing_of_it() -> None:
+def test_the_product_does_not_mention_crash_points() -> None:
     folders = ("turnstile", "worker", "producer", "relay", "ops")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
 
@@ -57,7 +57,7 @@ def test_the_product_knows_nothing_of_it() -> None:
     assert [str(path) for path in files if "crashpoint" in path.read_text("utf-8").lower()] == []
 
 
-def test_a_line_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_malformed_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "points.txt").write_text("## claim\nm.f: g\n")
 
     with pytest.raises(ValueError, match=r"m\.f: g"):
