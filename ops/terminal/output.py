@@ -4,7 +4,6 @@ standard error. Rich is imported only where it draws, so that other commands sta
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -94,21 +93,6 @@ def progress() -> Iterator[Report]:
             bars.update(tasks[step], completed=done, total=total)
 
         yield report
-
-
-@contextmanager
-def step(doing: str) -> Iterator[None]:
-    """Shows a step while the block runs, then prints its duration."""
-    from rich.console import Console
-
-    started = time.monotonic()
-    console = Console(stderr=True, highlight=False)
-    if console.is_terminal:
-        with console.status(f"{doing} …"):
-            yield
-    else:
-        yield
-    say(f"  {doing}: done in {time.monotonic() - started:.1f} s")
 
 
 def short_time(moment: datetime | None) -> str:
