@@ -1,6 +1,6 @@
 """The conversational program itself: a pure function from the history and a new remark to the answer.
 
-It stores nothing between calls, so any worker can answer any turn, and a history with a lost, duplicated or reordered turn leads to
+It stores nothing between calls, so any worker can answer any turn. A history with a lost, duplicated or reordered turn leads to
 visibly different answers.
 """
 

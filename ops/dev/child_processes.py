@@ -29,7 +29,7 @@ class ChildProcesses:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # The terminal sends Ctrl-C to a whole process group: a child would get two signals, and the second means "at once".
+                # The terminal sends Ctrl-C to a whole process group: a child would get two signals; the second means "at once".
                 start_new_session=True,
             )
 
@@ -51,7 +51,7 @@ class ChildProcesses:
         return {name: code for name, code in codes.items() if code is not None}
 
     def stop(self) -> bool:
-        """Stops all: SIGTERM, then SIGKILL after KILL_AFTER_SECONDS, or at once if Ctrl-C interrupts it. False if one was killed."""
+        """Stops all: SIGTERM, then SIGKILL after KILL_AFTER_SECONDS, or at once on Ctrl-C. False if one was killed."""
         for process in self._processes.values():
             process.terminate()
         deadline = time.monotonic() + KILL_AFTER_SECONDS

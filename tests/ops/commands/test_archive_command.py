@@ -19,11 +19,10 @@ from turnstile.statements.submit import submit
 from turnstile.turn.status import TurnStatus
 
 
-@pytest.mark.parametrize(("days", "given"), [("1", "23h"), ("30", "29d")])
-def test_an_age_at_which_clients_may_still_repeat_their_requests_is_refused(days: str, given: str) -> None:
-    ran = invoke_plain("archive", "--older-than", given, "--yes", TURNSTILE_IDEMPOTENCY_DAYS=days)
+def test_an_age_at_which_clients_may_still_repeat_their_requests_is_refused() -> None:
+    ran = invoke_plain("archive", "--older-than", "29d", "--yes", TURNSTILE_IDEMPOTENCY_DAYS="30")
 
-    assert (ran.code, f"at least {days}d" in ran.err) == (2, True)
+    assert (ran.code, "at least 30d" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("given", ["--dry-run", "--yes"])

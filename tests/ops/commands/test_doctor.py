@@ -49,8 +49,8 @@ async def test_nothing_is_found_on_a_system_at_work(
     doctor: Doctor, product: Product, start_worker: StartWorker
 ) -> None:
     start_worker(TURNSTILE_CONCURRENCY="8")
-    for number in range(20):
-        await product.submit(*[{"do": "sleep", "seconds": 0.1}] * 5, session=f"s{number}")
+    for number in range(8):
+        await product.submit(*[{"do": "sleep", "seconds": 0.1}] * 3, session=f"s{number}")
 
     answers = [await doctor()]
     while await product.rows("status IN ('PENDING', 'RUNNING')"):
