@@ -92,10 +92,7 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
             # As a handler in a thread is left that waits for the loop: Python does not end before it.
             await asyncio.to_thread(threading.Event().wait)
         case "remember":
-            remembered = await _remember(order, ctx)
-            if order.get("die") and ctx.attempt == 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return remembered
+            return await _remember(order, ctx)
         case "learn":
             return await _learn(order["say"], ctx)
         case "speak":
