@@ -85,7 +85,9 @@ def list_dead(
     if len(failed) == limit:
         say(f"the oldest {limit}; there may be more (--limit)")
     for name, count in counts.items():
-        say(f"on the dead-letter queue of {name}: {count_in_words(count)}")
+        say(
+            f"messages on the dead-letter queue of {name}: {'unknown, SQS is away' if count is None else f'about {count}'}"
+        )
     if messages:
         titles = ("queue", "message", "what it is", "turn", "generation", "reason", "received", "body")
         print_table(dict(zip(titles, QueuedLetter.__slots__, strict=True)), letters)
@@ -136,8 +138,3 @@ def _as_queued(queue: str, letter: Letter, *, show_text: bool) -> QueuedLetter:
 
 async def _show(operator: Operator, turn_id: UUID) -> tuple[ShownTurn, str | None]:
     return await read_shown(operator, turn_id), await why_left_alone(operator.database, turn_id)
-
-
-def count_in_words(count: int | None) -> str:
-    """The number of messages as text; `count` is None if SQS is unreachable."""
-    return "unknown, SQS is away" if count is None else f"about {count} message{'' if count == 1 else 's'}"

@@ -18,7 +18,7 @@ from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, WaitSeconds
-from turnstile.ops.terminal.output import print_json, print_text, progress, say
+from turnstile.ops.terminal.output import print_json, print_text, say, show_progress
 from turnstile.statements.submit import Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
@@ -77,7 +77,7 @@ def submit(
     if session is None or text is None:
         raise typer.BadParameter("SESSION and TEXT are needed (or --direct --file)")
     body = {
-        "input": _decode(_read(Path("-"))) if text == "-" else _check_text(text),
+        "input": _decode(_read(Path("-"))) if text == "-" else text,
         "queue": queue,
         "execute_at": execute_at,
         "webhook_url": webhook,
@@ -98,19 +98,8 @@ def _read(file: Path) -> bytes:
 
 
 def _decode(text: bytes) -> str:
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        raise CommandError("standard input is not UTF-8", ExitCode.USAGE) from None
-
-
-def _check_text(text: str) -> str:
-    # Python keeps bytes of an argument that are not UTF-8 as lone surrogates.
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise CommandError("TEXT is not UTF-8", ExitCode.USAGE) from None
-    return text
+    # As Python decodes arguments. Both ways of submitting refuse the lone surrogates that come of bytes that are not UTF-8.
+    return text.decode(errors="surrogateescape")
 
 
 async def _submit_over_http(
@@ -175,5 +164,5 @@ def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, a
 
 async def _submit_all(operator: Operator, submissions: Sequence[Submission]) -> DirectResult:
     wake_ups = WakeUpSending(operator.queues, list(operator.settings.queues_by_name))
-    with progress() as report:
-        return await submit_all(Submitting(operator.settings, operator.database, wake_ups), submissions, report=report)
+    submitting = Submitting(operator.settings, operator.database, wake_ups)
+    return await submit_all(submitting, submissions, report=show_progress)

@@ -84,29 +84,17 @@ def read_answer(status: int, body: bytes, url: str, *, keyed: bool) -> dict[str,
 
 
 def _code(status: int) -> ExitCode:
-    match status:
-        case 404:
-            return ExitCode.NOT_FOUND
-        case 409:
-            return ExitCode.FAILED
-        case 429:
-            return ExitCode.UNAVAILABLE
-        case _:
-            return ExitCode.UNAVAILABLE if status >= 500 else ExitCode.USAGE
+    known = {404: ExitCode.NOT_FOUND, 409: ExitCode.FAILED, 429: ExitCode.UNAVAILABLE}
+    return known.get(status, ExitCode.UNAVAILABLE if status >= 500 else ExitCode.USAGE)
 
 
 def find_proxy(url: str) -> str | None:
     """The proxy of the environment for this URL, if any. Raises CommandError if it is not a URL."""
     # Not aiohttp's `trust_env`: it also reads a login from .netrc, and refuses that together with the API key.
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname
-    except ValueError:
-        host = None
-    if not host:
+    parts = urlsplit(url)
+    if not parts.hostname:
         raise CommandError(f"TURNSTILE_API_URL: {url!r} is no URL", ExitCode.USAGE)
     # A configured proxy can't reach the loopback of this machine.
-    if host in LOCAL_HOSTS or proxy_bypass(host):
+    if parts.hostname in LOCAL_HOSTS or proxy_bypass(parts.hostname):
         return None
-    proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    return getproxies().get(parts.scheme)

@@ -1,8 +1,5 @@
 """The commands for the developer's machine: `local`, `up`, `demo`."""
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from turnstile.ops.dev import local_command, up
@@ -15,11 +12,8 @@ def add_to(app: typer.Typer) -> None:
     app.command("demo")(demo)
 
 
-def demo(
-    home: local_command.Home = local_command.DEFAULT_HOME,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards.")] = False,
-) -> None:
+def demo(home: local_command.Home = local_command.DEFAULT_HOME) -> None:
     """The whole thing at work: conversations, a killed worker, dead letters, a redrive, and a check."""
     from turnstile.ops.dev.demo.run import perform
 
-    raise typer.Exit(perform(Path(home), keep=keep))
+    raise typer.Exit(perform(home))

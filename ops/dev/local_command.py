@@ -10,11 +10,11 @@ import typer
 
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.options import AsJson
-from turnstile.ops.terminal.output import Columns, print_json, print_table, say, step
+from turnstile.ops.terminal.output import Columns, print_json, print_table, say
 
 if TYPE_CHECKING:
     from turnstile.config.settings import Settings
-    from turnstile.ops.dev.stack.stack import LocalStack, Ports
+    from turnstile.ops.dev.stack.stack import LocalStack
 
 commands = typer.Typer(help="The embedded stack: PostgreSQL, Redis and SQS on loopback.", no_args_is_help=True)
 
@@ -23,15 +23,11 @@ DEFAULT_HOME = Path(".local")
 SHORT_POLL = {"TURNSTILE_RECEIVE_WAIT_SECONDS": "1"}
 """Settings for development: a worker finishes its long poll before it stops, here in one second instead of twenty."""
 
-Port = Annotated[int | None, typer.Option(min=1, max=65_535, help="A free one if left out.", show_default=False)]
-
 
 @commands.command()
-def up(home: Home = DEFAULT_HOME, postgres_port: Port = None, redis_port: Port = None, sqs_port: Port = None) -> None:
+def up(home: Home = DEFAULT_HOME) -> None:
     """Start the stack or reuse it; create the declared queues; apply the migrations."""
-    from turnstile.ops.dev.stack.stack import Ports
-
-    stack, _ = bring_up(home, Ports(postgres=postgres_port, redis=redis_port, sqs=sqs_port))
+    stack, _ = bring_up(home)
     say(f"The stack at {stack.home} is up. Next, in this shell:")
     say(f'  eval "$(turnstile local env{_home_option(home)})"')
     say("  turnstile worker --handler turnstile.examples.eliza:respond &")
@@ -58,7 +54,7 @@ def env(home: Home = DEFAULT_HOME) -> None:
     """Print `export` lines for another shell: eval "$(turnstile local env)"."""
     stack = _find(home)
     for name, value in (stack.environment() | SHORT_POLL).items():
-        typer.echo(f"export {name}={_quoted(value)}")
+        typer.echo(f"export {name}={shlex.quote(value)}")
     if not stack.is_running():
         say("note: the stack is not running; `turnstile local up` starts it at these addresses")
 
@@ -84,12 +80,12 @@ def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def bring_up(home: Path, ports: "Ports | None" = None) -> "tuple[LocalStack, Settings]":
+def bring_up(home: Path) -> "tuple[LocalStack, Settings]":
     """Starts the stack, and creates queues and tables. Adds the stack's variables to the environment of this process."""
     from turnstile.ops.dev.stack import stack as local
 
-    with step("PostgreSQL, Redis and SQS"):
-        stack = local.up(home, ports=ports)
+    say("PostgreSQL, Redis and SQS …")
+    stack = local.up(home)
     os.environ.update(stack.environment())
 
     from turnstile.ops.commands.queues import create_declared
@@ -97,10 +93,10 @@ def bring_up(home: Path, ports: "Ports | None" = None) -> "tuple[LocalStack, Set
     from turnstile.ops.terminal.operator_access import load_settings
 
     settings = load_settings()
-    with step(f"queues ({', '.join(queue.name for queue in settings.queues)})"):
-        create_declared(settings)
-    with step("migrations"):
-        apply(settings.database_url)
+    say(f"queues ({', '.join(queue.name for queue in settings.queues)}) …")
+    create_declared(settings)
+    say("migrations …")
+    apply(settings.database_url)
     return stack, settings
 
 
@@ -111,10 +107,6 @@ def _find(home: Path) -> "LocalStack":
     if stack is None:
         raise CommandError(f"there is no stack at {home}: `turnstile local up` makes one", ExitCode.NOT_FOUND)
     return stack
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "'\"'\"'") + "'"
 
 
 def _home_option(home: Path) -> str:

@@ -4,9 +4,7 @@ standard error. Rich is imported only where it draws, so that other commands sta
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
@@ -77,38 +75,10 @@ def print_fields(fields: Mapping[str, object]) -> None:
         typer.echo(f"{name:<{width}}  {harmless(_cell(value))}")
 
 
-@contextmanager
-def progress() -> Iterator[Report]:
-    """Progress bars on standard error, if that is a terminal. The bar of a step appears with its first report."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        tasks: dict[str, Any] = {}
-
-        def report(step: str, done: int, total: int) -> None:
-            if step not in tasks:
-                tasks[step] = bars.add_task(step)
-            bars.update(tasks[step], completed=done, total=total)
-
-        yield report
-
-
-@contextmanager
-def step(doing: str) -> Iterator[None]:
-    """Shows a step while the block runs, then prints its duration."""
-    from rich.console import Console
-
-    started = time.monotonic()
-    console = Console(stderr=True, highlight=False)
-    if console.is_terminal:
-        with console.status(f"{doing} …"):
-            yield
-    else:
-        yield
-    say(f"  {doing}: done in {time.monotonic() - started:.1f} s")
+def show_progress(step: str, done: int, total: int) -> None:
+    """Shows the progress of a step in one line of standard error, if that is a terminal."""
+    if sys.stderr.isatty():
+        typer.echo(f"\r{step}: {done} of {total} ", err=True, nl=done >= total)
 
 
 def short_time(moment: datetime | None) -> str:

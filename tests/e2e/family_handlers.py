@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.handlers import record
-from turnstile import ChildFailedError, Context, Retry, Snooze, Turn, handler
+from turnstile import ChildFailedError, Context, Snooze, Turn, handler
 
 
 @handler()
@@ -44,8 +44,6 @@ async def _charge(turn: Turn, ctx: Context, order: dict[str, Any]) -> Any:
     receipt = await ctx.once("charge", charge)
     if order.get("then") == "die" and not await _has_been(ctx, "died"):
         os.kill(os.getpid(), signal.SIGKILL)
-    if order.get("then") == "retry" and ctx.attempt == 1:
-        raise Retry(after=0.05)
     if order.get("then") == "bug":
         raise ValueError("not worth a retry")
     return receipt
@@ -73,14 +71,7 @@ async def _fan_out(turn: Turn, ctx: Context, order: dict[str, Any]) -> Any:
 
 
 async def undo(turn: Turn, ctx: Context) -> Any:
-    """The compensation: fails as often as the failed turn's input says."""
-    await asyncio.to_thread(record, turn, ctx, "undone")
-    [order] = turn.input["inputs"]
-    match order.get("undo"):
-        case "retry" if ctx.attempt == 1:
-            raise Retry(after=0.05)
-        case "bug":
-            raise ValueError("can't be undone")
+    """The compensation."""
     return turn.input
 
 

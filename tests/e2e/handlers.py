@@ -87,10 +87,7 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
         case "exit in a task":
             await asyncio.gather(_exit(), asyncio.sleep(order.get("seconds", 0)))
         case "remember":
-            remembered = await _remember(order, ctx)
-            if order.get("die") and ctx.attempt == 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return remembered
+            return await _remember(order, ctx)
         case "learn":
             return await _learn(order["say"], ctx)
         case "speak":

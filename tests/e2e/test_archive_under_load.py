@@ -10,7 +10,7 @@ from tests.support.probes import until
 from turnstile.archive.move import Archived, archive_sessions, read_cutoff
 from turnstile.backends.postgres.database import Database
 
-SESSIONS = 12
+SESSIONS = 6
 ROUNDS = 2
 TURNS = 3
 """In each round of a session."""

@@ -41,23 +41,6 @@ async def text(product: Product, on_busy: OnBusy, content: object) -> None:
         await product.send(("s", texted.answer.turn_id))
 
 
-async def test_a_running_handler_hears_of_its_cancel_without_a_heartbeat(
-    product: Product, start_worker: StartWorker
-) -> None:
-    worker = start_worker(**RARE)
-    [turn] = await product.submit(LONG)
-    await until(product.evidence)
-    await until(lambda: worker.said("hints.listening"))
-    hints = OwnCancelHints(product.settings)
-
-    await cancel(product.database, "t", turn, CancelReason.USER)
-    await hints.publish([turn])
-
-    await product.status_is(turn, "CANCELED")
-    await until(lambda: product.evidence("stopped: user"))
-    await hints.close()
-
-
 async def test_an_interrupt_cancels_the_running_and_the_waiting_turn_and_is_answered_next(
     product: Product, start_worker: StartWorker
 ) -> None:

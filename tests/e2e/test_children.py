@@ -26,18 +26,6 @@ async def reply_of(product: Product, turn: UUID) -> Any:
     return said["content"]
 
 
-async def test_with_one_slot_a_parent_gets_the_replies_of_its_children_in_order(
-    product: Product, start_worker: StartWorker
-) -> None:
-    start_worker(**ONE_SLOT)
-
-    [parent] = await product.submit({"do": "fan out", "orders": echo("a", "b", "c")})
-
-    await product.status_is(parent, "SUCCEEDED")
-    assert await reply_of(product, parent) == ["a", "b", "c"]
-    await product.check_sessions()
-
-
 async def test_a_waiting_parent_blocks_its_session_and_occupies_no_slot(
     product: Product, start_worker: StartWorker, tmp_path: Path
 ) -> None:

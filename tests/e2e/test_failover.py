@@ -13,7 +13,7 @@ from tests.support.stacks.stack import Stack
 from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Guard
 
-SESSIONS = [f"s{number}" for number in range(8)]
+SESSIONS = [f"s{number}" for number in range(4)]
 
 
 @pytest.fixture

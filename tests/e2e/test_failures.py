@@ -35,19 +35,6 @@ async def test_a_failing_turn_reaches_the_dlq_after_exactly_n_attempts(
     assert {"session_id", "trace_id", "attempt", "fence", "seconds"} <= line.keys()
 
 
-async def test_a_failure_is_logged_although_its_worker_was_killed(product: Product, start_worker: StartWorker) -> None:
-    """The worker may be killed between the commit and its log line."""
-    worker = start_worker(TURNSTILE_RELAY="false")
-    [turn] = await product.submit({"do": "bug"})
-    await product.status_is(turn, "FAILED")
-    worker.kill()
-
-    relay = start_worker("relay")
-
-    [line] = await until(lambda: relay.said("queue.attention"))
-    assert (line["queue"], line["failed_lately"], line["level"]) == (product.settings.queue, 1, "warning")
-
-
 async def test_characters_that_postgres_refuses_are_removed_from_a_reply(
     product: Product, start_worker: StartWorker
 ) -> None:

@@ -29,26 +29,26 @@ async def test_a_flush_and_a_restart_of_redis_change_no_history(
     workers = [start_worker(), start_worker()]
     client = redis.Redis.from_url(stack.redis.url)
     for session in ("a", "b"):
-        await product.submit(*[ASK] * 3, session=session)
+        await product.submit(*[ASK] * 2, session=session)
     await product.ended()
 
     client.flushall()
-    await product.submit(*[ASK] * 3, session="a")
+    await product.submit(*[ASK] * 2, session="a")
     await product.ended()
     assert sum(len(worker.said("history.rebuilt")) for worker in workers) == 1
 
     await asyncio.to_thread(stack.redis.stop)
     try:
         for session in ("a", "b"):
-            await product.submit(*[ASK] * 3, session=session)
+            await product.submit(*[ASK] * 2, session=session)
         await product.ended(within=60)
     finally:
         await asyncio.to_thread(stack.redis.start)
     for session in ("a", "b"):
-        await product.submit(*[ASK] * 3, session=session)
+        await product.submit(*[ASK] * 2, session=session)
     await product.ended()
 
     pairs = await shown(product)
-    assert len(pairs) == 21
+    assert len(pairs) == 14
     assert [was for was, _ in pairs] == [should for _, should in pairs]
     await product.check_sessions()

@@ -42,7 +42,7 @@ async def test_a_worker_whose_postgres_is_not_trusted_ends_with_one_line(
     start_worker: StartWorker, stack: Stack, certificates: Certificates
 ) -> None:
     with TlsFront(stack.postgres.port, certificates.elsewhere) as front:
-        url = f"postgresql://turnstile@localhost:{front.port}/turnstile?sslmode=verify-full"
+        url = f"postgresql://turnstile@localhost:{front.port}/postgres?sslmode=verify-full"
 
         worker = start_worker(DATABASE_URL=f"{url}&sslrootcert={certificates.authority}")
 

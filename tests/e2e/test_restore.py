@@ -4,7 +4,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -22,8 +21,6 @@ from turnstile.streaming.event import TurnEvent, name_stream
 from turnstile.streaming.stream import Reading
 
 SESSIONS = [f"s{n}" for n in range(4)]
-FUTURE = 3
-"""Turns of each session that are missing in the restored database."""
 
 
 @pytest.fixture
@@ -61,32 +58,6 @@ async def lessons(product: Product) -> dict[str, list[dict[str, Any]]]:
 async def highest_fence(product: Product) -> int:
     [row] = await product.fetch("SELECT max(fence) AS fence FROM evidence")
     return int(row["fence"])
-
-
-async def test_after_a_restore_facts_are_those_of_the_database_and_fences_still_rise(
-    product: Product, start_worker: StartWorker, stack: Stack, dumped: Path
-) -> None:
-    worker = start_worker()
-    await learn(product, "one")
-    await product.ended()
-    await asyncio.to_thread(dump, product.settings.database_url, dumped)
-    await learn(product, *[f"future-{n}" for n in range(FUTURE)])
-    await product.ended()
-    lost = await highest_fence(product)
-    worker.kill()
-
-    async with restored(product, stack, dumped) as again:
-        start_worker()
-        await learn(again, "two", "three")
-        await again.ended()
-
-        for session, answers in (await lessons(again)).items():
-            told = [(answer["before"], answer["after"], answer["kept"]) for answer in answers]
-            chain = [None, "one", "two", "three"]
-            assert told == [(before, after, True) for before, after in pairwise(chain)], session
-        [row] = await again.fetch("SELECT min(fence) AS fence FROM evidence WHERE seq > 1")
-        assert row["fence"] > lost
-        assert {row["status"] for row in await again.rows()} == {"SUCCEEDED"}
 
 
 async def test_every_turn_in_a_dump_made_under_load_is_answered_after_the_restore(

@@ -9,7 +9,7 @@ from tests.support.probes import until
 
 async def test_a_turn_that_ends_within_the_grace_is_answered(product: Product, start_worker: StartWorker) -> None:
     worker = start_worker(TURNSTILE_GRACE_SECONDS="10")
-    [turn] = await product.submit({"do": "sleep", "seconds": 1.5})
+    [turn] = await product.submit({"do": "sleep", "seconds": 0.7})
     await until(product.evidence)
 
     worker.signal(signal.SIGTERM)

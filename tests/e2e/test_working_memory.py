@@ -1,6 +1,5 @@
 """`ctx.memory` in whole turns: over workers, crashes of Redis and attempts that are lost."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -47,35 +46,6 @@ async def test_a_worker_without_a_relay_notices_that_redis_fills_up(start_worker
     finally:
         client.config_set("maxmemory", 0)
         client.close()
-
-
-async def test_only_durable_items_survive_a_flush_and_a_stop_of_redis(
-    product: Product, start_worker: StartWorker, stack: Stack
-) -> None:
-    start_worker()
-    await product.submit({"do": "remember", "say": "first"})
-    await product.ended()
-
-    client = redis.Redis.from_url(stack.redis.url)
-    client.flushall()
-    client.close()
-    await product.submit({"do": "remember", "say": "second"})
-    await product.ended()
-
-    await asyncio.to_thread(stack.redis.stop)
-    try:
-        await product.submit({"do": "remember", "say": "third"})
-        await product.ended()
-    finally:
-        await asyncio.to_thread(stack.redis.start)
-    await product.submit({"do": "remember", "say": "fourth"})
-    await product.ended()
-
-    told = await answers(product)
-    assert [one["calls"] for one in told] == [1, 2, 3, 4]
-    assert all(one["kept"] for one in told)
-    assert [one["draft"] for one in told] == [None] * 4
-    assert {row["status"] for row in await product.rows()} == {"SUCCEEDED"}
 
 
 async def test_the_bundled_handler_gives_its_golden_transcripts_while_redis_is_flushed(

@@ -42,14 +42,6 @@ def test_what_pages_and_what_is_only_told(given: GivenQueues, alarms: dict[str, 
     assert {name for name, one in alarms.items() if one["AlarmActions"] == topics["tell"]} == TELLS
 
 
-def test_silence_of_the_producer_and_of_the_relay_is_news(alarms: dict[str, dict[str, Any]]) -> None:
-    assert {name for name, one in alarms.items() if one["TreatMissingData"] == "breaching"} == {
-        "producer-quiet",
-        "relay-silent",
-    }
-    assert {one["TreatMissingData"] for one in alarms.values()} == {"breaching", "notBreaching"}
-
-
 @pytest.mark.parametrize("name", PLAIN)
 async def test_an_alarm_fires_and_its_topic_hears_of_it(
     given: GivenQueues, alarms: dict[str, dict[str, Any]], name: str

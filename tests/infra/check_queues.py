@@ -40,13 +40,12 @@ def test_the_queue_is_as_the_worker_is_told(given: GivenQueues, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["standard", "fifo"])
-def test_both_queues_are_encrypted_and_refuse_plain_text(given: GivenQueues, kind: str) -> None:
+def test_both_queues_refuse_plain_text(given: GivenQueues, kind: str) -> None:
     declared = getattr(given, kind)
 
     for url in (declared["sqs"], declared["dlq"]):
         found = attributes(given, url)
         [statement] = json.loads(found["Policy"])["Statement"]
-        assert found["SqsManagedSseEnabled"] == "true"
         assert (statement["Effect"], statement["Action"]) == ("Deny", "sqs:*")
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
         assert statement["Resource"] == found["QueueArn"]

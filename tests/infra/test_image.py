@@ -10,7 +10,6 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.support.stacks import containers
-from turnstile.turn.message import DEFAULT_TENANT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
 IGNORED = (ROOT / ".dockerignore").read_text().splitlines()
@@ -87,15 +86,6 @@ def test_a_lambda_function_starts_the_python_that_has_the_packages() -> None:
     assert [copied.split()[-1] for copied in arguments(stages()["turnstile"], "COPY")] == [home, home]
 
 
-@every_target
-def test_the_engine_can_tell_whether_it_is_well(target: str) -> None:
-    assert len(arguments(stages()[target], "HEALTHCHECK")) == 1
-
-
-def test_production_holds_nothing_of_the_emulator() -> None:
-    assert not [copied for copied in arguments(stages()["turnstile"], "COPY") if "emulator" in copied]
-
-
 def test_every_package_of_the_product_is_in_it() -> None:
     linked = {path.name for path in (ROOT / "turnstile").iterdir() if path.is_symlink()}
     wanted = {name.rstrip("*") for name in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]} | linked
@@ -145,13 +135,6 @@ def test_the_image_has_what_the_product_asks_for_and_none_of_the_tools() -> None
     assert packages & tools == set()
 
 
-def test_the_emulator_adds_to_it() -> None:
-    added = names(locked("requirements-emulator.lock"))
-
-    assert names(locked("requirements-image.lock")) - BUILDS <= added
-    assert "ministack" in added
-
-
 def test_compose_runs_the_servers_that_the_tests_run_on() -> None:
     services = COMPOSE["services"]
 
@@ -170,10 +153,6 @@ def test_compose_publishes_the_api_alone_and_on_loopback_unless_asked() -> None:
     published = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
 
     assert published == {"api": ["${TURNSTILE_API_HOST:-127.0.0.1}:${TURNSTILE_API_PORT:-8080}:8080"]}
-
-
-def test_the_key_of_compose_belongs_to_the_default_tenant() -> None:
-    assert COMPOSE["services"]["api"]["environment"]["TURNSTILE_API_KEYS"].startswith(f"{DEFAULT_TENANT}:")
 
 
 @pytest.mark.parametrize("service", ["sqs", "queues", "migrate", "api", "worker"])

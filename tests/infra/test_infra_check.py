@@ -62,12 +62,6 @@ def test_a_policy_is_listed_grant_by_grant() -> None:
     ]
 
 
-def test_what_a_policy_refuses_is_no_grant() -> None:
-    refused = {"Effect": "Deny", "Action": ["sqs:SendMessage"], "Resource": ["arn:a"]}
-
-    assert list(grants_of({"Statement": [refused]})) == []
-
-
 @pytest.mark.parametrize(
     "statement",
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.infra.log_pattern import events_of, matches
+from tests.infra.log_pattern import matches
 
 FAILED = '{ ($.event = "turn.failed") && ($.level = "error") }'
 
@@ -32,7 +32,3 @@ def test_a_line_is_counted_or_not(pattern: str, line: dict[str, str] | str, coun
 def test_a_pattern_that_it_does_not_understand_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"not|both"):
         matches(pattern, {"event": "x"})
-
-
-def test_the_events_of_a_pattern_are_those_that_it_names() -> None:
-    assert events_of('{ ($.event = "a") || ($.event = "b.c") || ($.level = "error") }') == {"a", "b.c"}

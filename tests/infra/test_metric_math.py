@@ -55,13 +55,6 @@ def test_the_minute_is_that_of_the_timestamp_also_where_there_is_no_value() -> N
     assert evaluate("IF(a > 0 AND MINUTE(a) < 59, 1, 0)", {"a": (7, 7, 7, 0)}, begins=58) == (1, 0, 1, 0)
 
 
-def test_more_than_two_conditions_are_judged_together() -> None:
-    series = {"a": (1, 1, 1, _), "b": (1, 1, 0, 1), "c": (1, 0, 1, 1)}
-
-    assert evaluate("a AND b AND c", series) == (1, 0, 0, 0)
-    assert evaluate("a OR b OR c", series) == (1, 1, 1, 1)
-
-
 @pytest.mark.parametrize(
     "expression",
     [
@@ -95,8 +88,3 @@ def test_the_guides_tables_of_missing_data(points: str, needed: int, when_breach
 
     assert Rule("GreaterThanThreshold", 1.0, 3, "breaching", needed).fires(values) is when_breaching
     assert Rule("GreaterThanThreshold", 1.0, 3, "notBreaching", needed).fires(values) is when_not
-
-
-def test_at_the_threshold_neither_comparison_is_breached() -> None:
-    assert not Rule("GreaterThanThreshold", 1.0, 1, "notBreaching").fires([1.0])
-    assert not Rule("LessThanThreshold", 1.0, 1, "breaching").fires([1.0])

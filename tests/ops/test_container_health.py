@@ -34,10 +34,6 @@ def test_the_first_process_says_which_port_to_check(command_line: list[str], por
     assert choose_port(command_line, PORTS) == port
 
 
-def test_a_worker_without_a_health_port_has_none_to_check() -> None:
-    assert choose_port(["turnstile", "worker"], {"api": "8080", "worker": ""}) is None
-
-
 @contextmanager
 def answering(status: int) -> Iterator[int]:
     """A process that answers /healthz; its port."""
@@ -58,8 +54,7 @@ def answering(status: int) -> Iterator[int]:
         thread.join()
 
 
-@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-@pytest.mark.parametrize("arguments", [["api=1", "worker={port}"], ["{port}"]], ids=["by the command", "a port alone"])
+@pytest.mark.parametrize(("arguments", "status", "code"), [(["api=1", "worker={port}"], 200, 0), (["{port}"], 503, 1)])
 def test_the_exit_code_is_that_of_the_process_that_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], status: int, code: int
 ) -> None:

@@ -1,20 +1,14 @@
 """What is printed: quoted for the shell, without control characters on a screen, unfolded in a pipe."""
 
-import io
 import json
 from datetime import UTC, datetime
 from operator import itemgetter
-from unittest.mock import AsyncMock, MagicMock
 from uuid import UUID
 
 import pytest
-from rich.console import Console
 
 from turnstile.ops.commands.redrive import as_document
 from turnstile.ops.dead_letters.redrive import RedriveResult, Survey
-from turnstile.ops.dev.demo.run import Stage
-from turnstile.ops.dev.demo.screen import Screen
-from turnstile.ops.terminal.exit_codes import CommandError
 from turnstile.ops.terminal.output import harmless, print_json, print_table, shortened
 from turnstile.turn.status import TurnStatus
 
@@ -54,16 +48,3 @@ def test_a_long_error_is_cut_to_its_first_line() -> None:
 
 def test_a_dry_run_of_a_redrive_has_the_same_keys() -> None:
     assert as_document(Survey(), None).keys() == as_document(Survey(), RedriveResult()).keys()
-
-
-async def test_the_demo_shows_all_the_last_words_of_who_has_fallen() -> None:
-    shown = io.StringIO()
-    stage = MagicMock(spec=Stage, total=1, screen=Screen(Console(file=shown)))
-    stage.count = AsyncMock(return_value={})
-    stage.troupe.fallen.return_value = ["worker-1"]
-    stage.troupe.last_words.return_value = "the first\nthe last"
-
-    with pytest.raises(CommandError, match="worker-1 ended by itself"):
-        await Stage.until(stage, "anything", lambda _: False)
-
-    assert [line.strip() for line in shown.getvalue().splitlines()] == ["the first", "the last"]

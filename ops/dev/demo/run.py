@@ -5,6 +5,8 @@ import json
 import os
 import secrets
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,7 +16,6 @@ from pathlib import Path
 from typing import LiteralString
 
 import aiohttp
-from rich.console import Console
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.load_settings import load
@@ -22,16 +23,17 @@ from turnstile.config.settings import Settings
 from turnstile.examples.conversations import load as load_conversations
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.queues import create_declared
+from turnstile.ops.dev.child_processes import ChildProcesses
 from turnstile.ops.dev.demo.checks import Finding, judge, read_rows
 from turnstile.ops.dev.demo.clients import Ledger, talk
 from turnstile.ops.dev.demo.handler import OUTAGE_FILE
-from turnstile.ops.dev.demo.processes import Troupe
 from turnstile.ops.dev.demo.scenario import Role, cast
-from turnstile.ops.dev.demo.screen import Screen
+from turnstile.ops.dev.demo.screen import Screen, print_outcome
 from turnstile.ops.dev.stack.ports import choose_free
 from turnstile.ops.dev.stack.stack import LocalStack, down, find, up
 from turnstile.ops.migration_run import apply
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.output import say
 from turnstile.turn.message import DEFAULT_TENANT
 from turnstile.turn.status import TurnStatus
 
@@ -50,7 +52,7 @@ class Stage:
     """The resources of the acts."""
 
     settings: Settings
-    troupe: Troupe
+    processes: ChildProcesses
     database: Database
     queues: MessageQueues
     client: aiohttp.ClientSession
@@ -77,20 +79,19 @@ class Stage:
             holds = reached(await self.count())
             if holds if isinstance(holds, bool) else await holds:
                 return
-            for name in self.troupe.fallen():
+            for name in self.processes.ended():
                 # Printed here, because an error message has only one line.
-                self.screen.said(self.troupe.last_words(name))
-                raise CommandError(f"{name} ended by itself; its last words are above", ExitCode.FAILED)
+                self.screen.output("\n".join(self.processes.log(name).read_text(errors="replace").splitlines()[-5:]))
+                raise CommandError(f"{name} ended by itself; the end of its log is above", ExitCode.FAILED)
             if time.monotonic() > deadline:
-                raise CommandError(f"the demo waited {ACT_SECONDS:g} s in vain for: {what}", ExitCode.FAILED)
+                raise CommandError(f"the demo waited {ACT_SECONDS:g} s for: {what}", ExitCode.FAILED)
             await asyncio.sleep(0.1)
 
 
-def perform(home: Path, *, keep: bool) -> int:
+def perform(home: Path) -> int:
     """Runs all acts. Returns 0 if the check holds."""
-    console = Console(highlight=False)
     roles = cast(load_conversations())
-    console.print("Starting PostgreSQL, Redis and SQS …")
+    say("Starting PostgreSQL, Redis and SQS …")
     before = find(home)
     was_running = before is not None and before.is_running()
     stack = up(home)
@@ -101,37 +102,35 @@ def perform(home: Path, *, keep: bool) -> int:
     holds = False
     try:
         apply(url)
-        holds = asyncio.run(_play(stack, url, name, folder, roles, console))
+        holds = asyncio.run(_play(stack, url, name, folder, roles))
         return 0 if holds else int(ExitCode.FAILED)
     finally:
         stack.postgres.drop_database(name)
         if holds:
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            console.print(f"The logs of the demo's processes are in {folder}")
-        if not keep and not was_running:
+            say(f"The logs of the demo's processes are in {folder}")
+        if not was_running:
             # Only a stack that the demo itself has started.
             down(home)
 
 
-async def _play(stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role], console: Console) -> bool:
-    async with _stage(stack, url, name, folder, roles, Screen(console)) as stage:
+async def _play(stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role]) -> bool:
+    async with _stage(stack, url, name, folder, roles) as stage:
         await _open(stage)
         began = time.monotonic()
         await _converse(stage)
         await _repair(stage)
         seconds = time.monotonic() - began
         findings = await _check(stage)
-        stage.troupe.stop()
+        stage.processes.stop()
         rows = await read_rows(stage.database)
-    stage.screen.outcome(rows, findings, seconds)
+    print_outcome(rows, findings, seconds)
     return all(finding.holds for finding in findings)
 
 
 @asynccontextmanager
-async def _stage(
-    stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role], screen: Screen
-) -> AsyncIterator[Stage]:
+async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role]) -> AsyncIterator[Stage]:
     port, key, outage = choose_free(), secrets.token_urlsafe(24), folder / "outage"
     outage.touch()
     environment = {
@@ -156,7 +155,7 @@ async def _stage(
     os.environ.update(environment)
     settings = load()
     await asyncio.to_thread(create_declared, settings)
-    troupe = Troupe(environment, folder)
+    processes = ChildProcesses(os.environ, folder)
     queues = MessageQueues(settings)
     client = aiohttp.ClientSession(
         f"http://127.0.0.1:{port}",
@@ -165,17 +164,16 @@ async def _stage(
     )
     try:
         async with Database(url, "turnstile-demo", size=2) as database, client:
-            with screen:
-                yield Stage(settings, troupe, database, queues, client, screen, outage, roles, Ledger())
+            yield Stage(settings, processes, database, queues, client, Screen(), outage, roles, Ledger())
     finally:
-        troupe.stop()
+        processes.stop()
         await queues.close()
 
 
 async def _open(stage: Stage) -> None:
-    stage.troupe.start("api", "api")
+    stage.processes.start("api", "api")
     for worker in ("worker-1", "worker-2"):
-        stage.troupe.start(worker, "worker")
+        stage.processes.start(worker, "worker")
     stage.screen.event(
         f"an API and two workers are starting; {len(stage.roles)} clients have {stage.total} turns to submit"
     )
@@ -198,9 +196,9 @@ async def _converse(stage: Stage) -> None:
         return counts.get(TurnStatus.SUCCEEDED, 0) >= KILL_AT * stage.total and counts.get(TurnStatus.RUNNING, 0) > 0
 
     await stage.until("the first answers", some_ended)
-    pid = stage.troupe.kill("worker-1")
+    pid = stage.processes.kill("worker-1")
     stage.screen.event(f"worker-1 (pid {pid}) was killed with SIGKILL in the middle of its turns; worker-3 replaces it")
-    stage.troupe.start("worker-3", "worker")
+    stage.processes.start("worker-3", "worker")
     await talking
     [endless] = stage.ledger.turns("endless")
 
@@ -227,21 +225,21 @@ async def _repair(stage: Stage) -> None:
         return await stage.queues.count(stage.settings.queue, dead=True) >= failed
 
     await stage.until("the dead letters", dead_lettered)
-    stage.screen.event("$ turnstile dlq list")
-    stage.screen.said(await _command(stage, "dlq", "list"))
+    await _command(stage, "dlq", "list")
     await asyncio.to_thread(stage.outage.unlink)
     stage.screen.event("the cause is repaired")
-    stage.screen.event("$ turnstile redrive --yes")
-    stage.screen.said(await _command(stage, "redrive", "--queue", stage.settings.queue, "--yes"))
+    await _command(stage, "redrive", "--queue", stage.settings.queue, "--yes")
     succeeded = stage.total - len(stage.ledger.turns("endless"))
     await stage.until("the redriven turns", lambda counts: counts.get(TurnStatus.SUCCEEDED, 0) == succeeded)
 
 
-async def _command(stage: Stage, *arguments: str) -> str:
-    done = await asyncio.to_thread(stage.troupe.run, *arguments)
+async def _command(stage: Stage, *arguments: str) -> None:
+    stage.screen.event(f"$ turnstile {' '.join(arguments)}")
+    command = [sys.executable, "-m", "turnstile.ops.cli", *arguments]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
+    stage.screen.output(done.stdout + done.stderr)
     if done.returncode:
-        raise CommandError(f"turnstile {' '.join(arguments)}: {done.stderr.strip()}", ExitCode.FAILED)
-    return done.stdout + done.stderr
+        raise CommandError(f"turnstile {' '.join(arguments)} ended with {done.returncode}", ExitCode.FAILED)
 
 
 async def _check(stage: Stage) -> list[Finding]:

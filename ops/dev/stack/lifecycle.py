@@ -4,17 +4,16 @@ import importlib.util
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free, is_free
-from turnstile.ops.dev.stack.processes import Account, DetachedProcess, LocalStackError, exclusive, plain_environment
-from turnstile.ops.dev.stack.run_as import Quarters
+from turnstile.ops.dev.stack.ports import LOOPBACK, is_free
+from turnstile.ops.dev.stack.processes import DetachedProcess, Launch, LocalStackError
+from turnstile.ops.dev.stack.run_as import RunAs
 
 _START_SECONDS = 45.0
-_PORT_SECONDS = 3.0
+_STOP_SECONDS = 15.0
 _POLL_SECONDS = 0.02
 
 
@@ -29,17 +28,6 @@ class ServiceStatus:
     version: str | None
 
 
-@dataclass(frozen=True)
-class Launch:
-    """How to start a service's program. `account` None is the caller's account; `environment` is complete, nothing is
-    inherited."""
-
-    command: Sequence[str]
-    folder: Path
-    account: Account | None = None
-    environment: Mapping[str, str] = field(default_factory=plain_environment)
-
-
 def package_folder(package: str) -> Path:
     """The folder of an installed package of the extra `local`, found without importing it. Raises LocalStackError."""
     spec = importlib.util.find_spec(package)
@@ -51,20 +39,17 @@ def package_folder(package: str) -> Path:
 
 
 class Service(ABC):
-    """One service of the stack. All methods block. A lock file makes start, stop and restart exclusive, also between
-    processes."""
+    """One service of the stack. All methods block."""
 
     name: ClassVar[str]
     scheme: ClassVar[str]
     clean_stop: ClassVar[signal.Signals] = signal.SIGTERM
     immediate_stop: ClassVar[signal.Signals] = signal.SIGKILL
 
-    def __init__(self, home: Path, quarters: Quarters, port: int, *, durable: bool) -> None:
+    def __init__(self, home: Path, run_as: RunAs, port: int) -> None:
         self.home = home
         self.port = port
-        self.durable = durable
-        self.quarters = quarters
-        self._lock_file = home / f"{self.name}.lock"
+        self.run_as = run_as
         self.process = DetachedProcess(home / f"{self.name}.pid", home / f"{self.name}.log")
 
     @abstractmethod
@@ -73,17 +58,7 @@ class Service(ABC):
 
     @abstractmethod
     def answer(self) -> str | None:
-        """The version, if the service responds to a real request and belongs to this stack; else None.
-
-        Another program or another stack may listen on the same port.
-        """
-
-    def after_start(self) -> None:  # noqa: B027 - most services need nothing here
-        """Called once the newly started service responds."""
-
-    def may_start_again(self) -> bool:
-        """Whether a failure right after the start is temporary, so that another start may succeed."""
-        return False
+        """The version, if the service responds to a real request; else None."""
 
     @property
     def address(self) -> str:
@@ -92,79 +67,42 @@ class Service(ABC):
     def status(self) -> ServiceStatus:
         """The current status. Takes a few milliseconds, or about two seconds if the service hangs."""
         pid = self.process.pid()
-        version = self.answer() if pid is not None and self.process.recorded_port() == self.port else None
+        version = self.answer() if pid is not None else None
         return ServiceStatus(self.name, version is not None, self.address, pid, version)
 
-    def start(self, *, may_move: bool = False) -> None:
-        """Returns once the service responds, at once if it already runs. With `may_move`, uses another port if its own is
-        taken. Raises LocalStackError with the end of its log if it does not respond within 45 seconds."""
-        with exclusive(self._lock_file):
-            self._start(may_move=may_move)
-
-    def stop(self, *, immediate: bool = False) -> bool:
-        """Stops the service and waits for its end. True if it was running. `immediate` is like a crash, without cleanup."""
-        with exclusive(self._lock_file):
-            return self._stop(immediate=immediate)
-
-    def restart(self, *, immediate: bool = False) -> None:
-        """Stops the service and starts it on the same port."""
-        with exclusive(self._lock_file):
-            self._stop(immediate=immediate)
-            self._start(may_move=False)
-
-    def _start(self, *, may_move: bool) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        if self.process.pid() is not None and self.process.recorded_port() != self.port:
-            self._stop(immediate=False)
-        fresh = False
-        while time.monotonic() < deadline:
-            if self.process.pid() is None:
-                self._claim_port(may_move=may_move)
-                launch = self.prepare()
-                self.process.start(
-                    launch.command,
-                    port=self.port,
-                    environment=launch.environment,
-                    folder=launch.folder,
-                    account=launch.account,
-                )
-                fresh = True
-            while self.process.pid() is not None and time.monotonic() < deadline:
-                if self.answer() is not None:
-                    if fresh:
-                        self.after_start()
-                    return
-                time.sleep(_POLL_SECONDS)
-            if self.process.pid() is None and is_free(self.port) and not self.may_start_again():
-                raise LocalStackError(self._with_log(f"{self.name} ended while starting"))
-        raise LocalStackError(
-            self._with_log(f"{self.name} does not answer at {self.address}: `turnstile local down`, then up")
-        )
-
-    def _claim_port(self, *, may_move: bool) -> None:
-        deadline = time.monotonic() + _PORT_SECONDS
-        while not is_free(self.port):
-            if may_move:
-                self.port = choose_free()
-            elif time.monotonic() > deadline:
+    def start(self) -> None:
+        """Returns once the service responds, at once if it already runs. Raises LocalStackError with the end of its log if it
+        ends, or does not respond within 45 seconds."""
+        if self.process.pid() is None:
+            if not is_free(self.port):
                 raise LocalStackError(
                     f"port {self.port} of {self.name} is taken by another program: end that, or `turnstile local down` "
                     "and up again on other ports"
                 )
-            else:
-                time.sleep(_POLL_SECONDS)
+            self.process.start(self.prepare())
+        deadline = time.monotonic() + _START_SECONDS
+        while self.answer() is None:
+            if self.process.pid() is None:
+                raise LocalStackError(self._with_log(f"{self.name} ended while starting"))
+            if time.monotonic() > deadline:
+                advice = "`turnstile local down`, then up"
+                raise LocalStackError(self._with_log(f"{self.name} does not answer at {self.address}: {advice}"))
+            time.sleep(_POLL_SECONDS)
 
-    def _stop(self, *, immediate: bool) -> bool:
+    def stop(self, *, immediate: bool = False) -> bool:
+        """Stops the service and waits for its end. True if it was running. `immediate` is like a crash, without cleanup."""
         if self.process.pid() is None:
             return False
-        steps = [(self.immediate_stop, 20.0), (signal.SIGKILL, 20.0)]
-        if not immediate:
-            steps.insert(0, (self.clean_stop, 15.0))
-        for number, patience in steps:
+        for number in (self.immediate_stop if immediate else self.clean_stop, self.immediate_stop, signal.SIGKILL):
             self.process.signal(number)
-            if self.process.wait_until_gone(patience):
+            if self.process.wait_until_gone(_STOP_SECONDS):
                 return True
         raise LocalStackError(f"{self.name} (pid {self.process.pid()}) does not end, even when killed")
+
+    def restart(self, *, immediate: bool = False) -> None:
+        """Stops the service and starts it on the same port."""
+        self.stop(immediate=immediate)
+        self.start()
 
     def _with_log(self, message: str) -> str:
         tail = self.process.log_tail()

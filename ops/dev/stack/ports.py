@@ -2,7 +2,6 @@
 
 import random
 import socket
-from dataclasses import dataclass
 
 LOOPBACK = "127.0.0.1"
 
@@ -10,15 +9,6 @@ LOOPBACK = "127.0.0.1"
 # port inside that range, even the service's own client: if it keeps reconnecting to the closed port on loopback, it finally
 # connects to itself and occupies the port.
 _FIRST, _LAST = 20000, 31999
-
-
-@dataclass(frozen=True)
-class Ports:
-    """Requested TCP ports. For None, the stack chooses a port."""
-
-    postgres: int | None = None
-    redis: int | None = None
-    sqs: int | None = None
 
 
 def is_free(port: int) -> bool:
@@ -35,7 +25,7 @@ def is_free(port: int) -> bool:
 
 
 def choose_free() -> int:
-    """A port that is free now. It may be taken when the service starts, so the caller must be able to change it."""
+    """A port that is free now."""
     # SystemRandom, because test tools seed the global generator: every run would then try the same ports.
     dice = random.SystemRandom()
     while True:

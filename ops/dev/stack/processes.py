@@ -2,26 +2,20 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from turnstile.errors import TurnstileError
 
-_LOG_LIMIT_BYTES = 5_000_000
 _POLL_SECONDS = 0.01
 
-# Slim images have no `ps`; systems without /proc always have it.
-_PROC = Path("/proc/self/stat")
-_PS = "/bin/ps"
-
-# This process must wait for its own children when they end: otherwise they stay as zombies and look alive.
-_children: dict[int, "subprocess.Popen[bytes]"] = {}
+# The children of this process, which reaps them: Postgres takes a zombie for a running server.
+_children: list["subprocess.Popen[bytes]"] = []
 
 
 class LocalStackError(TurnstileError):
@@ -37,97 +31,19 @@ class Account:
     gid: int
 
 
-@dataclass(frozen=True)
-class _Record:
-    pid: int
-    birth: str
-    port: int
-
-
-def birth_of(pid: int) -> str | None:
-    """A text that distinguishes this process from all others with the same pid; None if there is no such process.
-
-    The system reuses pids, especially after a reboot. Start times by the wall clock move when the clock is set, so on Linux the
-    text is the boot id and the start in ticks since boot.
-    """
-    child = _children.get(pid)
-    if child is not None and child.poll() is not None:
-        _children.pop(pid, None)
-    if _PROC.exists():
-        try:
-            # The second field is the program's name in parentheses. It may itself contain spaces and parentheses.
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        except OSError:
-            return None
-        if fields[0] in "ZX":
-            if child is not None:
-                child.wait()  # it ended after the poll above
-            return None
-        return f"{boot}/{fields[19]}"
-    answer = subprocess.run(  # noqa: S603 - fixed arguments
-        [_PS, "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout.split(maxsplit=1)
-    return None if len(answer) < 2 or answer[0].startswith("Z") else answer[1].strip()
-
-
-def command_line_of(pid: int) -> str:
-    """The command line of a process, separated by spaces; empty if there is no such process."""
-    if _PROC.exists():
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        except OSError:
-            return ""
-    return subprocess.run(  # noqa: S603 - fixed arguments
-        [_PS, "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout.strip()
-
-
-def write_whole(file: Path, text: str, mode: int = 0o600) -> None:
-    """Replaces the file atomically, so that readers never see a partial file, even after a crash."""
-    draft = file.with_name(f"{file.name}.{os.getpid()}.new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(text)
-    draft.replace(file)
-
-
 @contextlib.contextmanager
-def exclusive(lock_file: Path, timeout: float = 120.0) -> Iterator[None]:
-    """Locks the file against other processes and threads during the block. Raises LocalStackError after `timeout` seconds."""
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT, 0o600)
-        except PermissionError as error:
-            raise LocalStackError(
-                f"{lock_file.parent} belongs to another user: go on as that one, or set TURNSTILE_HOME elsewhere"
-            ) from error
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                held = False
-            else:
-                # A purge removes the file while other commands wait for it. Their lock would then be on a deleted file.
-                held = _is_still(lock_file, descriptor)
-            if held:
-                yield
-                return
-        finally:
-            os.close(descriptor)
-        if time.monotonic() > deadline:
-            raise LocalStackError(
-                f"another command has been holding {lock_file} for {timeout:.0f} s: wait for it or end it"
-            )
-        time.sleep(_POLL_SECONDS)
-
-
-def _is_still(file: Path, descriptor: int) -> bool:
+def exclusive(lock_file: Path) -> Iterator[None]:
+    """Locks the file against other processes during the block, and waits for as long as one of them has locked it."""
     try:
-        return os.path.samestat(file.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+        lock_file.parent.mkdir(parents=True, exist_ok=True)
+        file = lock_file.open("a")
+    except OSError as error:
+        raise LocalStackError(
+            f"cannot write in {lock_file.parent} ({error.strerror}): set TURNSTILE_HOME to another folder"
+        ) from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def run(
@@ -164,63 +80,66 @@ def plain_environment(**more: str) -> dict[str, str]:
     }
 
 
+@dataclass(frozen=True)
+class Launch:
+    """How to start a program. `account` None is the caller's account; `environment` is complete, nothing is inherited."""
+
+    command: Sequence[str]
+    folder: Path
+    account: Account | None = None
+    environment: Mapping[str, str] = field(default_factory=plain_environment)
+
+
 class DetachedProcess:
-    """A process that outlives its parent. Its pid file identifies it, and its log file has its output."""
+    """A process that outlives its parent. Its log file has its output since its last start.
+
+    Its pid file is locked for as long as the process, or a child that it has forked, is alive: a pid alone may be another
+    process's by now.
+    """
 
     def __init__(self, pid_file: Path, log_file: Path) -> None:
         self._pid_file = pid_file
         self._log_file = log_file
-        self._log_start = 0
 
     def pid(self) -> int | None:
         """The pid if the process is alive; it may not respond yet."""
-        record = self._recorded()
-        return record.pid if record and birth_of(record.pid) == record.birth else None
+        for child in _children:
+            child.poll()
+        try:
+            with self._pid_file.open() as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return int(file.read())
+        except FileNotFoundError:
+            pass
+        return None
 
-    def recorded_port(self) -> int | None:
-        """The port of the last start."""
-        record = self._recorded()
-        return record.port if record else None
-
-    def start(
-        self,
-        command: Sequence[str],
-        *,
-        port: int,
-        environment: Mapping[str, str],
-        folder: Path,
-        account: Account | None,
-    ) -> None:
-        """Starts the process in its own session, without open files of the caller. Appends its output to the log."""
-        # Readable only by its owner: a server's log quotes requests.
-        with open(self._log_file, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
-            if log.tell() > _LOG_LIMIT_BYTES:
-                log.truncate(0)
-            self._log_start = log.seek(0, os.SEEK_END)
+    def start(self, launch: Launch) -> None:
+        """Starts the process in its own session, without open files of the caller."""
+        # Readable only by their owner: a server's log quotes requests.
+        with open(self._pid_file, "w", opener=_private) as locked, open(self._log_file, "wb", opener=_private) as log:
+            fcntl.flock(locked, fcntl.LOCK_EX)
             try:
                 child = subprocess.Popen(  # noqa: S603 - the commands are ours
-                    command,
+                    launch.command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    cwd=folder,
-                    env=dict(environment),
+                    cwd=launch.folder,
+                    env=dict(launch.environment),
                     start_new_session=True,
-                    user=account.uid if account else None,
-                    group=account.gid if account else None,
-                    extra_groups=[] if account else None,
+                    # The child never unlocks it, so it is locked until the child has ended.
+                    pass_fds=[locked.fileno()],
+                    user=launch.account.uid if launch.account else None,
+                    group=launch.account.gid if launch.account else None,
+                    extra_groups=[] if launch.account else None,
                 )
             except OSError as error:
-                who = f" as {account.name}" if account else ""
-                raise LocalStackError(f"cannot start {command[0]}{who}: {error}") from error
-        try:
-            _children[child.pid] = child
-            # A process that has already ended counts as started: the caller then sees that it is dead and reads the log.
-            record = _Record(child.pid, birth_of(child.pid) or "", port)
-            write_whole(self._pid_file, json.dumps(asdict(record)))
-        except BaseException:
-            child.kill()  # a process without a pid file would never be found again
-            raise
+                who = f" as {launch.account.name}" if launch.account else ""
+                raise LocalStackError(f"cannot start {launch.command[0]}{who}: {error}") from error
+            _children.append(child)
+            locked.write(str(child.pid))
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal if the process is alive."""
@@ -241,16 +160,10 @@ class DetachedProcess:
     def log_tail(self, lines: int = 12) -> str:
         """The last lines of the log since the last start."""
         try:
-            with self._log_file.open("rb") as log:
-                log.seek(self._log_start)
-                text = log.read().decode(errors="replace")
+            return "\n".join(self._log_file.read_text(errors="replace").splitlines()[-lines:])
         except OSError:
             return ""
-        return "\n".join(text.splitlines()[-lines:])
 
-    def _recorded(self) -> _Record | None:
-        try:
-            found = json.loads(self._pid_file.read_text())
-            return _Record(int(found["pid"]), str(found["birth"]), int(found["port"]))
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            return None
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

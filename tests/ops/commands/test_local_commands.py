@@ -79,7 +79,7 @@ class Foreground:
         self._messages = folder / "messages"
         with self._messages.open("wb") as messages, (folder / "logs").open("wb") as logs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "turnstile.ops.cli", "up", "--home", str(home), "--concurrency", "4"],
+                [sys.executable, "-m", "turnstile.ops.cli", "up", "--home", str(home)],
                 stdin=subprocess.DEVNULL,
                 stdout=logs,
                 stderr=messages,

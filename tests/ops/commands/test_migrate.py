@@ -1,7 +1,6 @@
 """`turnstile migrate`: the forms of the URL, outages, locks of other transactions, and other migrations."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -109,23 +108,6 @@ async def test_another_migration_is_waited_for_however_long_it_takes(
     ran = await running
 
     assert ran.code == 0, ran.err
-
-
-async def test_one_that_is_killed_while_it_waits_is_gone_from_the_server_too(
-    environment: dict[str, str], settings: Settings, database: Database
-) -> None:
-    with another_migration(settings):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "turnstile.ops.cli", "migrate", env=environment
-        )
-        await until(lambda: database.fetch(WAITS_FOR_ANOTHER_MIGRATION, {}))
-        process.kill()
-        await process.wait()
-
-        async def gone() -> bool:
-            return not await database.fetch(WAITS_FOR_ANOTHER_MIGRATION, {})
-
-        await until(gone)
 
 
 async def test_it_goes_down_and_up_again_and_its_printed_sql_gives_way_too(turnstile: Turnstile) -> None:

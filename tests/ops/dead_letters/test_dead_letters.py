@@ -47,10 +47,6 @@ def test_a_dead_letter_is_classified_by_the_row_of_its_turn(
     assert classify(message, {} if row is None else {TURN: row}).kind is kind
 
 
-def test_only_letters_whose_row_has_changed_may_be_deleted() -> None:
-    assert {kind for kind in LetterKind if kind.is_obsolete} == {LetterKind.OUTLIVED, LetterKind.MOVED_BY_SQS}
-
-
 class FakeQueues:
     """A DLQ by script: the messages of each receive."""
 

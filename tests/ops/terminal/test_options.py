@@ -18,9 +18,6 @@ from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
     "line",
     [
         "nonsense",
-        "list --status nope",
-        "list --limit 0",
-        "status no-uuid",
         "trace no-uuid",
         "cancel",
         "cancel --tenant acme",
@@ -29,27 +26,21 @@ from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
         "submit",
         "submit alice",
         "submit compensation:alice hello",
-        "submit alice hello --wait -1",
-        "submit alice hello --wait inf",
-        "submit alice hello --wait soon",
         "submit alice hello --direct --wait 1",
         "submit alice hello --tenant acme",
         "submit --file turns.jsonl",
         "submit alice hello --direct --file turns.jsonl",
         "submit --direct --file turns.jsonl --execute-at 2030-01-01T00:00:00Z",
-        "redrive --turn no-uuid",
         "redrive --rate fast",
         "migrate --down",
         "archive --older-than 90",
-        "archive",
-        "dlq",
     ],
 )
 def test_a_wrong_command_line_ends_with_2_and_says_so_on_standard_error(line: str) -> None:
     ran = invoke_plain(*line.split(), DATABASE_URL=NOWHERE)
 
     assert (ran.code, "Traceback" in ran.err) == (ExitCode.USAGE, False)
-    assert ran.err or line == "dlq"
+    assert ran.err
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -105,7 +96,6 @@ def test_a_deployments_own_version_variable_is_not_an_option() -> None:
         ("https://api.example.com", "http://proxy.example:3128"),
         ("http://api.example.com", None),
         ("https://internal.example.com", None),
-        ("https://127.0.0.1:8080", None),
         ("https://localhost", None),
     ],
 )
