@@ -22,7 +22,7 @@ from tests.statements.calls import (
     submit_one,
 )
 from tests.support.factories import make_submission
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, FakeStand, Stand
+from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import NoClaim

@@ -18,7 +18,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError, UnknownQueueError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
-from turnstile.statements.defer import DEFER, Defer, Owed, defer
+from turnstile.statements.defer import DEFER
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.worker.attempt.child_turns import RETRY, straight
 from tests.support.claims import claimed, expire_leases, settle_one, submit_turns
+from tests.worker.attempt.child_turns import RETRY, straight
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.turn.claimed_turn import ClaimedTurn

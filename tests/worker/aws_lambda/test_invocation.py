@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.event_source import EventSource
 from tests.support.probes import until
-from tests.support.redis_hands import OwnSessionLock
 from tests.worker.aws_lambda.lambda_invocations import MakeFunction, rows, send_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings

@@ -10,7 +10,7 @@ from tests.conftest import sqs_client
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from tests.worker.consumer.consumers import Rig
-from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
+from turnstile.errors import MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.turn.envelope import ReceivedMessage
 
 

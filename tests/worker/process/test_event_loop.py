@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.worker.attempt.attempts import THREADS, Bench, wait_forever
 from tests.support.probes import turn_loop
+from tests.worker.attempt.attempts import THREADS, Bench, wait_forever
 from turnstile.handlers.context import Context, Turn
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.outcome import Failed, Outcome, Succeeded
