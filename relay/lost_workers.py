@@ -10,7 +10,7 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.renewal_evidence import RenewalEvidence
-from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.lost_turns import ANY_LOST, MARK_LOST
 from turnstile.statements.renew_lease import RENEW
 
 BATCH = 500
@@ -28,13 +28,16 @@ class LostWorkers:
         # A worker's heartbeat writes the evidence. A relay alone has no leases, so it runs an empty renewal before each look.
         self._renews = evidence is None
         self._evidence = evidence or RenewalEvidence(settings.lease_seconds, settings.heartbeat)
+        self._reported_forbidden = False
 
     async def mark(self) -> None:
         """Marks turns whose lease ran out, if the evidence allows it. Raises DatabaseUnavailableError."""
         if self._renews:
             await self._renew_nothing()
         if not self._evidence.allows_takeover(time.monotonic()):
+            await self._report_forbidden()
             return
+        self._reported_forbidden = False
         parameters = {"limit": BATCH, "lease": self._settings.lease_seconds}
         for row in await self._database.fetch(MARK_LOST, parameters):
             if not row["alive"]:
@@ -47,3 +50,11 @@ class LostWorkers:
             self._evidence.failed()
             raise
         self._evidence.worked(time.monotonic())
+
+    async def _report_forbidden(self) -> None:
+        if self._reported_forbidden:
+            return
+        [row] = await self._database.fetch(ANY_LOST, {})
+        if row["found"]:
+            log.warning("takeover.forbidden", reason="renewals have not worked for a whole lease in this process")
+            self._reported_forbidden = True

@@ -1,5 +1,6 @@
 """A user's own modules beside the handler may have any name, also that of a folder of the product (ADR 0031)."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,14 @@ async def respond(turn, ctx):
     return [memory.WORD, ops.WORD, producer.WORD, relay.WORD, WORD]
 """
 
+TEST = """
+from worker import respond
+
+
+def test_it() -> None:
+    assert respond.timeout == 5
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -35,6 +44,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "migrations").mkdir()
     (tmp_path / "migrations" / "__init__.py").write_text('WORD = "migrations"\n')
     (tmp_path / "worker.py").write_text(HANDLER)
+    (tmp_path / "test_worker.py").write_text(TEST)
     return tmp_path
 
 
@@ -59,9 +69,15 @@ async def test_a_worker_answers_with_a_handler_called_worker(product: Product) -
     assert row["content"] == ["memory", "ops", "producer", "relay", "migrations"]
 
 
-def test_plain_python_finds_the_user_s_own_modules(folder: Path) -> None:
-    command = [sys.executable, "-c", "import worker; worker.respond"]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(
+    "command",
+    [["-c", "import worker; worker.respond"], ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_worker.py"]],
+)
+def test_plain_python_and_pytest_find_the_user_s_own_modules(folder: Path, command: list[str]) -> None:
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ran = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

@@ -113,3 +113,11 @@ def subscribe(given: GivenQueues, topic: str) -> tuple[str, str]:
         TopicArn=topic, Protocol="sqs", Endpoint=arn, ReturnSubscriptionArn=True
     )
     return url, str(answer["SubscriptionArn"])
+
+
+def test_silence_of_the_producer_and_of_the_relay_is_news(alarms: dict[str, dict[str, Any]]) -> None:
+    assert {name for name, one in alarms.items() if one["TreatMissingData"] == "breaching"} == {
+        "producer-quiet",
+        "relay-silent",
+    }
+    assert {one["TreatMissingData"] for one in alarms.values()} == {"breaching", "notBreaching"}

@@ -68,12 +68,26 @@ async def test_a_living_worker_is_not_logged_as_lost(database: Database, setting
 
 
 @pytest.mark.usefixtures("two_lapsed")
-async def test_without_evidence_nothing_is_marked(database: Database, settings: Settings) -> None:
+async def test_without_evidence_nothing_is_marked_and_one_log_line_says_so(
+    database: Database, settings: Settings
+) -> None:
     lost = LostWorkers(database, settings, RenewalEvidence(settings.lease_seconds, settings.heartbeat))
 
-    await lost.mark()
+    with capture_logs() as logs:
+        await lost.mark()
+        await lost.mark()
 
     assert await marked(database) == 0
+    assert [(line["event"], line["log_level"]) for line in logs] == [("takeover.forbidden", "warning")]
+
+
+async def test_without_evidence_and_without_a_lost_turn_nothing_is_logged(
+    database: Database, settings: Settings
+) -> None:
+    with capture_logs() as logs:
+        await LostWorkers(database, settings, RenewalEvidence(1.0, 0.3)).mark()
+
+    assert logs == []
 
 
 @pytest.mark.usefixtures("two_lapsed")

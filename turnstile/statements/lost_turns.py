@@ -34,6 +34,10 @@ SELECT m.worker_id, m.queue, count(*) AS turns,
   FROM marked m GROUP BY m.worker_id, m.queue ORDER BY m.worker_id, m.queue
 """
 
+ANY_LOST: LiteralString = """
+SELECT EXISTS (SELECT FROM turns WHERE status = 'RUNNING' AND lease_until < now() AND send_at IS NULL) AS found
+"""
+
 # The predicate of the index `turns_to_recover`: lost turns, and waiting ones that have crashed a worker before.
 TO_RECOVER: LiteralString = """((t.status || '') = 'RUNNING' AND t.send_at IS NOT NULL
         OR (t.status || '') = 'PENDING' AND t.crashes > 0)"""

@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import redis.asyncio
@@ -28,7 +29,7 @@ def make_context(turn: ClaimedTurn, history: History) -> TurnContext:
     async def outlast(call: Callable[[], Awaitable[Any]]) -> Any:
         return await call()
 
-    nothing = cast("Any", None)
+    nothing = Mock()
     return TurnContext(
         turn, 60.0, outlast, history=history, memory=nothing, emitter=nothing, values=nothing, children=nothing
     )

@@ -214,6 +214,19 @@ async def test_a_refused_post_is_repeated_with_the_same_id_and_body(
     assert (row["tries"], row["error"], row["due_at"]) == (2, None, None)
 
 
+async def test_the_event_describes_the_end_that_it_was_owed_for(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    turn_id = await ended(database, settings, FAILURE)
+    await revive(database, [(turn_id, 1)], [start_trace(1)], expires_in_seconds=[60], resend_seconds=60)
+
+    await deliver(delivery)
+
+    [got] = receiver.got
+    assert json.loads(got.body)["type"] == "turn.failed"
+    assert json.loads(got.body)["data"]["generation"] == 1
+
+
 async def test_a_webhook_that_got_410_is_not_repeated(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
@@ -261,6 +274,19 @@ async def test_a_refused_row_delays_no_other_webhook(
     ]
 
 
+async def test_a_delivery_that_postgres_refuses_to_note_is_logged_as_an_error(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
+) -> None:
+    turn_id = await ended(database, settings)
+    await database.fetch("ALTER TABLE webhooks ADD CONSTRAINT refused CHECK (delivered_at IS NULL)", {})
+
+    with capture_logs() as lines:
+        await deliver(delivery)
+
+    [line] = [line for line in lines if line["event"] == "relay.step_failed"]
+    assert (line["step"], line["turn_id"]) == ("deliver_webhook", str(turn_id))
+
+
 async def test_a_webhook_that_kills_its_deliverers_is_given_up(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver
 ) -> None:
@@ -283,6 +309,17 @@ async def test_no_webhook_is_posted_to_a_host_that_is_no_longer_allowed(
 
     [row] = await owed(database)
     assert (row["error"], receiver.connections) == ("host not allowed", 0)
+
+
+async def test_a_private_address_is_refused_in_delivery_too(
+    database: Database, settings: Settings, receiver: Receiver
+) -> None:
+    await ended(database, settings)
+
+    await deliver(WebhookDelivery(database, settings, WebhookPost(look_up=lambda host: ["127.0.0.1"])))
+
+    [row] = await owed(database)
+    assert (row["error"], receiver.connections) == ("address refused", 0)
 
 
 async def test_where_webhooks_are_off_none_is_taken(database: Database, settings: Settings, post: WebhookPost) -> None:

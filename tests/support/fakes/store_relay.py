@@ -82,6 +82,11 @@ def _is_alive(tables: Tables, worker_id: str | None, parameters: Parameters) -> 
     return worker is not None and worker.seen_at > tables.now() - interval(lost_turns.SEEN_SHARE * parameters["lease"])
 
 
+def any_lost(tables: Tables, _: Parameters) -> Rows:
+    now = tables.now()
+    return [{"found": any(row.send_at is None and row.is_lost(now) for row in tables.timed.values())}]
+
+
 def find_lost(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
     found = [
@@ -225,6 +230,7 @@ def prune_items(tables: Tables, parameters: Parameters) -> Rows:
 STATEMENTS: dict[str, Statement] = {
     schedule.PLACE_SCHEDULED: place_scheduled,
     schedule.FIND_UNPLACED: find_unplaced,
+    lost_turns.ANY_LOST: any_lost,
     lost_turns.MARK_LOST: mark_lost,
     lost_turns.FIND_LOST: find_lost,
     due_messages.TAKE_DUE: take_due,

@@ -9,13 +9,16 @@ import pytest
 
 from tests.support.event_source import EventSource
 from tests.support.probes import until
+from tests.support.redis_hands import OwnSessionLock
 from tests.worker.aws_lambda.lambda_invocations import MakeFunction, rows, send_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Context, Turn
+from turnstile.handlers.exceptions import Retry
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import decode
 from turnstile.worker.aws_lambda import invocation as lambda_invocation
+from turnstile.worker.session_lock import name_lock
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
@@ -37,14 +40,45 @@ async def test_a_batch_is_answered_and_no_message_reported(
     assert await queues.count(settings.queue) == 0
 
 
+async def test_the_message_of_a_turn_that_is_retried_is_not_reported(
+    database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
+) -> None:
+    async def fail(_: Turn, __: Context) -> None:
+        raise Retry(after=600)
+
+    await send_turns(database, queues, settings, "a")
+
+    assert await source.invoke(function(fail), await source.poll(1)) == []
+
+    assert await rows(database, "status", "failures") == [("PENDING", 1)]
+
+
+async def test_the_message_of_a_busy_session_is_not_reported(
+    database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
+) -> None:
+    """The other worker has the waiting mark and looks once more."""
+    lock = OwnSessionLock(settings)
+    other_lock = name_lock(settings, "t", "a", "other")
+    await lock.acquire(other_lock)
+    await send_turns(database, queues, settings, "a", "b")
+
+    assert await source.invoke(function(), await source.poll(2)) == []
+
+    assert await rows(database, "status") == [("PENDING",), ("SUCCEEDED",)]
+    assert (await lock.release(other_lock)).value == "look again"
+    await lock.close()
+
+
 async def test_the_message_of_a_session_with_a_locked_row_is_reported(
     database: Database,
     queues: MessageQueues,
     settings: Settings,
     source: EventSource,
     function: MakeFunction,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its row can't be written: without the message, the next wake-up would come at the resend deadline."""
+    monkeypatch.setattr(lambda_invocation, "BACK_AFTER_SECONDS", 1)
     await send_turns(database, queues, settings, "a", "b")
 
     with psycopg.connect(settings.database_url) as other:
