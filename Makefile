@@ -4,7 +4,7 @@
 .SUFFIXES:
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-containers test-aws up down check format lock clean chaos crashpoints simulate planted-bugs soak \
-	scaling recovery failover proof proof-of-crashes proof-of-verdicts bench load image-lock bench-lock infra-check
+	scaling recovery failover proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load image-lock bench-lock infra-check
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -97,6 +97,16 @@ bench: setup ## how fast it is, beside its peers: tables and plots (ARGS='--quic
 
 load: setup ## a quarter of an hour at 70 % straight to the queue, then through the API (ARGS='--quick' only shows that it works)
 	@$(BIN)/python -m tests.proof.load $(ARGS)
+
+# What continuous integration wants to know of both: that they work. In parallel, so their figures say nothing.
+short-measurements: setup ## the short forms of bench and load
+	@$(MAKE) --no-print-directory -j 2 -O short-bench short-load
+
+short-bench:
+	@$(BIN)/python -m bench --quick
+
+short-load:
+	@$(BIN)/python -m tests.proof.load --quick
 
 # Needs terraform and its AWS provider, which nothing else here does.
 infra-check: setup ## the Terraform of infra/, and the tests on the queues that it makes
