@@ -5,6 +5,8 @@ sessions that are known to be locked share one lane and its database connection,
 """
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
@@ -16,6 +18,9 @@ from turnstile.errors import DatabaseUnavailableError, RowLockedError
 LANES = 4
 LOCKED_LANES = 1
 """The lane of a gate for sessions that are known to be locked, beside its other lanes."""
+LOCKED_SECONDS = 30.0
+"""How long a session counts as locked after the last lock that a call met. Then one call tries the other lanes: otherwise a
+session that is free again could wait behind locked ones for as long as those are locked."""
 PATIENCE_SECONDS = 5.0
 """Longest wait of a call. Fifty concurrent submits to one session take one or two seconds; later, clients give up."""
 
@@ -41,7 +46,7 @@ class SessionGate:
         self.suspects: set[Session] = set()
         """Sessions that may be locked: no call has succeeded since one met a lock, perhaps of another session in its batch."""
         # Apart from the suspects: a healthy session of such a batch must not wait for the locked ones.
-        self._locked: set[Session] = set()
+        self._locked_at: dict[Session, float] = {}
 
     @asynccontextmanager
     async def enter(self, session: Session) -> AsyncIterator[None]:
@@ -51,7 +56,7 @@ class SessionGate:
             try:
                 async with asyncio.timeout(self._patience_seconds):
                     await inside.enter_async_context(alone)
-                    lane = self._locked_lane if session in self._locked else self._lanes
+                    lane = self._locked_lane if self._is_locked(session) else self._lanes
                     await inside.enter_async_context(lane)
             except TimeoutError:
                 raise DatabaseUnavailableError("too many requests wait for their sessions") from None
@@ -59,8 +64,15 @@ class SessionGate:
                 yield
             except RowLockedError:
                 self.suspects.add(session)
-                self._locked.add(session)
+                self._note_lock(session)
                 log.warning("api.session_locked", tenant_id=session[0], session_id=session[1])
                 raise
             self.suspects.discard(session)
-            self._locked.discard(session)
+            self._locked_at.pop(session, None)
+
+    def _is_locked(self, session: Session) -> bool:
+        return time.monotonic() - self._locked_at.get(session, -math.inf) < LOCKED_SECONDS
+
+    def _note_lock(self, session: Session) -> None:
+        self._locked_at[session] = time.monotonic()
+        self._locked_at = {one: at for one, at in self._locked_at.items() if self._is_locked(one)}

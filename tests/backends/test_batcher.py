@@ -155,6 +155,25 @@ async def test_an_outage_fails_the_whole_batch_at_once() -> None:
     assert tries == [5]
 
 
+async def test_no_caller_waits_for_a_batch_that_an_exit_has_ended() -> None:
+    async def flush(items: Sequence[int]) -> list[int]:
+        raise SystemExit
+
+    call = Batcher(flush, limit=10)
+    waiting: list[asyncio.Future[int]] = []
+
+    async def ask() -> None:
+        waiting.extend(call(item) for item in range(3))
+        await asyncio.wait(waiting)
+
+    loop = asyncio.new_event_loop()
+    with pytest.raises(SystemExit):
+        await asyncio.to_thread(loop.run_until_complete, ask())
+
+    assert [future.cancelled() for future in waiting] == [True] * 3
+    loop.close()
+
+
 async def test_the_item_of_a_cancelled_caller_is_still_flushed() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=10)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.probes import until
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
+from turnstile.producer import session_gate
 from turnstile.producer.session_gate import SessionGate
 
 A, B, C = ("t", "a"), ("t", "b"), ("t", "c")
@@ -71,6 +72,24 @@ async def test_locked_sessions_share_a_lane_of_their_own() -> None:
     assert [call.inside for call in locked] == [True, False, False]
     for call in [*locked, *others]:
         await call.leave()
+
+
+async def test_a_session_that_met_its_last_lock_long_ago_does_not_wait_for_locked_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = SessionGate(1, 60.0)
+    for session in (A, B):
+        with pytest.raises(RowLockedError):
+            async with gate.enter(session):
+                raise RowLockedError("locked")
+    locked = Call(gate, A)
+    await until(lambda: locked.inside)
+    monkeypatch.setattr(session_gate, "LOCKED_SECONDS", 0.0)
+
+    async with asyncio.timeout(10), gate.enter(B):
+        pass
+
+    await locked.leave()
 
 
 async def test_a_suspect_that_has_met_no_lock_itself_does_not_wait_for_locked_sessions() -> None:

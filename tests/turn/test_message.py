@@ -44,6 +44,7 @@ def test_a_field_that_a_later_version_may_add_is_ignored() -> None:
         ("[]", "body"),
         ("{}", "v"),
         (json.dumps({**GOOD, "v": 2}), "v"),
+        (json.dumps({**GOOD, "v": True}), "v"),
         (json.dumps({**GOOD, "tenant_id": None}), "tenant_id"),
         (json.dumps({**GOOD, "tenant_id": ""}), "tenant_id"),
         (json.dumps({**GOOD, "tenant_id": "t" * 129}), "tenant_id"),

@@ -88,7 +88,8 @@ class Batcher(Generic[Item, Result]):
             results = await self._flush([item for item, _ in batch])
             if len(results) != len(batch):
                 raise AssertionError(f"{len(results)} results for {len(batch)} items")
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, SystemExit, KeyboardInterrupt):
+            # A worker's event loop goes on after an exit. Then no call may wait for a batch that has ended.
             for _, future in batch:
                 future.cancel()
             raise

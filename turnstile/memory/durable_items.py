@@ -47,9 +47,10 @@ _WHOSE: LiteralString = f"""
 # statement. A row with our write_id comes from an earlier call whose response was lost.
 WRITE_ITEMS: LiteralString = f"""
 WITH w AS MATERIALIZED (
-    SELECT * FROM unnest(%(kinds)s::text[], %(keys)s::text[], %(contents)s::text[], %(contexts)s::text[],
-                         %(priorities)s::int[], %(tags)s::text[], %(seconds)s::float8[], %(expected)s::bigint[])
-        w (kind, key, content, context, priority, tags, seconds, expected)
+    SELECT *, {_NOW} AS at
+      FROM unnest(%(kinds)s::text[], %(keys)s::text[], %(contents)s::text[], %(contexts)s::text[],
+                  %(priorities)s::int[], %(tags)s::text[], %(seconds)s::float8[], %(expected)s::bigint[])
+           w (kind, key, content, context, priority, tags, seconds, expected)
 ), {_MINE}, room AS MATERIALIZED (
     SELECT count(*) + (SELECT count(*) FROM w) <= {MAX_ITEMS}
            AND coalesce(sum(octet_length(m.content::text)), 0) + (SELECT sum(octet_length(content)) FROM w) <= {MAX_BYTES}
@@ -61,7 +62,7 @@ WITH w AS MATERIALIZED (
     INSERT INTO memory_items AS m (tenant_id, session_id, kind, key, content, context, priority, tags, version, write_id,
                                    fence, created_at, updated_at, expires_at)
     SELECT %(tenant)s, %(session)s, w.kind, w.key, w.content::json, w.context, w.priority, string_to_array(w.tags, chr(31)),
-           nextval('memory_version_seq'), %(write_id)s, %(fence)s, {_NOW}, {_NOW},
+           nextval('memory_version_seq'), %(write_id)s, %(fence)s, w.at, w.at,
            clock_timestamp() + make_interval(secs => w.seconds)
       FROM mine CROSS JOIN room CROSS JOIN w
      WHERE room.enough
@@ -198,7 +199,7 @@ async def _change(
         return bool(rows[0]["locked"])
 
     if await stays_locked(look):
-        raise RowLockedError("another transaction has locked the turn's row or its session's")
+        raise RowLockedError("another transaction has locked the turn's row")
     if not rows[0]["ours"]:
         raise SupersededError
     return rows

@@ -79,7 +79,7 @@ class Missing(StrEnum):
 
 
 class HistoryCache:
-    """The entries of all sessions. No call raises or waits longer than the Redis timeout."""
+    """The entries of all sessions. No call raises, or takes longer than two Redis timeouts: a batch under way and its own."""
 
     def __init__(self, settings: Settings, redis: Guarded) -> None:
         self._redis = redis

@@ -7,7 +7,7 @@ is in the message attributes, never in the body (G24). `docs/asyncapi.yaml` desc
 import json
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -66,7 +66,7 @@ class _Body(BaseModel):
     # Fields that a later version may add are ignored.
     model_config = ConfigDict(strict=True)
 
-    v: Literal[1]
+    v: Annotated[int, Field(ge=1, le=1)]
     tenant_id: Annotated[str, Field(pattern=f"^{ID_PATTERN}$")]
     session_id: Annotated[str, Field(pattern=f"^{ID_PATTERN}$")]
     turn_id: UUID
@@ -84,5 +84,7 @@ def decode(body: str) -> WakeUp:
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         place = fault["loc"][0] if fault["loc"] else "body"
-        raise MalformedMessageError(f"{place}: {fault['msg']}") from None
+        # pydantic's own message for a UUID quotes a character.
+        says = "must be a UUID" if fault["type"] == "uuid_parsing" else fault["msg"]
+        raise MalformedMessageError(f"{place}: {says}") from None
     return WakeUp(fields.tenant_id, fields.session_id, fields.turn_id)

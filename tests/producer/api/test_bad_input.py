@@ -86,6 +86,13 @@ async def test_a_bad_session_id_is_refused_with_the_rule(
     assert answer.json()["errors"] == [{"parameter": "session_id", "detail": f"must be {ID_RULE}"}]
 
 
+async def test_a_query_of_many_unknown_names_gets_a_short_response(offline: AsyncClient) -> None:
+    answer = await offline.post(f"{PATH}?{'&'.join(f'a{number}' for number in range(500))}", content=REQUEST)
+
+    expect_problem(answer, 422, "invalid-parameter")
+    assert [fault["parameter"] for fault in answer.json()["errors"]] == [f"a{number}" for number in range(10)]
+
+
 @pytest.mark.parametrize(
     "query",
     [

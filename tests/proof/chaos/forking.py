@@ -72,7 +72,10 @@ class ForkServer:
                     forked = self._forked[pid] = Forked(pid, loop.create_future())
                     self._answers.put_nowait(forked)
                 case {"ended": pid, "code": code}:
-                    self._forked.pop(pid).exited.set_result(code)
+                    exited = self._forked.pop(pid).exited
+                    # A task that waited for it was cancelled, because the run is broken off.
+                    if not exited.cancelled():
+                        exited.set_result(code)
         self._answers.put_nowait(None)
 
 

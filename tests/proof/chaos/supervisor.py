@@ -77,7 +77,9 @@ class Supervisor:
         role = argv[0]
         forked = await self._forks.fork(argv, environment, self._logs)
         self._journal.write(Life(at=now(), role=role, pid=forked.pid, what="started"))
-        forked.exited.add_done_callback(lambda exited: self._write_end(role, forked.pid, exited.result()))
+        forked.exited.add_done_callback(
+            lambda exited: exited.cancelled() or self._write_end(role, forked.pid, exited.result())
+        )
         return forked
 
     def send(self, name: str, number: signal.Signals) -> int | None:

@@ -2,10 +2,12 @@
 
 import ssl
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
 import botocore.session
+from botocore.configprovider import ConfigChainFactory
 from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
@@ -49,7 +51,10 @@ def find_endpoint(session: botocore.session.Session, region: str | None, endpoin
 
 
 def _trust(session: botocore.session.Session) -> ssl.SSLContext:
+    named: Any = session.get_config_variable("ca_bundle")
+    # As botocore does for its own calls.
+    named = named or ConfigChainFactory(session).create_config_chain(env_var_names="REQUESTS_CA_BUNDLE").provide()
     try:
-        return ssl.create_default_context(cafile=session.get_config_variable("ca_bundle") or get_cert_path(True))
+        return ssl.create_default_context(cafile=named or get_cert_path(True))
     except OSError as error:
         raise SettingsError(f"AWS_CA_BUNDLE: {error.strerror or error}") from None
