@@ -91,7 +91,10 @@ def _code(status: int) -> ExitCode:
 def find_proxy(url: str) -> str | None:
     """The proxy of the environment for this URL, if any. Raises CommandError if it is not a URL."""
     # Not aiohttp's `trust_env`: it also reads a login from .netrc, and refuses that together with the API key.
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
     if not parts.hostname:
         raise CommandError(f"TURNSTILE_API_URL: {url!r} is no URL", ExitCode.USAGE)
     # A configured proxy can't reach the loopback of this machine.

@@ -7,15 +7,20 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from queue import SimpleQueue
 
 KILL_AFTER_SECONDS = 20.0
+"""From the end of the workers' grace period until SIGKILL."""
+_POLL_SECONDS = 0.1
 
 
 class ChildProcesses:
-    """Starts `turnstile` commands. With `folder`, their output goes to log files in it, else to the terminal."""
+    """Starts `turnstile` commands. With `folder`, their output goes to log files in it, else to the terminal. `grace_seconds` is
+    that of their settings."""
 
-    def __init__(self, environment: Mapping[str, str], folder: Path | None = None) -> None:
+    def __init__(self, environment: Mapping[str, str], grace_seconds: float, folder: Path | None = None) -> None:
         self._environment = environment
+        self._grace_seconds = grace_seconds
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -29,7 +34,8 @@ class ChildProcesses:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # The terminal sends Ctrl-C to a whole process group: a child would get two signals; the second means "at once".
+                # The terminal sends Ctrl-C to a whole process group: a child would get two signals, and the second ends its grace
+                # period.
                 start_new_session=True,
             )
 
@@ -50,19 +56,27 @@ class ChildProcesses:
         codes = {name: process.poll() for name, process in self._processes.items()}
         return {name: code for name, code in codes.items() if code is not None}
 
-    def stop(self) -> bool:
-        """Stops all: SIGTERM, then SIGKILL after KILL_AFTER_SECONDS, or at once on Ctrl-C. False if one was killed."""
+    def stop(self, signals: "SimpleQueue[int] | None" = None) -> bool:
+        """Stops all: SIGTERM, and again for each item of `signals`, with which a worker hands back its turns. SIGKILL only
+        KILL_AFTER_SECONDS after the grace period, or on a KeyboardInterrupt. False if one was killed."""
+        deadline = time.monotonic() + self._grace_seconds + KILL_AFTER_SECONDS
+        with contextlib.suppress(KeyboardInterrupt):
+            self._terminate()
+            while self._running() and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+                if signals is not None and not signals.empty():
+                    signals.get()
+                    self._terminate()
+        killed = self._running()
+        for process in killed:
+            process.kill()
+            process.wait()
+        self._processes.clear()
+        return not killed
+
+    def _running(self) -> "list[subprocess.Popen[bytes]]":
+        return [process for process in self._processes.values() if process.poll() is None]
+
+    def _terminate(self) -> None:
         for process in self._processes.values():
             process.terminate()
-        deadline = time.monotonic() + KILL_AFTER_SECONDS
-        try:
-            for process in self._processes.values():
-                process.wait(max(0.0, deadline - time.monotonic()))
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            for process in self._processes.values():
-                process.kill()
-                process.wait()
-            return False
-        finally:
-            self._processes.clear()
-        return True

@@ -4,6 +4,7 @@ import os
 import shlex
 import signal
 import time
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,31 +28,44 @@ def up(
     handler: Annotated[str, typer.Option(envvar="TURNSTILE_HANDLER", help="module:function.")] = HANDLER,
 ) -> None:
     """Run the local stack with an API and a worker, until Ctrl-C. The stack itself stays up."""
+    chosen = {"TURNSTILE_LOG_FORMAT": "console", "TURNSTILE_GRACE_SECONDS": str(GRACE_SECONDS), **SHORT_POLL}
+    for name, value in chosen.items():
+        os.environ.setdefault(name, value)
     _, settings = bring_up(home)
     port = _choose_port(port, settings.api_port)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    chosen = {"TURNSTILE_LOG_FORMAT": "console", "TURNSTILE_GRACE_SECONDS": str(GRACE_SECONDS), **SHORT_POLL}
-    children = ChildProcesses(chosen | os.environ)
+    signals = _collect_signals()
+    children = ChildProcesses(os.environ, settings.grace_seconds)
     ended: dict[str, int] = {}
     try:
         children.start("api", "api", "--host", "127.0.0.1", "--port", str(port))
         children.start("worker", "worker", "--queue", settings.queue, "--handler", handler)
-        while not (ended := children.ended()) and not _is_ready(port):
+        while not (ended := children.ended()) and signals.empty() and not _is_ready(port):
+            time.sleep(_POLL_SECONDS)
+        if not ended and signals.empty():
+            _print_welcome(f"http://127.0.0.1:{port}", settings)
+        while not (ended := children.ended()) and signals.empty():
             time.sleep(_POLL_SECONDS)
         if not ended:
-            _print_welcome(f"http://127.0.0.1:{port}", settings)
-        while not (ended := children.ended()):
-            time.sleep(_POLL_SECONDS)
-    except KeyboardInterrupt:
-        say("stopping; Ctrl-C again stops at once")
+            signals.get()
+            say("stopping; Ctrl-C again ends the grace period of running turns")
     finally:
-        stopped = children.stop()
+        stopped = children.stop(signals)
     for name, code in ended.items():
         raise CommandError(f"the {name} ended with exit code {code}; see its last lines above")
     if not stopped:
         raise CommandError("not all of it ended by itself, the rest was killed")
     say("stopped; the stack is still up (turnstile local down)")
+
+
+def _collect_signals() -> "SimpleQueue[int]":
+    """The signals that ask to stop, from now on."""
+    signals: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # An ignored signal stays ignored: SIGINT of `turnstile up &` in a script, SIGHUP of nohup.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            # Not an exception: during a Popen, it would leave a child behind.
+            signal.signal(number, lambda received, _: signals.put(received))
+    return signals
 
 
 def _choose_port(wanted: int | None, usual: int) -> int:

@@ -4,7 +4,8 @@ standard error. Rich is imported only where it draws, so that other commands sta
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
@@ -75,10 +76,22 @@ def print_fields(fields: Mapping[str, object]) -> None:
         typer.echo(f"{name:<{width}}  {harmless(_cell(value))}")
 
 
-def show_progress(step: str, done: int, total: int) -> None:
-    """Shows the progress of a step in one line of standard error, if that is a terminal."""
-    if sys.stderr.isatty():
-        typer.echo(f"\r{step}: {done} of {total} ", err=True, nl=done >= total)
+@contextmanager
+def showing_progress() -> Iterator[Report]:
+    """Shows the progress of each step in one line of standard error, if that is a terminal. Ends the line also after an error."""
+    is_open = False
+
+    def show(step: str, done: int, total: int) -> None:
+        nonlocal is_open
+        if sys.stderr.isatty():
+            is_open = done < total
+            typer.echo(f"\r{step}: {done} of {total} ", err=True, nl=not is_open)
+
+    try:
+        yield show
+    finally:
+        if is_open:
+            typer.echo(err=True)
 
 
 def short_time(moment: datetime | None) -> str:

@@ -1,6 +1,7 @@
 """What is printed: quoted for the shell, without control characters on a screen, unfolded in a pipe."""
 
 import json
+import sys
 from datetime import UTC, datetime
 from operator import itemgetter
 from uuid import UUID
@@ -9,7 +10,7 @@ import pytest
 
 from turnstile.ops.commands.redrive import as_document
 from turnstile.ops.dead_letters.redrive import RedriveResult, Survey
-from turnstile.ops.terminal.output import harmless, print_json, print_table, shortened
+from turnstile.ops.terminal.output import harmless, print_json, print_table, shortened, showing_progress
 from turnstile.turn.status import TurnStatus
 
 
@@ -38,6 +39,22 @@ def test_json_knows_the_values_of_a_row(capsys: pytest.CaptureFixture[str]) -> N
         "status": "FAILED",
         "text": "für",
     }
+
+
+def test_progress_that_is_interrupted_ends_its_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    def interrupted() -> None:
+        with showing_progress() as report:
+            report("putting turns back", 1, 2)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    assert capsys.readouterr().err == "\rputting turns back: 1 of 2 \n"
 
 
 def test_a_long_error_is_cut_to_its_first_line() -> None:

@@ -155,7 +155,7 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: li
     os.environ.update(environment)
     settings = load()
     await asyncio.to_thread(create_declared, settings)
-    processes = ChildProcesses(os.environ, folder)
+    processes = ChildProcesses(os.environ, settings.grace_seconds, folder)
     queues = MessageQueues(settings)
     client = aiohttp.ClientSession(
         f"http://127.0.0.1:{port}",

@@ -9,10 +9,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from turnstile.errors import TurnstileError
 
 _POLL_SECONDS = 0.01
+_LOCK_SECONDS = 120.0
+_PID_LOCK_SECONDS = 5.0
 
 # The children of this process, which reaps them: Postgres takes a zombie for a running server.
 _children: list["subprocess.Popen[bytes]"] = []
@@ -33,17 +36,51 @@ class Account:
 
 @contextlib.contextmanager
 def exclusive(lock_file: Path) -> Iterator[None]:
-    """Locks the file against other processes during the block, and waits for as long as one of them has locked it."""
-    try:
-        lock_file.parent.mkdir(parents=True, exist_ok=True)
-        file = lock_file.open("a")
-    except OSError as error:
-        raise LocalStackError(
-            f"cannot write in {lock_file.parent} ({error.strerror}): set TURNSTILE_HOME to another folder"
-        ) from error
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    """Locks the file against other processes during the block. Raises LocalStackError if one of them has locked it for 120 s."""
+    with _lock_current(lock_file) as file:
+        # For the error message of the others, which is not worth a failure.
+        with contextlib.suppress(OSError):
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), str(os.getpid()).encode())
         yield
+
+
+def _lock_current(lock_file: Path) -> IO[str]:
+    while True:
+        try:
+            lock_file.parent.mkdir(parents=True, exist_ok=True)
+            file = lock_file.open("a+")
+        except OSError as error:
+            raise LocalStackError(
+                f"cannot write in {lock_file.parent} ({error.strerror}): set TURNSTILE_HOME to another folder"
+            ) from error
+        if not _lock(file, _LOCK_SECONDS):
+            with file:
+                file.seek(0)
+                pid = file.read() or "unknown"
+            raise LocalStackError(
+                f"another command (pid {pid}) has been starting or stopping the stack at {lock_file.parent} for "
+                f"{_LOCK_SECONDS:g} s: end it, then run this again"
+            )
+        # `down --purge` removes the file: then this lock does not exclude those who open a new one.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), lock_file.stat()):
+                return file
+        file.close()
+
+
+def _lock(file: IO[str], seconds: float) -> bool:
+    """Locks the file exclusively. False if others have locked it for all these seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        else:
+            return True
 
 
 def run(
@@ -102,7 +139,7 @@ class DetachedProcess:
         self._log_file = log_file
 
     def pid(self) -> int | None:
-        """The pid if the process is alive; it may not respond yet."""
+        """The pid if the process is alive; it may not respond yet. None also while another command is starting it."""
         for child in _children:
             child.poll()
         try:
@@ -110,7 +147,8 @@ class DetachedProcess:
                 try:
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    return int(file.read())
+                    pid = file.read()
+                    return int(pid) if pid else None
         except FileNotFoundError:
             pass
         return None
@@ -119,7 +157,11 @@ class DetachedProcess:
         """Starts the process in its own session, without open files of the caller."""
         # Readable only by their owner: a server's log quotes requests.
         with open(self._pid_file, "w", opener=_private) as locked, open(self._log_file, "wb", opener=_private) as log:
-            fcntl.flock(locked, fcntl.LOCK_EX)
+            if not _lock(locked, _PID_LOCK_SECONDS):
+                # Its starter was killed before it could write the pid.
+                raise LocalStackError(
+                    f"an unknown process has locked {self._pid_file}: end it (`fuser {self._pid_file}` shows its pid)"
+                )
             try:
                 child = subprocess.Popen(  # noqa: S603 - the commands are ours
                     launch.command,
@@ -139,7 +181,13 @@ class DetachedProcess:
                 who = f" as {launch.account.name}" if launch.account else ""
                 raise LocalStackError(f"cannot start {launch.command[0]}{who}: {error}") from error
             _children.append(child)
-            locked.write(str(child.pid))
+            try:
+                os.write(locked.fileno(), str(child.pid).encode())
+            except BaseException:
+                # Without its pid, no command could find or stop it.
+                child.kill()
+                child.wait()
+                raise
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal if the process is alive."""

@@ -13,8 +13,8 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,10 +48,10 @@ Result = TypeVar("Result")
 class _State:
     """What commands keep, also while the stack is down, so that clients find it at the same addresses."""
 
-    postgres: int
-    redis: int
-    sqs: int
-    api_key: str
+    postgres: int = field(default_factory=choose_free)
+    redis: int = field(default_factory=choose_free)
+    sqs: int = field(default_factory=choose_free)
+    api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
 
 class LocalStack:
@@ -90,7 +90,7 @@ def up(home: Path, *, durable: bool = True) -> LocalStack:
     """
     home = home.expanduser().resolve()
     with exclusive(home / _LOCK_FILE):
-        state = _read(home) or _State(choose_free(), choose_free(), choose_free(), secrets.token_urlsafe(24))
+        state = _read(home) or _State()
         stack = LocalStack(home, state, durable=durable)
         if not any(service.process.pid() for service in stack.services):
             for service in stack.services:
@@ -108,10 +108,11 @@ def down(home: Path, *, purge: bool = False) -> bool:
     `purge` removes the data and the state of the stack; other files in `home` stay.
     """
     home = home.expanduser().resolve()
-    stack = find(home)
-    if stack is None:
+    if not (home / _STATE_FILE).exists():
         return False
     with exclusive(home / _LOCK_FILE):
+        # Without the saved state: pid files are enough to stop servers, also if the state can't be read.
+        stack = LocalStack(home, _State())
         stopped = any(_at_once(Service.stop, stack.services))
         if not purge:
             return stopped
@@ -147,17 +148,23 @@ def _remove(stack: LocalStack) -> None:
         shutil.rmtree(stack.run_as.folder, ignore_errors=True)
     (stack.home / _STATE_FILE).unlink(missing_ok=True)
     (stack.home / _LOCK_FILE).unlink(missing_ok=True)
-    if not any(stack.home.iterdir()):
+    # It has other files, or another command has just made a new stack.
+    with suppress(OSError):
         stack.home.rmdir()
 
 
 def _read(home: Path) -> _State | None:
+    file = home / _STATE_FILE
     try:
-        return _State(**json.loads((home / _STATE_FILE).read_text()))
+        saved = json.loads(file.read_text())
+        # Another version may have saved more or less.
+        return _State(**{name: value for name, value in saved.items() if name in _State.__dataclass_fields__})
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError) as error:
-        raise LocalStackError(f"{home / _STATE_FILE} is not of this version: remove {home}, then up again") from error
+    except (ValueError, AttributeError) as error:
+        raise LocalStackError(
+            f"the state of the stack is damaged: `turnstile local down`, remove {file}, then up again"
+        ) from error
 
 
 def _write(home: Path, state: _State) -> None:

@@ -77,12 +77,14 @@ class Foreground:
 
     def __init__(self, home: Path, folder: Path) -> None:
         self._messages = folder / "messages"
+        self._mark = str(folder)
         with self._messages.open("wb") as messages, (folder / "logs").open("wb") as logs:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "turnstile.ops.cli", "up", "--home", str(home)],
                 stdin=subprocess.DEVNULL,
                 stdout=logs,
                 stderr=messages,
+                env={**os.environ, "STARTED_BY": self._mark},
             )
 
     def messages(self) -> str:
@@ -91,9 +93,29 @@ class Foreground:
     def children(self) -> dict[str, psutil.Process]:
         return {child.cmdline()[3]: child for child in psutil.Process(self.process.pid).children()}
 
+    def left_behind(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                # The stack may have started in it, and outlives it.
+                ours = process.environ().get("STARTED_BY") == self._mark
+                found += [process] if ours and "turnstile.ops.cli" in process.cmdline() else []
+        return found
+
     def is_ready(self) -> bool:
         assert self.process.poll() is None, self.messages()
         return "Ctrl-C stops" in self.messages()
+
+
+def test_signals_while_up_starts_its_children_leave_none_behind(stack: LocalStack, tmp_path: Path) -> None:
+    starting = Foreground(stack.home, tmp_path)
+    wait_until(starting.children, within=SECONDS, every=0.001)
+    starting.process.send_signal(signal.SIGTERM)
+    starting.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: starting.process.poll() is not None, within=SECONDS)
+
+    assert starting.process.returncode == 0, starting.messages()
+    assert starting.left_behind() == []
 
 
 @pytest.fixture

@@ -279,10 +279,27 @@ def test_a_service_that_cannot_start_shows_the_end_of_its_log(own_stack: LocalSt
     control.with_name("pg_control.away").rename(control)
 
 
-def test_a_state_file_of_another_version_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "stack.json").write_text('{"ports": [1, 2, 3]}')
-    with pytest.raises(LocalStackError, match=f"remove {tmp_path}"):
-        up(tmp_path)
+def test_a_state_file_of_another_version_is_used_for_what_it_has(own_stack: LocalStack) -> None:
+    file = own_stack.home / "stack.json"
+    saved = json.loads(file.read_text())
+    del saved["api_key"]
+    file.write_text(json.dumps({**saved, "unknown": 1}))
+
+    again = up(own_stack.home, durable=False)
+
+    assert (pids(again), ports(again)) == (pids(own_stack), ports(own_stack))
+    assert json.loads(file.read_text()).keys() == {*saved, "api_key"}
+
+
+@pytest.mark.parametrize("damaged", ["{", "[]"])
+def test_a_damaged_state_file_is_an_error_whose_advice_stops_the_servers(own_stack: LocalStack, damaged: str) -> None:
+    file = own_stack.home / "stack.json"
+    file.write_text(damaged)
+    with pytest.raises(LocalStackError, match=f"`turnstile local down`, remove {file}"):
+        up(own_stack.home)
+    assert down(own_stack.home) is True
+    assert set(pids(own_stack).values()) == {None}
+    file.unlink()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts servers under another account")
