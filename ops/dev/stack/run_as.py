@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnstile.ops.dev.stack.processes import Account, LocalStackError
+from turnstile.ops.dev.stack.processes import Account, LocalStackError, run
 
 _UNPRIVILEGED = "nobody"
 
@@ -49,13 +49,14 @@ class RunAs:
         self._make_root()
         # An interrupted copy has another name.
         draft = copy.with_suffix(".new")
+        shutil.rmtree(draft, ignore_errors=True)
         for name in names:
-            target = draft / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if (root / name).is_dir():
-                shutil.copytree(root / name, target, dirs_exist_ok=True)
-            else:
-                shutil.copyfile(root / name, target)
+            (draft / name).parent.mkdir(parents=True, exist_ok=True)
+            # By a child process: a server that another thread starts meanwhile would inherit a file that this process is
+            # writing, and a program that any process can write is busy (ETXTBSY) for all who start it.
+            copied = run(["cp", "-RL", str(root / name), str(draft / name)], account=None)
+            if copied.returncode:
+                raise LocalStackError(f"cannot copy the programs of the servers: {copied.stdout.strip()}")
         # Package installers use the umask of their user: with 077, the account could not read the copy either.
         for path in [draft, *draft.rglob("*")]:
             path.chmod(0o755)
