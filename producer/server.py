@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from socket import AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, create_server, getaddrinfo, socket
+from socket import AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, TCP_NODELAY, create_server, getaddrinfo, socket
 from typing import Any, cast
 
 import structlog
@@ -32,6 +32,9 @@ def listen(host: str, port: int) -> list[socket]:
     except OSError as error:
         raise AddressUnusableError(host, port, error) from error
     for listening in sockets:
+        # Accepted connections inherit the option. asyncio sets it only on sockets that name their protocol, and `create_server`
+        # names none. Without it, the body of a response waits for the client's delayed ACK of the head, up to 40 ms.
+        listening.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         _drop_stuck_readers(listening)
     return sockets
 
