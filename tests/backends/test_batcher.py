@@ -100,6 +100,28 @@ async def test_with_patience_few_calls_wait_for_the_running_flush() -> None:
     assert flush.batches == [[0], [1, 2, 3]]
 
 
+async def test_with_patience_the_end_of_a_flush_leaves_few_calls_to_the_flushes_beside_it() -> None:
+    gates = [asyncio.Event(), asyncio.Event()]
+    batches: list[list[int]] = []
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        batches.append(list(items))
+        if len(batches) <= len(gates):
+            await gates[len(batches) - 1].wait()
+        return list(items)
+
+    call = Batcher(flush, limit=2, lanes=2, patience_seconds=60.0)
+    calls = [asyncio.ensure_future(call(item)) for item in range(5)]
+    await turn_loop()
+    gates[0].set()
+    await turn_loop()
+
+    assert batches == [[0, 1], [2, 3]]
+    gates[1].set()
+    await all_of(*calls)
+    assert batches[2:] == [[4]]
+
+
 async def test_with_patience_a_full_batch_starts_at_once() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=4, lanes=3, patience_seconds=60.0)

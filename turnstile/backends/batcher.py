@@ -58,14 +58,15 @@ class Batcher(Generic[Item, Result]):
         return future
 
     def _wants_lane(self) -> bool:
-        if self._busy_lanes == self._lanes:
-            return False
         unserved = len(self._waiting) - self._limit * self._starting
-        if not self._busy_lanes or not self._patience_seconds:
-            return unserved > 0
+        return self._busy_lanes < self._lanes and self._is_due(unserved, beside=self._busy_lanes)
+
+    def _is_due(self, waiting: int, *, beside: int) -> bool:
+        if not beside or not self._patience_seconds:
+            return waiting > 0
         # There is no timer: a remaining item waits for the next call, or for the end of a flush.
         waited = asyncio.get_running_loop().time() - self._started_at
-        return unserved >= self._limit or (unserved > 0 and not self._starting and waited >= self._patience_seconds)
+        return waiting >= self._limit or (waiting > 0 and not self._starting and waited >= self._patience_seconds)
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
@@ -75,7 +76,7 @@ class Batcher(Generic[Item, Result]):
                 await asyncio.sleep(0)
             finally:
                 self._starting -= 1
-            while self._waiting:
+            while self._is_due(len(self._waiting), beside=self._busy_lanes - 1):
                 self._started_at = loop.time()
                 size = min(len(self._waiting), self._limit)
                 await self._serve([self._waiting.popleft() for _ in range(size)])
