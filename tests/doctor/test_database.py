@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from tests.ops.commands.dead_turns import rows
-from tests.support.tampered_turns import FRUITLESS, LOST, make_pending, make_running, tamper
+from tests.support.tampered_turns import FRUITLESS, LOST, MARKED_AS_LOST, make_pending, make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.doctor import database as doctor_database
@@ -15,7 +15,7 @@ from turnstile.doctor.database import QuestionTooLargeError, ask, wake
 
 async def test_lost_and_stuck_turns_are_due_at_once_and_keep_all_else(database: Database, settings: Settings) -> None:
     lost, stuck = await make_running(database, settings, "a"), await make_pending(database, settings, "b")
-    await tamper(settings, LOST)
+    await tamper(settings, MARKED_AS_LOST)
     await tamper(settings, FRUITLESS)
     before = await rows(database)
 
@@ -33,6 +33,17 @@ async def test_a_turn_that_has_moved_on_is_left_alone(database: Database, settin
     before = await rows(database)
 
     assert await wake(database, [waits, runs, uuid4()]) == set()
+    assert await rows(database) == before
+
+
+async def test_a_turn_that_no_relay_has_marked_as_lost_is_left_to_its_worker(
+    database: Database, settings: Settings
+) -> None:
+    turn = await make_running(database, settings)
+    await tamper(settings, LOST)
+    before = await rows(database)
+
+    assert await wake(database, [turn]) == set()
     assert await rows(database) == before
 
 

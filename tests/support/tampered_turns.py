@@ -15,6 +15,10 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 LOST: LiteralString = "UPDATE turns SET lease_until = now() - interval '1 h' WHERE status = 'RUNNING'"
 """Their workers died an hour ago."""
 
+MARKED_AS_LOST: LiteralString = """
+UPDATE turns SET lease_until = now() - interval '1 h', send_at = now() + interval '1 h', sends = 9 WHERE status = 'RUNNING'"""
+"""The same, and a relay has marked them, in vain so far."""
+
 FRUITLESS: LiteralString = "UPDATE turns SET sends = 9, send_at = now() + interval '1 h' WHERE status = 'PENDING'"
 """Many wake-ups have been sent for them."""
 

@@ -187,8 +187,8 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "running-past-lease",
         _ERROR,
-        "its worker is lost, and no other has taken the turn over",
-        "check that a worker and a relay run",
+        "its lease ran out, and no worker has taken the turn over",
+        "check that a worker and a relay run; the log says takeover.forbidden while renewals fail",
         Remedy.WAKE,
         statement=_RUNNING_PAST_LEASE,
     ),

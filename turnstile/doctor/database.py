@@ -16,7 +16,9 @@ STATEMENT_TIMEOUT_SECONDS = 5
 
 _REVISION: LiteralString = "SELECT version_num FROM alembic_version"
 
-_MAY_WAKE: LiteralString = f"({DUE} OR {IS_RUNNING} AND t.lease_until < now())"
+# A RUNNING turn without a `send_at` is left alone, also after its lease: no relay has marked it as lost, so its worker may be
+# alive and unable to renew (ADR 0003). A `send_at` would let others take the turn over.
+_MAY_WAKE: LiteralString = f"({DUE} OR {IS_RUNNING} AND t.lease_until < now() AND t.send_at IS NOT NULL)"
 
 WAKE: LiteralString = f"""
 WITH free AS MATERIALIZED (
@@ -25,7 +27,6 @@ WITH free AS MATERIALIZED (
 UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {_MAY_WAKE}
 RETURNING t.id
 """
-"""A RUNNING turn with a `send_at` may be taken over (`statements.lost_turns`), so its lease is checked again in the update."""
 
 
 class QuestionTooLargeError(TurnstileError):
@@ -73,7 +74,6 @@ async def find_roles_without_idle_timeout(url: str) -> list[DictRow]:
 async def wake(database: Database, turn_ids: Sequence[UUID]) -> set[UUID]:
     """Marks these turns as due, so that a relay sends their wake-ups in its next round; returns those that were marked.
 
-    Skips turns that have moved on (neither due, nor RUNNING with a lease that ran out) and locked rows. Raises
-    DatabaseUnavailableError.
+    Skips locked rows and turns that are neither due nor marked as lost by a relay. Raises DatabaseUnavailableError.
     """
     return {row["id"] for row in await database.fetch(WAKE, {"ids": list(turn_ids)})}

@@ -11,7 +11,7 @@ from tests.e2e.conftest import StartWorker, evidence, forks, product, start_work
 from tests.e2e.harness import Product
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_dead
-from tests.support.tampered_turns import FRUITLESS, LOST, make_running, tamper
+from tests.support.tampered_turns import FRUITLESS, MARKED_AS_LOST, make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -76,7 +76,7 @@ async def test_a_turn_that_is_repaired_twice_is_answered_once(
 ) -> None:
     await make_running(product.database, product.settings, "lost")
     await product.submit("hello", session="stuck", send=False)
-    await tamper(product.settings, LOST)
+    await tamper(product.settings, MARKED_AS_LOST)
     await tamper(product.settings, FRUITLESS)
 
     first, _ = await doctor("--fix", "--yes"), await doctor("--fix", "--yes")
