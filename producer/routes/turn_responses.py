@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.submit import Accepted
-from turnstile.turn.conversation import Message, join_inputs
+from turnstile.turn.conversation import join_inputs
 from turnstile.turn.status import TurnStatus
 
 MAX_POLL_SECONDS = 60
@@ -189,11 +189,6 @@ def detail(record: TurnRecord) -> TurnDetail:
     """A row with its input, its reply and its webhook."""
     said = {"input": join_inputs(record.inputs or ()), "output": record.output, "webhook": record.webhook}
     return TurnDetail.model_validate({**_fields(record), **said})
-
-
-def said(message: Message) -> SessionMessage:
-    """One message of the history."""
-    return SessionMessage.model_validate(message, from_attributes=True)
 
 
 def poll_after_seconds(record: TurnRecord, now: datetime) -> int | None:

@@ -12,7 +12,7 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
-from turnstile.producer.cancel.cancelling import Cancelling
+from turnstile.producer.cancelling import Cancelling
 from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import Fault, Kind, ProblemError, invalid_parameters
@@ -21,11 +21,11 @@ from turnstile.producer.routes.openapi import problems
 from turnstile.producer.routes.readiness import Readiness, check_queues
 from turnstile.producer.routes.turn_responses import (
     MessagePage,
+    SessionMessage,
     TurnDetail,
     TurnPage,
     detail,
     poll_after_seconds,
-    said,
     summary,
 )
 from turnstile.producer.submit.intake import Intake
@@ -187,7 +187,8 @@ async def get_session_messages(
     if not shown and await read_version(behind.reads, tenant, session_id) is None:
         raise no_session()
     following = page_cursor.encode_message(shown[0].seq, shown[0].ordinal) if more else None
-    return MessagePage(messages=[said(message) for message in shown], next_cursor=following)
+    messages = [SessionMessage.model_validate(message, from_attributes=True) for message in shown]
+    return MessagePage(messages=messages, next_cursor=following)
 
 
 @health.get("/healthz", summary="Is the process alive?")

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from tests.producer.api.calls import KEYS
 from tests.support.probes import until
 from turnstile.config.settings import Settings
-from turnstile.producer.app import create_app
+from turnstile.producer.app import create_app, server_config
 from turnstile.producer.server import Server
 
 
@@ -94,10 +94,7 @@ class Served:
 async def serving(settings: Settings) -> AsyncIterator[Served]:
     """The application behind a socket."""
     app = create_app(settings)
-    config = uvicorn.Config(
-        app, http=app.state.connections.protocol, log_config=None, lifespan="on", timeout_graceful_shutdown=5
-    )
-    server = Server(config, lambda: app.state.backend.watch.stop())
+    server = Server(server_config(settings, app, app.state.connections), lambda: app.state.backend.watch.stop())
     listening = create_server(("127.0.0.1", 0), backlog=2048)
     running = asyncio.create_task(server.serve([listening]))
     try:
