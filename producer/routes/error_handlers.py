@@ -151,14 +151,9 @@ class LastResort:
             stack = "".join(traceback.format_tb(error.__traceback__))
             # Not `log.exception`, which would add the message of the error.
             log.error("api.unexpected_error", path=scope["path"], kinds=_kinds(error), stack=stack)  # noqa: TRY400
-            if begun:
-                # A partial response can only be aborted. Our own class, so that the server logs no message of the error.
-                raise BrokenOffError from None
-            await respond(ProblemError(Kind.INTERNAL, "it has been logged"))(scope, receive, send)
-
-
-class BrokenOffError(Exception):
-    """A response failed after its first bytes. The log has the cause."""
+            # The server breaks off a partial response that ends here.
+            if not begun:
+                await respond(ProblemError(Kind.INTERNAL, "it has been logged"))(scope, receive, send)
 
 
 def _kinds(error: BaseException | None) -> list[str]:
