@@ -5,7 +5,6 @@ The API and the batch jobs share this code, so that both recognise a repeat of t
 Unknown fields are refused: a misspelt `max_attemps` that is silently ignored would be noticed only after damage.
 """
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
@@ -40,8 +39,6 @@ RANDOM_BITS = _TRACE_BITS + 74
 """Random bits for a submission's trace and id. Drawn with one system call for both: each call releases the GIL, and may wait long
 to get it back."""
 
-_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-
 
 def _check_input(value: Any) -> Any:
     match value:
@@ -71,11 +68,6 @@ def _check_webhook_url(value: str) -> str:
 def _as_utc(value: datetime) -> str:
     # The same instant in different zones must give the same fingerprint.
     return value.astimezone(UTC).isoformat()
-
-
-def parse_uuid(text: str) -> UUID | None:
-    """A UUID in its usual form, or None. Python's own parser would also accept braces, `urn:` and missing dashes."""
-    return UUID(text) if _UUID.fullmatch(text) else None
 
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
