@@ -164,7 +164,6 @@ def serve(settings: Settings) -> None:
 
 
 def server_config(settings: Settings, app: FastAPI, connections: Connections) -> uvicorn.Config:
-    """The uvicorn configuration of the application."""
     return uvicorn.Config(
         app,
         http=connections.protocol,

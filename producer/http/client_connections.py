@@ -32,7 +32,6 @@ class Connections:
 
     @property
     def protocol(self) -> type[asyncio.Protocol]:
-        """The protocol factory for uvicorn."""
         return cast("type[asyncio.Protocol]", partial(ClientConnection, self))
 
     @property
@@ -61,7 +60,6 @@ class Connections:
         self._waiting.pop(connection, None)
 
     def lost(self, connection: "ClientConnection") -> None:
-        """Removes a closed connection."""
         self._open.discard(connection)
         self._waiting.pop(connection, None)
 

@@ -82,13 +82,11 @@ class ProblemError(Exception):
 
 
 def invalid_parameters(*faults: Fault) -> ProblemError:
-    """The 422 that lists the faults."""
     listed = "; ".join(f"{fault.parameter}: {fault.detail}" for fault in faults)
     return ProblemError(Kind.INVALID_PARAMETER, listed, errors=faults)
 
 
 def respond(error: ProblemError) -> JSONResponse:
-    """The problem as a response."""
     body = ProblemBody(
         type=error.kind.type,
         title=error.kind.title,
@@ -102,5 +100,4 @@ def respond(error: ProblemError) -> JSONResponse:
 
 
 def unavailable(detail: str) -> ProblemError:
-    """The 503 that asks the client to try again."""
     return ProblemError(Kind.UNAVAILABLE, detail, headers=LATER)

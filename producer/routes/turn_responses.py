@@ -156,7 +156,6 @@ class MessagePage(BaseModel):
 
 
 def links(turn_id: UUID, session_id: str) -> TurnLinks:
-    """The URLs that belong to a turn."""
     return TurnLinks(
         self=f"/v1/turns/{turn_id}",
         events=f"/v1/turns/{turn_id}/events",
@@ -167,7 +166,6 @@ def links(turn_id: UUID, session_id: str) -> TurnLinks:
 
 
 def submitted(accepted: Accepted) -> SubmittedTurn:
-    """The response body of a submit."""
     return SubmittedTurn(
         id=accepted.turn_id,
         session_id=accepted.session_id,
@@ -181,7 +179,6 @@ def submitted(accepted: Accepted) -> SubmittedTurn:
 
 
 def summary(record: TurnRecord) -> TurnSummary:
-    """A row as an entry of a list."""
     return TurnSummary.model_validate(_fields(record))
 
 

@@ -72,7 +72,6 @@ class Backend:
 
 
 async def find_backend(request: Request) -> Backend:
-    """The backend of this application."""
     return cast("Backend", request.app.state.backend)
 
 
@@ -233,10 +232,8 @@ def _status(text: str | None) -> TurnStatus | None:
 
 
 def no_turn() -> ProblemError:
-    """The 404 of a turn that the tenant does not have."""
     return ProblemError(Kind.NOT_FOUND, "no such turn")
 
 
 def no_session() -> ProblemError:
-    """The 404 of a session that the tenant does not have."""
     return ProblemError(Kind.NOT_FOUND, "no such session")

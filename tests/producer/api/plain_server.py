@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from socket import socket
 from typing import Any
 
 import uvicorn
@@ -13,9 +14,9 @@ from turnstile.producer.server import Server, listen
 
 
 @asynccontextmanager
-async def running(server: Server) -> AsyncIterator[int]:
+async def running(server: Server, listening: socket | None = None) -> AsyncIterator[int]:
     """The port on which the server listens until the block ends."""
-    [listening] = listen("127.0.0.1", 0)
+    listening = listening or listen("127.0.0.1", 0)[0]
     serving = asyncio.create_task(server.serve([listening]))
     try:
         await until(lambda: server.started or serving.done())

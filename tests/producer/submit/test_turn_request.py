@@ -91,6 +91,7 @@ def test_json_that_is_no_request_or_can_not_be_stored_is_refused(body: bytes, po
         ("expires_in_seconds", 10**12),
         ("metadata", {"a": "é" * (MAX_METADATA_BYTES // 2)}),
         ("turn_id", "1"),
+        ("webhook_url", "http://user:s3cret@hooks.example.com/"),
         ("execute_at", "2027-01-01T00:00:00"),
         ("execute_at", 1_800_000_000),
         ("execute_at", "2027-02-30T00:00:00Z"),
@@ -104,6 +105,7 @@ def test_a_field_with_a_bad_value_is_named(name: str, value: Any) -> None:
         read(**{name: value})
 
     assert [pointer for pointer, _ in refused.value.faults] == [f"/{name}"]
+    assert "s3cret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
