@@ -7,7 +7,6 @@ import pytest
 from httpx import AsyncClient
 
 from tests.producer.api.calls import end, pages, submit, succeed
-from tests.producer.api.expectations import expect_problem
 from tests.support.factories import nest
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -136,11 +135,6 @@ async def test_the_history_has_the_messages_of_answered_turns(
     ]
     last = (await client.get("/v1/sessions/s/messages", params={"limit": 1})).json()["messages"]
     assert last == messages[-1:]
-
-
-@pytest.mark.parametrize(("method", "rest"), [("GET", "turns"), ("GET", "messages"), ("POST", "cancel")])
-async def test_an_unknown_session_is_not_found(client: AsyncClient, method: str, rest: str) -> None:
-    expect_problem(await client.request(method, f"/v1/sessions/unknown/{rest}"), 404, "not-found")
 
 
 async def test_a_parent_that_waits_for_children_has_a_short_retry_after(

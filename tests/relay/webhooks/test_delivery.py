@@ -6,7 +6,7 @@ import hmac
 import json
 from base64 import b64decode, b64encode
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from structlog.testing import capture_logs
@@ -23,7 +23,7 @@ from turnstile.config.settings import Settings
 from turnstile.relay.webhooks import delivery as webhook_delivery
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.relay.webhooks.post import WebhookPost
-from turnstile.statements.cancel import CancelReason, cancel
+from turnstile.statements.cancel import CancelReason, cancel, cancel_ahead
 from turnstile.statements.claim import EndedAtClaim, claim
 from turnstile.statements.redrive import revive
 from turnstile.statements.submit import submit
@@ -98,42 +98,33 @@ async def test_a_settled_turn_owes_its_webhook(
     assert (row["event"]["status"], row["event"]["metadata"], row["event"]["attempt"]) == (status, {"case": 7}, 1)
 
 
-async def test_an_open_turn_owes_no_webhook(database: Database, settings: Settings) -> None:
+async def test_an_open_turn_and_one_without_an_address_owe_no_webhook(database: Database, settings: Settings) -> None:
     await ended(database, settings, RETRY)
+    await submit(database, [make_submission("turns", "another")], resend_seconds=60)
+    await settle_one(database, settings, await claimed(database, settings, "another"), SUCCESS)
 
     assert await owed(database) == []
 
 
-async def test_a_turn_without_an_address_owes_nothing(database: Database, settings: Settings) -> None:
-    await submit(database, [make_submission("turns")], resend_seconds=60)
-    await settle_one(database, settings, await claimed(database, settings), SUCCESS)
-
-    assert await owed(database) == []
-
-
-async def test_a_cancelled_turn_owes_its_webhook(database: Database, settings: Settings) -> None:
-    turn_id = await submitted(database, settings)
-    await cancel(database, "t", turn_id, CancelReason.USER)
+@pytest.mark.parametrize("before_the_submit", [False, True])
+async def test_a_cancelled_turn_owes_its_webhook(
+    database: Database, settings: Settings, before_the_submit: bool
+) -> None:
+    turn_id = uuid4()
+    if before_the_submit:
+        await cancel_ahead(database, "t", turn_id, CancelReason.USER)
+    await submitted(database, settings, turn_id=turn_id, chosen=True)
+    if not before_the_submit:
+        await cancel(database, "t", turn_id, CancelReason.USER)
 
     [row] = await owed(database)
-    assert (row["event"]["status"], row["event"]["cancel_reason"], row["event"]["started_at"]) == (
+    event = row["event"]
+    assert (row["turn_id"], event["status"], event["cancel_reason"], event["started_at"]) == (
+        turn_id,
         "CANCELED",
         "user",
         None,
     )
-
-
-async def test_a_turn_that_is_inserted_as_cancelled_owes_its_webhook(database: Database, settings: Settings) -> None:
-    turn_id = await submitted(database, settings)
-    await database.fetch("DELETE FROM turns", {})
-    await database.fetch(
-        "INSERT INTO turns (id, tenant_id, session_id, queue, status, expires_at, finished_at, trace_id, span_id,"
-        " webhook_url) VALUES (%(id)s, 't', 's', 'turns', 'CANCELED', now(), now(), 'x', 'x', 'https://a.example.com/')",
-        {"id": turn_id},
-    )
-
-    [row] = await owed(database)
-    assert (row["turn_id"], row["event"]["status"]) == (turn_id, "CANCELED")
 
 
 async def test_a_crash_loop_that_halts_its_session_owes_its_webhook(database: Database, settings: Settings) -> None:
