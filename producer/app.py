@@ -3,15 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from functools import partial
 from resource import RLIMIT_NOFILE, getrlimit
-from typing import Any
 
 import uvicorn
 from fastapi import Depends, FastAPI
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from turnstile.backends.postgres.database import STATEMENT_TIMEOUT_SECONDS, Database
+from turnstile.backends.postgres.database import Database
 from turnstile.backends.sqs.endpoint import find_region
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
@@ -19,16 +18,14 @@ from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.config.startup_tls_check import check_certificates
 from turnstile.message_queue import MessageQueues
-from turnstile.producer import session_gate
-from turnstile.producer.cancel import cancelling
-from turnstile.producer.cancel.cancelling import Cancelling
-from turnstile.producer.http import problems
+from turnstile.producer import cancelling, session_gate
+from turnstile.producer.cancelling import Cancelling
 from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.parameters import refuse_unknown_parameters
-from turnstile.producer.http.response_headers import ResponseHeaders
+from turnstile.producer.http.problems import respond, unavailable
 from turnstile.producer.routes import cancel as cancel_routes
 from turnstile.producer.routes import error_handlers, openapi, stream
 from turnstile.producer.routes import submit as submit_routes
@@ -64,6 +61,9 @@ KEEP_ALIVE_SECONDS = 130
 """Idle timeout of a connection. Longer than the load balancer's (120 s in `infra/`): if the server closes first, a request in
 flight gets no response. uvicorn's default of 5 s loses requests behind any load balancer."""
 
+HEADERS = [("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store")]
+"""Of every response: caches must not store conversations, and browsers must treat JSON only as JSON."""
+
 ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz"})
 """Paths that get a response even under overload: a health check must not mistake a busy process for a dead one."""
 
@@ -85,38 +85,51 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            databases = await _open_databases(settings, stack)
+            pool = partial(
+                Database,
+                settings.database_url,
+                wait_seconds=DATABASE_WAIT_SECONDS,
+                lock_timeout_seconds=ROW_WAIT_SECONDS,
+            )
+            # Pools of their own: a row lock or a slow statement in one pool does not delay the others.
+            submits = await stack.enter_async_context(pool("turnstile-api", size=SUBMIT_CONNECTIONS, pinned=True))
+            cancels = await stack.enter_async_context(
+                pool("turnstile-api-cancels", size=cancelling.CONNECTIONS, pinned=True)
+            )
+            reads = await stack.enter_async_context(pool("turnstile-api-reads", size=READ_CONNECTIONS, pinned=True))
+            lists = await stack.enter_async_context(
+                pool("turnstile-api-lists", size=LIST_CONNECTIONS, statement_timeout_seconds=LIST_TIMEOUT_SECONDS)
+            )
             queues = MessageQueues(settings)
             stack.push_async_callback(queues.close)
             redis = RedisClients.open(settings)
             stack.push_async_callback(redis.close)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings, redis)
-            watch = TurnWatch(settings, databases.reads, redis.memory)
+            watch = TurnWatch(settings, reads, redis.memory)
             stack.push_async_callback(watch.close)
             app.state.backend = api.Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
-                intake=Intake(settings, Submitting(settings, databases.submits, sending), hints, SessionGate()),
+                intake=Intake(settings, Submitting(settings, submits, sending), hints, SessionGate()),
                 sending=sending,
-                cancelling=Cancelling(databases.cancels, hints, sending, SessionGate(cancelling.LANES)),
+                cancelling=Cancelling(cancels, hints, sending, SessionGate(cancelling.LANES)),
                 queues=queues,
-                reads=databases.reads,
-                lists=databases.lists,
+                reads=reads,
+                lists=lists,
                 watch=watch,
                 places=WatchPlaces(bounds.watches, shared=len({tenant for tenant, _ in settings.api_keys}) > 1),
                 unauthorized=Tally("api.unauthorized"),
-                probe=probe_of(databases.reads),
+                probe=probe_of(reads),
             )
             yield
 
-    # No redirect to the path without a slash: the client would send a POST twice.
-    app = _Application(
-        lambda: connections.being_answered > bounds.requests,
+    app = FastAPI(
         title="Turnstile",
         version="1",
         description=DESCRIPTION.strip(),
         lifespan=lifespan,
+        # No redirect to the path without a slash: the client would send a POST twice.
         redirect_slashes=False,
     )
     for routes in (submit_routes.v1, api.v1, cancel_routes.v1, stream.v1):
@@ -125,6 +138,11 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.connections = connections
     error_handlers.install(app)
     openapi.describe(app)
+    app.add_middleware(
+        _Entrance,
+        submits=submit_routes.SubmitTurn(app.state),
+        is_full=lambda: connections.being_answered > bounds.requests,
+    )
     app.add_middleware(error_handlers.LastResort)
     return app
 
@@ -146,7 +164,6 @@ def serve(settings: Settings) -> None:
 
 
 def server_config(settings: Settings, app: FastAPI, connections: Connections) -> uvicorn.Config:
-    """The uvicorn configuration of the application."""
     return uvicorn.Config(
         app,
         http=connections.protocol,
@@ -157,6 +174,7 @@ def server_config(settings: Settings, app: FastAPI, connections: Connections) ->
         log_config=None,
         access_log=False,
         server_header=False,
+        headers=HEADERS,
         # Behind a load balancer, the peer address is the load balancer's; nothing here reads it.
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
@@ -165,58 +183,20 @@ def server_config(settings: Settings, app: FastAPI, connections: Connections) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Databases:
-    """Separate connection pools: a row lock or a slow statement in one pool does not delay the others."""
+class _Entrance:
+    """Middleware before FastAPI's routing, which is skipped for refused requests and for submits."""
 
-    submits: Database
-    cancels: Database
-    reads: Database
-    lists: Database
-
-
-async def _open_databases(settings: Settings, stack: AsyncExitStack) -> _Databases:
-    def database(name: str, size: int, *, pinned: bool = False, seconds: float = STATEMENT_TIMEOUT_SECONDS) -> Database:
-        return Database(
-            settings.database_url,
-            name,
-            size=size,
-            pinned=pinned,
-            wait_seconds=DATABASE_WAIT_SECONDS,
-            statement_timeout_seconds=seconds,
-            lock_timeout_seconds=ROW_WAIT_SECONDS,
-        )
-
-    opened = _Databases(
-        submits=database("turnstile-api", SUBMIT_CONNECTIONS, pinned=True),
-        cancels=database("turnstile-api-cancels", cancelling.CONNECTIONS, pinned=True),
-        reads=database("turnstile-api-reads", READ_CONNECTIONS, pinned=True),
-        lists=database("turnstile-api-lists", LIST_CONNECTIONS, seconds=LIST_TIMEOUT_SECONDS),
-    )
-    for each in (opened.submits, opened.cancels, opened.reads, opened.lists):
-        await stack.enter_async_context(each)
-    return opened
-
-
-class _Application(FastAPI):
-    def __init__(self, is_full: Callable[[], bool], **described: Any) -> None:
-        super().__init__(**described)
+    def __init__(self, app: ASGIApp, submits: submit_routes.SubmitTurn, is_full: Callable[[], bool]) -> None:
+        self._app = app
+        self._submits = submits
         self._is_full = is_full
         self._refused = Tally("api.requests_full")
-        self._submits = submit_routes.SubmitTurn(self.state)
-        # FastAPI's own routes have theirs inside of Starlette's error handling.
-        self._submit = error_handlers.LastResort(self._submits)
-        self._answer = ResponseHeaders(self._route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._answer(scope, receive, send)
-
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Before all FastAPI processing, which is skipped for refused requests and for submits.
+        answer: ASGIApp = self._app
         if scope["type"] == "http" and self._is_full() and scope["path"] not in ALWAYS_ANSWERED:
             self._refused.note()
-            await problems.refuse_overload(scope, receive, send)
+            answer = respond(unavailable("too many requests are in progress; try again"))
         elif scope["type"] == "http" and self._submits.takes(scope):
-            await self._submit(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
+            answer = self._submits
+        await answer(scope, receive, send)

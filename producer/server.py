@@ -7,17 +7,23 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from socket import AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, TCP_NODELAY, create_server, getaddrinfo, socket
-from typing import Any, cast
+from typing import Any
 
 import structlog
 import uvicorn
 
 from turnstile.errors import AddressUnusableError
-from turnstile.producer.http.accept import accept_connections
+from turnstile.producer.http.log_throttle import Tally
 
 READER_SECONDS = 60.0
 """After so long without progress, the kernel drops a connection whose client does not read, or has vanished without closing it.
 The heartbeats of event streams make a vanished client noticeable."""
+
+ACCEPTED_AT_ONCE = 4
+"""Connections that asyncio accepts in one step of the event loop. They are counted two steps later, so a flood is at most three
+times as many above the limit of connections. uvicorn's default is 2,048."""
+BACKLOG = 2048
+"""Connections that wait in the kernel until they are accepted."""
 
 log = structlog.get_logger("turnstile.api")
 
@@ -65,45 +71,40 @@ def _drop_stuck_readers(listening: socket) -> None:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server. Accepts connections with `producer.http.accept`, and ends watches before it shuts down."""
+    """uvicorn's server. Accepts connections a few at a time, and ends watches before it shuts down."""
 
     def __init__(self, config: uvicorn.Config, end_watches: Callable[[], None]) -> None:
+        # asyncio takes its number of accepts from the backlog.
+        config.backlog = ACCEPTED_AT_ONCE
         super().__init__(config)
         self._end_watches = end_watches
-        self._accepting: list[asyncio.Task[None]] = []
+        self._accept_failed = Tally("api.accept_failed")
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._note_error)
+        await super().startup(sockets)
+        for listening in sockets or []:
+            listening.listen(BACKLOG)
+            # The actual port, if port 0 was requested.
+            log.info("api.listening", host=self.config.host, port=listening.getsockname()[1])
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         # Before the wait for open responses: event streams would otherwise stay open until their turns end.
         self._end_watches()
-        for accepting in self._accepting:
-            accepting.cancel()
+        for accepting in self.servers:
+            accepting.close()
+        # From Python 3.12 on, uvicorn would wait for their connections also after a second SIGINT.
+        self.servers = []
         await super().shutdown(sockets)
 
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        # No sockets for uvicorn: connections are accepted here.
-        await super().startup([])
-        for listening in sockets or []:
-            listening.listen(self.config.backlog)
-            accepting = asyncio.create_task(accept_connections(listening, self._make_connection))
-            accepting.add_done_callback(self._end_with)
-            self._accepting.append(accepting)
-            # The actual port, if port 0 was requested.
-            log.info("api.listening", host=self.config.host, port=listening.getsockname()[1])
-
-    def _make_connection(self) -> asyncio.Protocol:
-        connection: asyncio.Protocol = cast("Any", self.config.http_protocol_class)(
-            config=self.config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
-            _loop=asyncio.get_running_loop(),
-        )
-        return connection
-
-    def _end_with(self, accepting: asyncio.Task[None]) -> None:
-        # A server that accepts no connections must exit.
-        if not accepting.cancelled():
-            log.error("api.accepting_ended", error=type(accepting.exception()).__name__)
-            self.should_exit = True
+    def _note_error(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
+        # No file descriptor or memory is left: asyncio accepts again after a second, and connections wait in the kernel. It
+        # reports each accept that failed.
+        error = about.get("exception")
+        if "socket" in about and isinstance(error, OSError):
+            self._accept_failed.note(error=str(error))
+        else:
+            loop.default_exception_handler(about)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -32,7 +32,6 @@ class Connections:
 
     @property
     def protocol(self) -> type[asyncio.Protocol]:
-        """The protocol factory for uvicorn."""
         return cast("type[asyncio.Protocol]", partial(ClientConnection, self))
 
     @property
@@ -48,7 +47,8 @@ class Connections:
             longest, _ = self._waiting.popitem(last=False)
             self._open.discard(longest)
             self._closed.note(most=self._most)
-            longest.break_off()
+            # What it has not read of its last response is lost.
+            longest.transport.abort()
 
     def waits(self, connection: "ClientConnection") -> None:
         """Marks the connection as waiting for its client. Keeps its position if it already waits."""
@@ -60,7 +60,6 @@ class Connections:
         self._waiting.pop(connection, None)
 
     def lost(self, connection: "ClientConnection") -> None:
-        """Removes a closed connection."""
         self._open.discard(connection)
         self._waiting.pop(connection, None)
 
@@ -93,10 +92,6 @@ class ClientConnection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._look()
-
-    def break_off(self) -> None:
-        """Closes the connection at once. The unread part of a response is lost."""
-        self.transport.abort()
 
     def _look(self) -> bool:
         """Whether no request is open: none has arrived, or the last response is complete."""

@@ -17,8 +17,6 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of one process."""
-
     connections: int
     """Client connections. Above this limit, the connection that has waited longest for its client is closed."""
 

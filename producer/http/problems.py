@@ -6,7 +6,6 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
 
 MEDIA_TYPE = "application/problem+json"
 LATER = {"Retry-After": "2"}
@@ -83,13 +82,11 @@ class ProblemError(Exception):
 
 
 def invalid_parameters(*faults: Fault) -> ProblemError:
-    """The 422 that lists the faults."""
     listed = "; ".join(f"{fault.parameter}: {fault.detail}" for fault in faults)
     return ProblemError(Kind.INVALID_PARAMETER, listed, errors=faults)
 
 
 def respond(error: ProblemError) -> JSONResponse:
-    """The problem as a response."""
     body = ProblemBody(
         type=error.kind.type,
         title=error.kind.title,
@@ -103,10 +100,4 @@ def respond(error: ProblemError) -> JSONResponse:
 
 
 def unavailable(detail: str) -> ProblemError:
-    """The 503 that asks the client to try again."""
     return ProblemError(Kind.UNAVAILABLE, detail, headers=LATER)
-
-
-async def refuse_overload(scope: Scope, receive: Receive, send: Send) -> None:
-    """Responds with 503 to any request above the limit of concurrent requests."""
-    await respond(unavailable("too many requests are in progress; try again"))(scope, receive, send)

@@ -5,6 +5,7 @@ No client input leads to a 500. No response or log line from here quotes a row, 
 
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -88,14 +89,8 @@ def _of_body(error: InvalidRequestError) -> ProblemError:
     return ProblemError(Kind.INVALID_BODY, str(error), errors=faults)
 
 
-def _of_queue(error: UnknownQueueError) -> ProblemError:
-    fault = Fault(detail=str(error), pointer="/queue")
-    return ProblemError(Kind.UNKNOWN_QUEUE, fault.detail, errors=[fault])
-
-
-def _of_webhook(error: WebhookNotAllowedError) -> ProblemError:
-    fault = Fault(detail=str(error), pointer="/webhook_url")
-    return ProblemError(Kind.WEBHOOK_NOT_ALLOWED, fault.detail, errors=[fault])
+def _of_field(kind: Kind, pointer: str, error: Exception) -> ProblemError:
+    return ProblemError(kind, str(error), errors=[Fault(detail=str(error), pointer=pointer)])
 
 
 def _of_busy_session(error: SessionBusyError) -> ProblemError:
@@ -114,8 +109,8 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     RequestValidationError: _of_parameters,
     InvalidRequestError: _of_body,
     NotJsonError: lambda error: ProblemError(Kind.INVALID_JSON, error.faults[0][1]),
-    UnknownQueueError: _of_queue,
-    WebhookNotAllowedError: _of_webhook,
+    UnknownQueueError: partial(_of_field, Kind.UNKNOWN_QUEUE, "/queue"),
+    WebhookNotAllowedError: partial(_of_field, Kind.WEBHOOK_NOT_ALLOWED, "/webhook_url"),
     IdempotencyMismatchError: lambda _: ProblemError(
         Kind.IDEMPOTENCY_MISMATCH, "use a new key, or a new turn_id, for a new request"
     ),
@@ -153,17 +148,12 @@ class LastResort:
         try:
             await self._app(scope, receive, watch)
         except Exception as error:
+            stack = "".join(traceback.format_tb(error.__traceback__))
             # Not `log.exception`, which would add the message of the error.
-            log.error("api.unexpected_error", path=scope["path"], kinds=_kinds(error), stack=_stack(error))  # noqa: TRY400
-            if begun:
-                # A partial response can only be aborted. Our own class, so that the server logs no message of the error.
-                raise BrokenOffError from None
-            problem = ProblemError(Kind.INTERNAL, "it has been logged")
-            await respond(problem)(scope, receive, send)
-
-
-class BrokenOffError(Exception):
-    """A response failed after its first bytes. The log has the cause."""
+            log.error("api.unexpected_error", path=scope["path"], kinds=_kinds(error), stack=stack)  # noqa: TRY400
+            # The server breaks off a partial response that ends here.
+            if not begun:
+                await respond(ProblemError(Kind.INTERNAL, "it has been logged"))(scope, receive, send)
 
 
 def _kinds(error: BaseException | None) -> list[str]:
@@ -172,7 +162,3 @@ def _kinds(error: BaseException | None) -> list[str]:
         kinds.append(f"{type(error).__module__}.{type(error).__qualname__}")
         error = error.__cause__ or error.__context__
     return kinds
-
-
-def _stack(error: BaseException) -> str:
-    return "".join(traceback.format_tb(error.__traceback__))

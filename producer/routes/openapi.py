@@ -3,7 +3,6 @@
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 
 from turnstile.producer.http.problems import MEDIA_TYPE, Kind, ProblemBody
 from turnstile.producer.submit.turn_request import TurnRequest
@@ -25,36 +24,16 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def describe(app: FastAPI) -> None:
     """Completes `app.openapi()`. Does not document the 500, which any operation may return."""
+    generate = app.openapi
 
-    def build() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            document = get_openapi(
-                title=app.title,
-                version=app.version,
-                description=app.description,
-                routes=app.routes,
-                tags=app.openapi_tags,
-            )
-            schemas = document.setdefault("components", {}).setdefault("schemas", {})
-            for model in (TurnRequest, ProblemBody):
-                schema = model.model_json_schema(ref_template=_REFERENCE)
-                schemas |= schema.pop("$defs", {})
-                schemas[model.__name__] = schema
-            _drop_validation_error(document)
-            app.openapi_schema = document
-        return app.openapi_schema
+    def complete() -> dict[str, Any]:
+        document = generate()
+        for model in (TurnRequest, ProblemBody):
+            schema = model.model_json_schema(ref_template=_REFERENCE)
+            document["components"]["schemas"] |= {**schema.pop("$defs", {}), model.__name__: schema}
+        return document
 
-    app.openapi = build  # type: ignore[method-assign]
-
-
-def _drop_validation_error(document: dict[str, Any]) -> None:
-    # FastAPI documents its own 422 for every path parameter, even if any text is accepted and unknown values give a 404.
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            if "HTTPValidationError" in str(operation["responses"].get("422")):
-                del operation["responses"]["422"]
-    for name in ("HTTPValidationError", "ValidationError"):
-        document["components"]["schemas"].pop(name, None)
+    app.openapi = complete  # type: ignore[method-assign]
 
 
 def _response(status: int) -> dict[str, Any]:

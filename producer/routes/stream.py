@@ -11,7 +11,6 @@ The server reads at most one page ahead of the client. A client that disconnects
 with `on_disconnect=cancel`.
 """
 
-import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing
@@ -28,7 +27,7 @@ from turnstile.producer.routes.openapi import problems
 from turnstile.producer.routes.turns import Backend, Behind, Tenant, TurnIdText, no_turn, read_turn_id
 from turnstile.producer.watch.turn_watch import Told
 from turnstile.queries.turns import Standing
-from turnstile.streaming.event import EventId, EventKind
+from turnstile.streaming.event import EventId
 
 FROM_THE_START = "-1"
 PLACE_PATTERN = r"^(-1|[0-9]{1,18}-[0-9]{1,18})$"
@@ -128,15 +127,7 @@ async def get_events(
         return Response(status_code=204)
     cancelling = None if on_disconnect == "continue" else _canceller(behind, turn)
     heartbeat_seconds = behind.settings.stream_heartbeat_seconds
-    return EventStream(_from_metadata(behind, turn, after), heartbeat_seconds, cancelling, behind.places.take(tenant))
-
-
-async def _from_metadata(behind: Backend, turn: Standing, after: EventId | None) -> AsyncGenerator[Told | None, None]:
-    known = {"turn_id": str(turn.id), "session_id": turn.session_id, "status": turn.status, "attempt": turn.attempt}
-    yield Told(EventKind.METADATA, json.dumps(known, separators=(",", ":")))
-    async with aclosing(behind.watch.follow(turn, after)) as following:
-        async for told in following:
-            yield told
+    return EventStream(behind.watch.follow(turn, after), heartbeat_seconds, cancelling, behind.places.take(tenant))
 
 
 def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.submit import Accepted
-from turnstile.turn.conversation import Message, join_inputs
+from turnstile.turn.conversation import join_inputs
 from turnstile.turn.status import TurnStatus
 
 MAX_POLL_SECONDS = 60
@@ -156,7 +156,6 @@ class MessagePage(BaseModel):
 
 
 def links(turn_id: UUID, session_id: str) -> TurnLinks:
-    """The URLs that belong to a turn."""
     return TurnLinks(
         self=f"/v1/turns/{turn_id}",
         events=f"/v1/turns/{turn_id}/events",
@@ -167,7 +166,6 @@ def links(turn_id: UUID, session_id: str) -> TurnLinks:
 
 
 def submitted(accepted: Accepted) -> SubmittedTurn:
-    """The response body of a submit."""
     return SubmittedTurn(
         id=accepted.turn_id,
         session_id=accepted.session_id,
@@ -181,7 +179,6 @@ def submitted(accepted: Accepted) -> SubmittedTurn:
 
 
 def summary(record: TurnRecord) -> TurnSummary:
-    """A row as an entry of a list."""
     return TurnSummary.model_validate(_fields(record))
 
 
@@ -189,11 +186,6 @@ def detail(record: TurnRecord) -> TurnDetail:
     """A row with its input, its reply and its webhook."""
     said = {"input": join_inputs(record.inputs or ()), "output": record.output, "webhook": record.webhook}
     return TurnDetail.model_validate({**_fields(record), **said})
-
-
-def said(message: Message) -> SessionMessage:
-    """One message of the history."""
-    return SessionMessage.model_validate(message, from_attributes=True)
 
 
 def poll_after_seconds(record: TurnRecord, now: datetime) -> int | None:

@@ -5,8 +5,6 @@ The API and the batch jobs share this code, so that both recognise a repeat of t
 Unknown fields are refused: a misspelt `max_attemps` that is silently ignored would be noticed only after damage.
 """
 
-import re
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
@@ -41,8 +39,6 @@ RANDOM_BITS = _TRACE_BITS + 74
 """Random bits for a submission's trace and id. Drawn with one system call for both: each call releases the GIL, and may wait long
 to get it back."""
 
-_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-
 
 def _check_input(value: Any) -> Any:
     match value:
@@ -58,29 +54,30 @@ def _check_input(value: Any) -> Any:
     return value
 
 
-def _check_metadata(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    if value is not None and len(canonical_json(value).encode()) > MAX_METADATA_BYTES:
+def _check_metadata(value: dict[str, Any]) -> dict[str, Any]:
+    if len(canonical_json(value).encode()) > MAX_METADATA_BYTES:
         raise ValueError(f"must not be longer than {MAX_METADATA_BYTES} bytes as JSON")
     return value
 
 
-def _check_webhook_url(value: str | None) -> str | None:
-    if value is not None:
-        parse_webhook_url(value)
+def _check_webhook_url(value: str) -> str:
+    parse_webhook_url(value)
     return value
 
 
-def _as_utc(value: datetime | None) -> str | None:
+def _as_utc(value: datetime) -> str:
     # The same instant in different zones must give the same fingerprint.
-    return None if value is None else value.astimezone(UTC).isoformat()
-
-
-def parse_uuid(text: str) -> UUID | None:
-    """A UUID in its usual form, or None. Python's own parser would also accept braces, `urn:` and missing dashes."""
-    return UUID(text) if _UUID.fullmatch(text) else None
+    return value.astimezone(UTC).isoformat()
 
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
+Moment = Annotated[AwareDatetime, PlainSerializer(_as_utc)]
+Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
+WebhookUrl = Annotated[
+    str,
+    AfterValidator(_check_webhook_url),
+    WithJsonSchema({"type": "string", "format": "uri", "pattern": "^https://", "maxLength": MAX_URL_CHARACTERS}),
+]
 
 
 class TurnRequest(BaseModel):
@@ -96,8 +93,7 @@ class TurnRequest(BaseModel):
     ]
     queue: Annotated[str | None, Field(description="One of the declared queues; the usual one when left out.")] = None
     execute_at: Annotated[
-        AwareDatetime | None,
-        PlainSerializer(_as_utc),
+        Moment | None,
         Field(description="Not before this time, with its zone, 366 days ahead at most. In the past: at once."),
     ] = None
     max_attempts: Annotated[int | None, Field(ge=1, le=MAX_ATTEMPTS, description="The queue's own when left out.")] = (
@@ -109,21 +105,11 @@ class TurnRequest(BaseModel):
         Field(description="No retry later than this after `execute_at`, or after now; the queue's when left out."),
     ] = None
     metadata: Annotated[
-        dict[str, Any] | None,
-        AfterValidator(_check_metadata),
+        Metadata | None,
         Field(description=f"Kept with the turn as it is; {MAX_METADATA_BYTES} bytes of JSON at most."),
     ] = None
     webhook_url: Annotated[
-        str | None,
-        AfterValidator(_check_webhook_url),
-        WithJsonSchema(
-            {
-                "anyOf": [
-                    {"type": "string", "format": "uri", "pattern": "^https://", "maxLength": MAX_URL_CHARACTERS},
-                    {"type": "null"},
-                ]
-            }
-        ),
+        WebhookUrl | None,
         Field(description="Where to POST how the turn ended, signed. The host must be one that the deployment allows."),
     ] = None
     turn_id: Annotated[

@@ -26,6 +26,7 @@ from turnstile.streaming.event import LAST_WORDS, EventId, EventKind, TurnEvent,
 from turnstile.streaming.event_hints import EventHints, Listener
 from turnstile.streaming.stream import PAGE, EventReader, Reading
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.stored_json import encode
 
 TICK_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 2.0
@@ -46,8 +47,6 @@ class Told:
 
 
 class TurnWatch:
-    """Watches turns for clients of this process."""
-
     def __init__(self, settings: Settings, reads: Database, redis: Guarded) -> None:
         self._prefix = settings.redis_prefix
         self._longest_pause = min(LONGEST_PAUSE_SECONDS, settings.stream_heartbeat_seconds)
@@ -101,10 +100,12 @@ class TurnWatch:
         return any(event.id == last and event.saying.kind.ends for event in events or ())
 
     async def follow(self, turn: Standing, after: EventId | None) -> AsyncGenerator[Told | None, None]:
-        """Yields the turn's events after the event `after` (None: from the start), and its one end.
+        """Yields the turn's state, its events after the event `after` (None: from the start), and its one end.
 
         Yields None while there is no event, so that the caller can send heartbeats. Finishes without an end only after `stop`.
         """
+        known = {"turn_id": str(turn.id), "session_id": turn.session_id, "status": turn.status, "attempt": turn.attempt}
+        yield Told(EventKind.METADATA, encode(known))
         following = _Following(turn, after)
         looks = _Looks(self._longest_pause)
         with self._hints.listen(self._key(turn)) as listener:
@@ -185,7 +186,7 @@ class _Following:
         """The events for a worker's end in the stream, from the row. A status event if the turn was redriven since."""
         if not isinstance(seen, _Ended) or seen.fence != event.id.fence:
             now = seen.record if isinstance(seen, _Ended) else seen
-            yield Told(EventKind.STATUS, _json({"status": now.status, "attempt": now.attempt}), event.id)
+            yield Told(EventKind.STATUS, encode({"status": now.status, "attempt": now.attempt}), event.id)
             return
         if self._misses_some or not json.loads(event.saying.data).get("said"):
             # Without an id: a client that loses the connection before the end gets both events again.
@@ -232,7 +233,7 @@ class _Looks:
 
 def _whole_text(record: TurnRecord, at: EventId | None) -> Iterator[Told]:
     if record.status is TurnStatus.SUCCEEDED and isinstance(record.output, str):
-        yield Told(EventKind.RESET, _json({"text": record.output, "attempt": record.attempt}), at)
+        yield Told(EventKind.RESET, encode({"text": record.output, "attempt": record.attempt}), at)
 
 
 def _end(record: TurnRecord, at: EventId) -> Told:
@@ -242,11 +243,7 @@ def _end(record: TurnRecord, at: EventId) -> Told:
             told["output"] = record.output
         case TurnStatus.FAILED:
             told["error"] = {"class": record.error_class, "message": record.error}
-            return Told(EventKind.ERROR, _json(told), at)
+            return Told(EventKind.ERROR, encode(told), at)
         case _:
             told["reason"] = record.cancel_reason
-    return Told(EventKind.END, _json(told), at)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Told(EventKind.END, encode(told), at)

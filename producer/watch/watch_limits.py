@@ -35,7 +35,9 @@ class WatchPlaces:
         own = self._taken[tenant_id]
         if free <= 0 or (self._shared and own >= free):
             self._refused.note(tenant_id=tenant_id, own=own, free=free)
-            raise self._refusal(own)
+            kind = Kind.TOO_MANY_STREAMS if self._shared and own else Kind.UNAVAILABLE
+            detail = f"no place is free for a stream or wait, and this tenant has {own}: end one, try again, or read the turn"
+            raise NoPlaceError(kind, detail, headers=LATER)
         self._taken[tenant_id] += 1
         try:
             yield
@@ -43,12 +45,3 @@ class WatchPlaces:
             self._taken[tenant_id] -= 1
             if not self._taken[tenant_id]:
                 del self._taken[tenant_id]
-
-    def _refusal(self, own: int) -> NoPlaceError:
-        if self._shared and own:
-            return NoPlaceError(
-                Kind.TOO_MANY_STREAMS, f"{own} streams and waits are open; end one, or read the turn", headers=LATER
-            )
-        return NoPlaceError(
-            Kind.UNAVAILABLE, "too many streams and waits are open; try again, or read the turn", headers=LATER
-        )

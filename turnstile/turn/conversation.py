@@ -29,8 +29,6 @@ NOTHING_SAID = HistoryVersion(0, None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message of a history."""
-
     turn_id: UUID
     seq: int
     ordinal: int

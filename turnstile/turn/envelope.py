@@ -31,8 +31,6 @@ def string_attributes(values: dict[str, str]) -> Attributes:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """A wake-up to send, with its trace context."""
-
     wake_up: WakeUp
     traceparent: str
 

@@ -57,7 +57,6 @@ class WakeUp:
     turn_id: UUID
 
     def encode(self) -> str:
-        """The JSON body, without whitespace."""
         body = {"v": 1, "tenant_id": self.tenant_id, "session_id": self.session_id, "turn_id": str(self.turn_id)}
         return json.dumps(body, separators=(",", ":"))
 

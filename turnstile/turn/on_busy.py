@@ -76,7 +76,6 @@ Decision = Refuse | Merge | Record
 
 
 def decide(on_busy: OnBusy, state: SessionState, queue: str) -> Decision:
-    """Decides what to do with a message for `queue`."""
     match on_busy:
         case OnBusy.ENQUEUE:
             return Record()

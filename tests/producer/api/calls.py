@@ -1,9 +1,10 @@
 """What clients send, and what becomes of a turn without a worker."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
 
-from httpx import AsyncClient
+from httpx import AsyncClient, Response
 
 from tests.support.factories import make_claim, make_terms
 from turnstile.backends.postgres.database import Database
@@ -17,6 +18,17 @@ KEYS = {"acme": "acme-key-1", "globex": "globex-key-2"}
 
 async def submit(client: AsyncClient, session: str = "s", text: str = "x") -> str:
     return str((await client.post(f"/v1/sessions/{session}/turns", json={"input": text})).json()["id"])
+
+
+async def pages(client: AsyncClient, path: str, **query: Any) -> AsyncIterator[Response]:
+    """All pages of a list, one after the other."""
+    while True:
+        answer = await client.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        yield answer
+        query["cursor"] = answer.json()["next_cursor"]
+        if query["cursor"] is None:
+            return
 
 
 async def end(database: Database, settings: Settings, session: str, settlement: Settlement) -> None:

@@ -80,6 +80,12 @@ class Conversation:
         heard = Transcript()
         return heard, asyncio.create_task(read_events(self.client, turn_id, heard, **parameters))
 
+    @property
+    def listeners(self) -> int:
+        """How many requests follow a turn or wait for its end."""
+        hints = self.served.app.state.backend.watch._hints
+        return sum(map(len, hints._listeners.values()))
+
     async def leave(self) -> None:
         """Stops what still runs."""
         for task in self._tasks:

@@ -1,11 +1,9 @@
 """What reads events as a client does: over a socket, from a real server, and on after each break where it was."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from socket import create_server
 from typing import Any
 
 import httpx
@@ -13,9 +11,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from tests.producer.api.calls import KEYS
+from tests.producer.api.plain_server import running
 from tests.support.probes import until
 from turnstile.config.settings import Settings
-from turnstile.producer.app import create_app
+from turnstile.producer.app import create_app, server_config
 from turnstile.producer.server import Server
 
 
@@ -94,18 +93,9 @@ class Served:
 async def serving(settings: Settings) -> AsyncIterator[Served]:
     """The application behind a socket."""
     app = create_app(settings)
-    config = uvicorn.Config(
-        app, http=app.state.connections.protocol, log_config=None, lifespan="on", timeout_graceful_shutdown=5
-    )
-    server = Server(config, lambda: app.state.backend.watch.stop())
-    listening = create_server(("127.0.0.1", 0), backlog=2048)
-    running = asyncio.create_task(server.serve([listening]))
-    try:
-        await until(lambda: server.started or running.done())
-        yield Served(app, server, listening.getsockname()[1])
-    finally:
-        server.should_exit = True
-        await running
+    server = Server(server_config(settings, app, app.state.connections), lambda: app.state.backend.watch.stop())
+    async with running(server) as port:
+        yield Served(app, server, port)
 
 
 async def read_events(

@@ -47,8 +47,7 @@ async def by_interrupt(talk: Conversation, turn: UUID) -> None:
 
 async def until_listened_to(talk: Conversation, keys: redis.asyncio.Redis, turn: UUID, listeners: int) -> None:
     """So many requests listen, and Redis has their subscription."""
-    hints = talk.served.app.state.backend.watch._hints
-    await until(lambda: sum(map(len, hints._listeners.values())) == listeners)
+    await until(lambda: talk.listeners == listeners)
     channel = name_stream(talk.settings.redis_prefix, "acme", "s", turn)
 
     async def known() -> bool:

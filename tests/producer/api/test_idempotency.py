@@ -27,15 +27,6 @@ async def test_fifty_equal_posts_at_once_make_one_turn_and_one_message(
     assert await queues.count(queue.name) == 1
 
 
-async def test_the_same_key_with_another_request_is_refused(client: AsyncClient, database: Database) -> None:
-    headers = {"Idempotency-Key": "k"}
-    await client.post(PATH, json={"input": "x"}, headers=headers)
-    answer = await client.post("/v1/sessions/other/turns", json={"input": "x"}, headers=headers)
-    assert answer.status_code == 422
-    assert answer.json()["type"] == "/problems/idempotency-mismatch"
-    assert len(await database.fetch("SELECT id FROM turns", {})) == 1
-
-
 async def test_a_chosen_turn_id_is_a_key_of_its_own(client: AsyncClient, database: Database) -> None:
     turn_id = str(uuid4())
     first = await client.post(PATH, json={"input": "x", "turn_id": turn_id})

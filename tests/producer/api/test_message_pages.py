@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
-from tests.producer.api.calls import end, submit, succeed
+from tests.producer.api.calls import end, pages, submit, succeed
 from tests.producer.api.expectations import expect_problem
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -15,18 +15,12 @@ from turnstile.producer.routes.turns import PAGE_BYTES
 PATH = "/v1/sessions/s/messages"
 
 
-async def pages(client: AsyncClient, **query: Any) -> list[list[dict[str, Any]]]:
-    """All of them, the last one first."""
-    found = []
-    cursor: str | None = None
-    while True:
-        answer = await client.get(PATH, params={**query, **({"cursor": cursor} if cursor else {})})
-        assert answer.status_code == 200
-        # Behind the one message that a page always has.
-        assert len(answer.content) <= PAGE_BYTES + 1_100_000
-        found.append(answer.json()["messages"])
-        if (cursor := answer.json()["next_cursor"]) is None:
-            return found
+async def read_all(client: AsyncClient, **query: Any) -> list[list[dict[str, Any]]]:
+    """All pages, the last one first."""
+    found = [page async for page in pages(client, PATH, **query)]
+    # Behind the one message that a page always has.
+    assert all(len(page.content) <= PAGE_BYTES + 1_100_000 for page in found)
+    return [page.json()["messages"] for page in found]
 
 
 def joined(found: list[list[dict[str, Any]]]) -> list[Any]:
@@ -47,7 +41,7 @@ async def test_the_pages_of_a_history_neither_repeat_nor_skip_anything(
 ) -> None:
     said = await converse(client, database, settings, [f"out {number}" for number in range(5)])
 
-    found = await pages(client, limit=3)
+    found = await read_all(client, limit=3)
 
     assert [len(page) for page in found] == [3, 3, 3, 1]
     assert joined(found) == said
@@ -56,7 +50,7 @@ async def test_the_pages_of_a_history_neither_repeat_nor_skip_anything(
 async def test_a_page_that_has_all_has_no_next(client: AsyncClient, database: Database, settings: Settings) -> None:
     said = await converse(client, database, settings, ["out"] * 2)
 
-    found = await pages(client, limit=4)
+    found = await read_all(client, limit=4)
 
     assert (len(found), joined(found)) == (1, said)
 
@@ -67,7 +61,7 @@ async def test_a_page_of_large_messages_ends_at_so_many_bytes(
     monkeypatch.setattr("turnstile.producer.routes.turns.PAGE_BYTES", 50_000)
     said = await converse(client, database, settings, ["x" * 20_000] * 6)
 
-    found = await pages(client, limit=100)
+    found = await read_all(client, limit=100)
 
     assert len(found) > 2
     assert all(page for page in found)
@@ -93,7 +87,7 @@ async def test_a_message_larger_than_a_page_is_shown_alone(
     monkeypatch.setattr("turnstile.producer.routes.turns.PAGE_BYTES", 5)
     said = await converse(client, database, settings, ["more than five"] * 2)
 
-    found = await pages(client)
+    found = await read_all(client)
 
     assert [len(page) for page in found] == [1, 1, 1, 1]
     assert joined(found) == said

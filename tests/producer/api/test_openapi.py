@@ -13,12 +13,14 @@ from schemathesis.checks import CHECKS
 from structlog.testing import capture_logs
 
 from tests.producer.api.calls import KEYS
+from tests.producer.api.sse_client import serving
 from turnstile.config.settings import Settings
 from turnstile.producer.app import create_app
+from turnstile.producer.http.client_connections import Connections
 from turnstile.submit import wake_ups as wake_up_sending
 
 SECURE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-VARYING = {"location", "content-length", "traceparent"}
+VARYING = {"date", "location", "content-length", "traceparent"}
 CHECKED = [
     "not_a_server_error",
     "status_code_conformance",
@@ -63,21 +65,24 @@ def exercise(operation: Any, mode: schemathesis.GenerationMode) -> set[int]:
     return answered
 
 
-async def test_the_headers_of_every_kind_of_response(client: AsyncClient) -> None:
-    submitted = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"Idempotency-Key": "k"})
-    repeated = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"Idempotency-Key": "k"})
+async def test_the_headers_of_every_kind_of_response(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = {**SECURE, "content-type": "application/problem+json"}
     json = {**SECURE, "content-type": "application/json"}
-    assert fixed(submitted) == {**json, "retry-after": "1"}
-    assert fixed(repeated) == {**json, "retry-after": "1", "idempotency-replayed": "true"}
-    assert fixed(await client.get(submitted.headers["location"])) == {**json, "retry-after": "1"}
-    assert fixed(await client.get("/v1/turns")) == json
-    assert fixed(await client.get("/healthz")) == json
-    assert fixed(await client.get("/nowhere")) == problem
-    assert fixed(await client.patch("/v1/turns")) == {**problem, "allow": "GET"}
-    assert fixed(await client.post("/v1/sessions/s/turns")) == problem
-    del client.headers["authorization"]
-    assert fixed(await client.get("/v1/turns")) == {**problem, "www-authenticate": "Bearer"}
+    async with serving(settings) as served, served.client() as client:
+        submitted = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"Idempotency-Key": "k"})
+        repeated = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers={"Idempotency-Key": "k"})
+        assert fixed(submitted) == {**json, "retry-after": "1"}
+        assert fixed(repeated) == {**json, "retry-after": "1", "idempotency-replayed": "true"}
+        assert fixed(await client.get(submitted.headers["location"])) == {**json, "retry-after": "1"}
+        assert fixed(await client.get("/v1/turns")) == json
+        assert fixed(await client.get("/healthz")) == json
+        assert fixed(await client.get("/nowhere")) == problem
+        assert fixed(await client.patch("/v1/turns")) == {**problem, "allow": "GET"}
+        assert fixed(await client.post("/v1/sessions/s/turns")) == problem
+        del client.headers["authorization"]
+        assert fixed(await client.get("/v1/turns")) == {**problem, "www-authenticate": "Bearer"}
+        monkeypatch.setattr(Connections, "being_answered", 10**6)
+        assert fixed(await client.get("/v1/turns")) == {**problem, "retry-after": "2"}
 
 
 def fixed(answer: Any) -> dict[str, str]:

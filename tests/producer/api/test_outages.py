@@ -67,16 +67,6 @@ async def test_after_an_outage_the_database_is_used_again(
     assert [row["content"] for row in rows] == ["1", "3"]
 
 
-async def test_a_broken_connection_in_the_pool_fails_no_request(
-    cabled: AsyncClient, database_cable: Cable, database: Database
-) -> None:
-    assert (await cabled.post(PATH, json={"input": "1"})).status_code == 202
-    await database_cable.cut()
-    await database_cable.plug_in()
-    assert (await cabled.post(PATH, json={"input": "2"})).status_code == 202
-    assert len(await database.fetch("SELECT id FROM turns", {})) == 2
-
-
 async def test_a_commit_whose_response_is_lost_is_found_again(
     cabled: AsyncClient, database_cable: Cable, database: Database, queues: MessageQueues, queue: QueueSettings
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
-from tests.producer.api.calls import submit
+from tests.producer.api.calls import pages, submit
 from turnstile.backends.postgres.database import Database
 from turnstile.queries import turns as reading
 
@@ -17,17 +17,13 @@ def short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnstile.queries.turns.REACH", REACH)
 
 
-async def pages(client: AsyncClient, meanwhile: int = 0, **query: Any) -> list[list[str]]:
+async def read_all(client: AsyncClient, meanwhile: int = 0, **query: Any) -> list[list[str]]:
     found = []
-    cursor: str | None = None
-    while True:
-        answer = await client.get("/v1/turns", params={**query, **({"cursor": cursor} if cursor else {})})
-        assert answer.status_code == 200, answer.text
-        found.append([turn["id"] for turn in answer.json()["turns"]])
-        if (cursor := answer.json()["next_cursor"]) is None:
-            return found
+    async for page in pages(client, "/v1/turns", **query):
+        found.append([turn["id"] for turn in page.json()["turns"]])
         for _ in range(meanwhile):
             await submit(client, "meanwhile")
+    return found
 
 
 async def submit_and_cancel(client: AsyncClient, canceled: set[int], many: int) -> list[str]:
@@ -41,7 +37,7 @@ async def submit_and_cancel(client: AsyncClient, canceled: set[int], many: int) 
 async def test_rare_turns_are_neither_repeated_nor_skipped(client: AsyncClient) -> None:
     canceled = await submit_and_cancel(client, {0, 1, 2, 13}, 17)
 
-    found = await pages(client, meanwhile=2, status="canceled", limit=2)
+    found = await read_all(client, meanwhile=2, status="canceled", limit=2)
 
     assert [turn for page in found for turn in page] == canceled
     assert [] in found
@@ -66,7 +62,7 @@ async def test_turns_submitted_between_the_two_reads_of_a_page_repeat_nothing(
 
     monkeypatch.setattr(reading, "_query", look_while_others_come)
 
-    found = await pages(client, status="canceled")
+    found = await read_all(client, status="canceled")
 
     assert [turn for page in found for turn in page] == canceled
 
@@ -75,10 +71,10 @@ async def test_a_rare_queue_is_found(client: AsyncClient, database: Database) ->
     ids = [await submit(client, f"s{number}") for number in range(2 * REACH)]
     await database.fetch("UPDATE turns SET queue = 'rare' WHERE id = %(id)s", {"id": ids[0]})
 
-    found = await pages(client, queue="rare")
+    found = await read_all(client, queue="rare")
 
     assert [turn for page in found for turn in page] == [ids[0]]
-    assert [turn for page in await pages(client, queue="rare", status="pending") for turn in page] == [ids[0]]
+    assert [turn for page in await read_all(client, queue="rare", status="pending") for turn in page] == [ids[0]]
 
 
 async def test_turns_of_another_tenant_do_not_count_for_a_page(client: AsyncClient, other_client: AsyncClient) -> None:
@@ -86,4 +82,4 @@ async def test_turns_of_another_tenant_do_not_count_for_a_page(client: AsyncClie
     for number in range(2 * REACH):
         await submit(other_client, f"s{number}")
 
-    assert await pages(client, status="canceled") == [canceled]
+    assert await read_all(client, status="canceled") == [canceled]

@@ -122,17 +122,6 @@ async def test_a_failure_ends_the_stream_with_one_error(talk: Conversation) -> N
     assert heard.end.data["error"] == {"class": "ValueError", "message": "no such model"}
 
 
-async def test_the_end_of_a_turn_that_no_worker_took_comes_from_the_table(talk: Conversation) -> None:
-    turn = await talk.submit()
-    heard, following = talk.follow(turn)
-    await until(lambda: heard.events)
-    await talk.client.post(f"/v1/turns/{turn}/cancel")
-    await following
-    assert heard.kinds == ["metadata", "end"]
-    assert heard.end is not None
-    assert heard.end.data == {"turn_id": str(turn), "status": "CANCELED", "reason": "user"}
-
-
 async def test_the_text_of_an_async_generator_is_streamed_and_is_the_reply(settings: Settings) -> None:
     go_on = asyncio.Event()
 

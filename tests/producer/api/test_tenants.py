@@ -4,6 +4,7 @@ import pytest
 from httpx import ASGITransport, AsyncClient
 
 from tests.producer.api.conftest import Connect
+from tests.producer.api.expectations import expect_problem
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.producer.app import create_app
@@ -26,7 +27,8 @@ async def test_another_tenants_resources_are_not_found(
         ("GET", "/v1/sessions/s/messages"),
         ("POST", "/v1/sessions/s/cancel"),
     ]
-    assert {(await other_client.request(*route)).status_code for route in routes} == {404}
+    for route in routes:
+        expect_problem(await other_client.request(*route), 404, "not-found")
     assert (await other_client.get("/v1/turns")).json()["turns"] == []
     assert await database.fetch("SELECT * FROM turns", {}) == before
 

@@ -157,5 +157,4 @@ async def test_above_the_limit_of_requests_only_the_health_checks_get_a_response
     for refused in (await offline.get("/v1/turns"), await offline.post("/v1/sessions/s/turns", json={"input": "x"})):
         expect_problem(refused, 503, "unavailable")
         assert refused.headers["retry-after"] == "2"
-        assert refused.headers["cache-control"] == "no-store"
     assert (await offline.get("/healthz")).status_code == 200

@@ -12,12 +12,6 @@ from turnstile.config.settings import Settings
 from turnstile.producer.watch.wait_for_end import wanted_wait
 
 
-def waiters(talk: Conversation) -> int:
-    """How many requests wait."""
-    hints = talk.served.app.state.backend.watch._hints
-    return sum(map(len, hints._listeners.values()))
-
-
 @pytest.mark.parametrize(
     ("prefer", "seconds"),
     [
@@ -39,7 +33,7 @@ async def test_a_submit_that_waits_gets_the_turn_when_it_ends(talk: Conversation
         "/v1/sessions/s/turns", json={"input": "hi"}, headers={"Prefer": "respond-async, wait=50"}
     )
     waiting = asyncio.create_task(submit)
-    await until(lambda: waiters(talk) == 1)
+    await until(lambda: talk.listeners == 1)
     [turn] = [found["id"] for found in (await talk.client.get("/v1/turns")).json()["turns"]]
     talk.work(turn)
     talk.script.reply({"said": "bye"})
@@ -58,7 +52,7 @@ async def test_without_redis_a_read_that_waits_gets_the_turn_when_it_ends(
     turn = await cabled_talk.submit()
     await redis_cable.cut()
     waiting = asyncio.create_task(cabled_talk.client.get(f"/v1/turns/{turn}", params={"wait": 50}))
-    await until(lambda: waiters(cabled_talk) == 1)
+    await until(lambda: cabled_talk.listeners == 1)
     cabled_talk.work(turn)
     cabled_talk.script.fail(ValueError("no"))
     answer = await asyncio.wait_for(waiting, 30)
@@ -69,7 +63,7 @@ async def test_without_redis_a_read_that_waits_gets_the_turn_when_it_ends(
 async def test_events_before_the_end_do_not_end_the_wait(talk: Conversation) -> None:
     turn = await talk.submit()
     waiting = asyncio.create_task(talk.client.get(f"/v1/turns/{turn}", params={"wait": 50}))
-    await until(lambda: waiters(talk) == 1)
+    await until(lambda: talk.listeners == 1)
     talk.work(turn)
     talk.script.emit("still at it")
     await until(lambda: talk.script.contexts and talk.script._lines.empty())
@@ -80,9 +74,9 @@ async def test_events_before_the_end_do_not_end_the_wait(talk: Conversation) -> 
 async def test_the_wait_ends_when_the_client_disconnects(talk: Conversation) -> None:
     turn = await talk.submit()
     waiting = asyncio.create_task(talk.client.get(f"/v1/turns/{turn}", params={"wait": 50}))
-    await until(lambda: waiters(talk) == 1)
+    await until(lambda: talk.listeners == 1)
     waiting.cancel()
-    await until(lambda: waiters(talk) == 0)
+    await until(lambda: talk.listeners == 0)
     assert (await talk.client.get(f"/v1/turns/{turn}")).json()["status"] == "PENDING"
 
 

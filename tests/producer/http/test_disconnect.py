@@ -28,13 +28,6 @@ class Work:
             raise
 
 
-async def test_the_result_is_returned_while_the_client_is_connected() -> None:
-    async def work() -> int:
-        return 7
-
-    assert await while_connected(stays, work()) == 7
-
-
 async def test_an_error_of_the_work_is_raised() -> None:
     async def work() -> Coroutine[Any, Any, None]:
         raise LookupError("no")

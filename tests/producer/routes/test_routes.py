@@ -4,12 +4,16 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from fastapi.dependencies.models import Dependant
 
 from turnstile.producer.http.parameters import refuse_unknown_parameters
+from turnstile.producer.http.problems import ProblemError
 from turnstile.producer.routes import cancel as cancel_routes
 from turnstile.producer.routes import stream
 from turnstile.producer.routes import turns as api
+
+ID = "2f1c1b52-8f0e-4c39-a1bb-5ab4b3bb3b1e"
 
 
 def test_no_dependency_of_a_route_runs_on_a_thread() -> None:
@@ -18,6 +22,14 @@ def test_no_dependency_of_a_route_runs_on_a_thread() -> None:
 
     assert len(needed) > len(routes)
     assert [call for call in (*needed, refuse_unknown_parameters) if not _is_async(call)] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", ID + "\n", f"{{{ID}}}", f"urn:uuid:{ID}", ID.replace("-", ""), "\u0662" + ID[1:]]
+)
+def test_only_the_usual_form_is_a_turn_id_in_a_path(text: str) -> None:
+    with pytest.raises(ProblemError, match="no such turn"):
+        api.read_turn_id(text)
 
 
 def _calls(dependant: Dependant) -> Iterator[Callable[..., Any]]:

@@ -14,7 +14,6 @@ from turnstile.producer.submit.turn_request import (
     NotJsonError,
     TurnRequest,
     given_fields,
-    parse_uuid,
     read_turn_request,
 )
 
@@ -92,6 +91,7 @@ def test_json_that_is_no_request_or_can_not_be_stored_is_refused(body: bytes, po
         ("expires_in_seconds", 10**12),
         ("metadata", {"a": "é" * (MAX_METADATA_BYTES // 2)}),
         ("turn_id", "1"),
+        ("webhook_url", "http://user:s3cret@hooks.example.com/"),
         ("execute_at", "2027-01-01T00:00:00"),
         ("execute_at", 1_800_000_000),
         ("execute_at", "2027-02-30T00:00:00Z"),
@@ -105,6 +105,7 @@ def test_a_field_with_a_bad_value_is_named(name: str, value: Any) -> None:
         read(**{name: value})
 
     assert [pointer for pointer, _ in refused.value.faults] == [f"/{name}"]
+    assert "s3cret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +188,3 @@ def test_every_difference_gives_another_fingerprint() -> None:
 def test_a_fingerprint_never_changes_or_every_repeat_across_a_deploy_would_be_refused() -> None:
     given = digest(input={"é": [1, 2.5]}, execute_at="2026-01-01T12:00:00Z", timeout_seconds=3, turn_id=ID)
     assert given.hex() == "f11381251ae0ad15a425b6790eb20a31a27704985208da3edf364f31ac66c3f8"
-
-
-@pytest.mark.parametrize("text", ["", "x", ID + "\n", f"{{{ID}}}", f"urn:uuid:{ID}", ID.replace("-", ""), "٢" + ID[1:]])
-def test_only_the_usual_form_is_a_uuid_in_a_path(text: str) -> None:
-    assert parse_uuid(text) is None

@@ -1,8 +1,6 @@
 """A receiver that is slow, or a name that hangs, delays its own webhooks and no others."""
 
 import asyncio
-import ssl
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,9 +11,8 @@ from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.webhooks import delivery as webhook_delivery
-from turnstile.relay.webhooks import post as webhook_post
 from turnstile.relay.webhooks.delivery import PER_HOST, WebhookDelivery
-from turnstile.relay.webhooks.post import CONCURRENT, WebhookPost
+from turnstile.relay.webhooks.post import WebhookPost
 
 
 @pytest.fixture
@@ -121,38 +118,3 @@ async def test_a_webhook_that_waits_for_its_host_is_posted_after_the_posts_befor
     await running
 
     assert await tries_of(database, HOST) == [1] * 3 * PER_HOST
-
-
-async def test_a_name_whose_lookup_hangs_delays_no_others(
-    database: Database,
-    settings: Settings,
-    receiver: Receiver,
-    slow: Receiver,
-    trusted: ssl.SSLContext,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    over = threading.Event()
-
-    def look_up(host: str) -> list[str]:
-        if host.endswith(SLOW_HOST):
-            over.wait()
-        return ["127.0.0.1"]
-
-    post = WebhookPost(look_up=look_up, may_reach=lambda address: True, tls=trusted)
-    delivery = WebhookDelivery(database, settings, post)
-    monkeypatch.setattr(webhook_post, "TOTAL_SECONDS", 0.1)
-    await owe(database, 2 * CONCURRENT, f"https://{SLOW_HOST}:{slow.port}/")
-    try:
-        # More tries than there are threads, and every one of them has hung.
-        while sum(await tries_of(database, SLOW_HOST)) <= CONCURRENT:
-            await delivery.round()
-            await delivery.settled()
-        monkeypatch.setattr(webhook_post, "TOTAL_SECONDS", 15.0)
-        await owe(database, 1, f"https://{HOST}:{receiver.port}/")
-        await delivery.round()
-
-        await until(lambda: receiver.got)
-    finally:
-        over.set()
-        await slow.close()
-    await delivery.settled()

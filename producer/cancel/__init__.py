@@ -1,1 +1,0 @@
-"""Cancels that clients request."""
