@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ import structlog
 import uvicorn
 
 from turnstile.errors import AddressUnusableError
-from turnstile.producer.http.log_throttle import Tally
+from turnstile.producer.http.log_throttle import LibraryWarnings, Tally
 
 READER_SECONDS = 60.0
 """After so long without progress, the kernel drops a connection whose client does not read, or has vanished without closing it.
@@ -79,9 +80,12 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._end_watches = end_watches
         self._accept_failed = Tally("api.accept_failed")
+        # About malformed requests and upgrades.
+        self._warnings = LibraryWarnings("api.http_warning")
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(self._note_error)
+        logging.getLogger("uvicorn.error").addFilter(self._warnings)
         await super().startup(sockets)
         for listening in sockets or []:
             listening.listen(BACKLOG)
@@ -96,6 +100,7 @@ class Server(uvicorn.Server):
         # From Python 3.12 on, uvicorn would wait for their connections also after a second SIGINT.
         self.servers = []
         await super().shutdown(sockets)
+        logging.getLogger("uvicorn.error").removeFilter(self._warnings)
 
     def _note_error(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
         # No file descriptor or memory is left: asyncio accepts again after a second, and connections wait in the kernel. It

@@ -1,6 +1,7 @@
 """Throttled logging: at most one log line a second for an event that may happen thousands of times a second."""
 
 import asyncio
+import logging
 from typing import Any
 
 import structlog
@@ -32,3 +33,18 @@ class Tally:
             log.warning(self._event, count=self._count, **self._facts)
             self._count = 0
             self._next = asyncio.get_running_loop().call_later(SECONDS, self._say)
+
+
+class LibraryWarnings(logging.Filter):
+    """Filters a library's logger: counts the warnings, which a client can cause at will, and lets errors pass."""
+
+    def __init__(self, event: str) -> None:
+        super().__init__()
+        self._tally = Tally(event)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.ERROR:
+            return True
+        if record.levelno >= logging.WARNING:
+            self._tally.note(message=record.getMessage())
+        return False

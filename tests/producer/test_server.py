@@ -28,6 +28,28 @@ def test_a_response_in_two_writes_does_not_wait_for_the_clients_ack() -> None:
                 assert connection.getsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY)
 
 
+@pytest.mark.parametrize(
+    "request_head",
+    [b"no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade, close\r\nUpgrade: x\r\n\r\n"],
+    ids=["malformed", "upgrade"],
+)
+async def test_requests_that_uvicorn_warns_about_do_not_flood_the_log(
+    request_head: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = uvicorn.Config(PlainTextResponse("said"), http=Connections(9).protocol, log_config=None, lifespan="off")
+    with capture_logs() as logs:
+        async with running(Server(config, lambda: None)) as port, asyncio.timeout(60):
+            for _ in range(50):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(request_head)
+                assert (await reader.read()).startswith(b"HTTP/1.1 ")
+                writer.close()
+            await until(lambda: sum(line["count"] for line in logs if line["event"] == "api.http_warning") >= 50)
+
+    assert [line["event"] for line in logs].count("api.http_warning") < 10
+    assert not [record for record in caplog.records if record.name.startswith("uvicorn")]
+
+
 class NoFilesLeft(socket):
     """A listening socket that accepts nothing until it is told that there are files."""
 
