@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, assert_never
+from typing import Any
 
 import psycopg
 
@@ -36,6 +36,14 @@ MOST_LETTERS = 1000
 """Most messages to read from one DLQ."""
 
 MOST_STREAMS = 10_000
+
+LETTER_CODES = {
+    LetterKind.STILL_DEAD: "dead-letters-waiting",
+    LetterKind.OUTLIVED: "dead-letters-outlived",
+    LetterKind.MOVED_BY_SQS: "dead-letters-outlived",
+    LetterKind.MALFORMED: "dead-letters-unexplained",
+    LetterKind.UNKNOWN_TURN: "dead-letters-unexplained",
+}
 
 HASTY_RECEIVES = 100
 """Smallest safe maxReceiveCount: a busy session may return the same wake-up many times, but never this often."""
@@ -166,21 +174,9 @@ async def _look_at_letters(found: Findings, database: Database, queues: MessageQ
     details: dict[str, list[str]] = {}
     for kind in LetterKind:
         if letters[kind]:
-            details.setdefault(_letter_code(kind), []).append(f"{letters[kind]} {kind.value}")
+            details.setdefault(LETTER_CODES[kind], []).append(f"{letters[kind]} {kind.value}")
     for code, counts in details.items():
         found.append(DoctorFinding(code=code, subject=queue, queue=queue, detail=", ".join(counts)))
-
-
-def _letter_code(kind: LetterKind) -> str:
-    match kind:
-        case LetterKind.STILL_DEAD:
-            return "dead-letters-waiting"
-        case LetterKind.OUTLIVED | LetterKind.MOVED_BY_SQS:
-            return "dead-letters-outlived"
-        case LetterKind.MALFORMED | LetterKind.UNKNOWN_TURN:
-            return "dead-letters-unexplained"
-        case _:
-            assert_never(kind)
 
 
 def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.cancel_before_submit import leave_tombstone
-from turnstile.statements.session_head import IS_RUNNING, WAKE_HEAD
+from turnstile.statements.session_head import IS_RUNNING, wake_head
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.status import TurnStatus
@@ -119,7 +119,7 @@ async def cancel(database: Database, tenant_id: str, turn_id: UUID, reason: Canc
         match status:
             case TurnStatus.PENDING:
                 await connection.execute(CANCEL_PENDING, how)
-                woken = await _wake_head(connection, tenant_id, session_id)
+                woken = await wake_head(connection, tenant_id, session_id)
                 return CanceledTurn(TurnStatus.CANCELED, requested=True, session_id=session_id, woken=woken)
             case TurnStatus.RUNNING:
                 await connection.execute(REQUEST_CANCEL, how)
@@ -156,7 +156,7 @@ async def cancel_session(
         if await (await connection.execute(LOCK_NAMED_SESSION, session)).fetchone() is None:
             return None
         canceled, asked = await cancel_open(connection, tenant_id, session_id, reason, scheduled=True)
-        woken = await _wake_head(connection, tenant_id, session_id)
+        woken = await wake_head(connection, tenant_id, session_id)
     return CanceledSession(canceled, asked, woken)
 
 
@@ -179,9 +179,3 @@ async def cancel_open(
 
 def _with_status(rows: list[DictRow], status: TurnStatus) -> tuple[UUID, ...]:
     return tuple(row["id"] for row in rows if row["status"] == status)
-
-
-async def _wake_head(connection: Connection, tenant_id: str, session_id: str) -> tuple[str, OutgoingMessage] | None:
-    session = {"tenant": tenant_id, "session": session_id}
-    head = await (await connection.execute(WAKE_HEAD, session)).fetchone()
-    return None if head is None else (head["queue"], OutgoingMessage.about(head))

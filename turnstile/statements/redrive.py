@@ -19,7 +19,6 @@ from uuid import UUID
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.children import HAS_SUCCESSOR
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
-from turnstile.statements.locked_rows import bound_wait
 from turnstile.statements.session_head import IS_FAILED
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
@@ -107,6 +106,9 @@ RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.gen
 SELECT id, tenant_id, session_id, queue, trace_id, span_id, generation FROM revived
 """
 
+# For the rest of its pipeline.
+BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
+
 READ_GENERATIONS: LiteralString = f"""
 SELECT t.id, t.generation, CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPLACED}' ELSE t.status END AS status
   FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
@@ -157,7 +159,7 @@ async def revive(
         "expires": [float(seconds) for seconds in expires_in_seconds],
         "resend_after": resend_seconds,
     }
-    bound = [] if wait_seconds is None else [bound_wait(wait_seconds)]
+    bound = [] if wait_seconds is None else [(BOUND_WAIT, {"wait": f"{wait_seconds * 1000:.0f}ms"})]
     *_, rows = await database.fetch_pipelined([*bound, (REVIVE, parameters)])
     return [Revived(row["queue"], row["generation"], OutgoingMessage.about(row)) for row in rows]
 
