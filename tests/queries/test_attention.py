@@ -10,8 +10,9 @@ import pytest
 import structlog.testing
 
 from tests.ops.commands.dead_turns import make_failed
+from tests.statements.plans.touched import explain
 from tests.support.probes import until
-from turnstile.backends.postgres.database import Database, conninfo, number_placeholders
+from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.config.settings import Settings
 from turnstile.queries.attention import ATTENTION, Attention, read_attention
 from turnstile.relay.attention_metric import FIRST_SECONDS, LATELY_SECONDS, report_attention
@@ -174,8 +175,7 @@ def test_the_scan_is_by_the_indexes_and_reads_no_more_than_its_bound(settings: S
             connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
             fill(connection, 2_000)
             connection.execute("ANALYZE turns")
-        plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(ATTENTION)[0]}").fetchall()  # type: ignore[call-overload]
-    text = "\n".join(line for (line,) in plan)
+        text = explain(connection, ATTENTION)
 
     assert re.search(r"Limit\n +-> +Index Scan Backward using turns_failed_at on turns t", text), text
     assert re.search(r"(using|on) sessions_halted", text), text
