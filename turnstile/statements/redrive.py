@@ -101,9 +101,9 @@ UPDATE turns t
    SET {NEW_RUN}, seq = n.new_seq, send_at = clock_timestamp() + make_interval(secs => %(resend_after)s),
        expires_at = clock_timestamp() + make_interval(secs => n.expires_in), trace_id = n.trace_id, span_id = n.span_id
   FROM numbered n WHERE t.id = ANY (ARRAY[n.id]) AND {IS_FAILED}
-RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.generation, {KEPT_TRACE}
+RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, {KEPT_TRACE}
 ), kept AS ({KEEP_TRACE})
-SELECT id, tenant_id, session_id, queue, trace_id, span_id, generation FROM revived
+SELECT id, tenant_id, session_id, queue, trace_id, span_id FROM revived
 """
 
 # For the rest of its pipeline.
@@ -131,7 +131,6 @@ class Revived:
     """A turn that went back to work, and the wake-up to send for it."""
 
     queue: str
-    generation: int
     message: OutgoingMessage
 
 
@@ -161,7 +160,7 @@ async def revive(
     }
     bound = [] if wait_seconds is None else [(BOUND_WAIT, {"wait": f"{wait_seconds * 1000:.0f}ms"})]
     *_, rows = await database.fetch_pipelined([*bound, (REVIVE, parameters)])
-    return [Revived(row["queue"], row["generation"], OutgoingMessage.about(row)) for row in rows]
+    return [Revived(row["queue"], OutgoingMessage.about(row)) for row in rows]
 
 
 async def is_of_another(database: Database, wake_up: WakeUp, queue: str) -> bool:
