@@ -39,7 +39,7 @@ async def failed(database: Database, settings: Settings) -> list[ClaimedTurn]:
 
 
 async def listed(database: Database, limit: int | None = None, **wanted: Any) -> list[UUID]:
-    return [turn.id async for turn in list_failed(database, FailedFilter(**wanted), limit)]
+    return [turn.id for turn in await list_failed(database, FailedFilter(**wanted), limit)]
 
 
 async def test_failed_turns_are_listed_oldest_first_page_by_page(

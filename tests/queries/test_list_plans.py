@@ -56,7 +56,7 @@ async def test_a_list_of_open_turns_does_not_read_ended_turns(crowded: psycopg.C
             database: Any = asked
             await list_page(database, TurnFilter(tenant_id="t", status=status), limit=limit)
             wanted = OperatorFilter(tenant_id="t", status=status)
-            assert [turn async for turn in list_turns_of_all(database, wanted, limit)] == []
+            assert await list_turns_of_all(database, wanted, limit) == []
 
             assert len(asked.statements) == 2
             for statement, parameters in asked.statements:

@@ -1,6 +1,5 @@
 """Dead letters in the table: which turns are FAILED. Their rows last longer than the queue's fourteen days (G29)."""
 
-from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from typing import LiteralString
 from uuid import UUID
@@ -21,7 +20,7 @@ class FailedFilter:
     tenant_id: str | None = None
 
 
-def list_failed(database: Database, wanted: FailedFilter, limit: int | None = None) -> AsyncIterator[TurnRecord]:
+async def list_failed(database: Database, wanted: FailedFilter, limit: int | None = None) -> list[TurnRecord]:
     """The first `limit` matching FAILED turns, oldest first, without their replies; None: all.
 
     Left out are turns that halt their session, because they are not given up yet, and children that their parent has started
@@ -41,4 +40,4 @@ def list_failed(database: Database, wanted: FailedFilter, limit: int | None = No
         rows = await database.fetch(select_turns([*terms, *beyond], "t.id"), values)
         return [record(row) for row in rows]
 
-    return in_pages(read, limit)
+    return await in_pages(read, limit)

@@ -3,7 +3,7 @@
 Separate from `queries.turns` on purpose: the API can't read another tenant's turns, not even by mistake.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -52,7 +52,7 @@ class TurnMessage:
     created_at: datetime
 
 
-def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: int) -> AsyncIterator[TurnRecord]:
+async def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: int) -> list[TurnRecord]:
     """The first `limit` matching turns, newest first, without their replies. Raises ListTooBroadError."""
     terms = equal(tenant_id=wanted.tenant_id, session_id=wanted.session_id, queue=wanted.queue)
     if wanted.halting:
@@ -63,22 +63,21 @@ def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: int) ->
         values = {**asdict(wanted), "last": last, "limit": room}
         return await query_list(database, [*terms, *beyond], values, wanted.status, "t.id DESC")
 
-    return in_pages(read, limit)
+    return await in_pages(read, limit)
 
 
 async def in_pages(
     read: Callable[[int, UUID | None], Awaitable[list[TurnRecord]]], limit: int | None
-) -> AsyncIterator[TurnRecord]:
+) -> list[TurnRecord]:
     """The first `limit` turns of a list (None: all). `read` returns at most so many turns after the one with this id."""
-    room, last = limit, None
-    while room is None or room > 0:
-        many = PAGE if room is None else min(PAGE, room)
-        page = await read(many, last)
-        for turn in page:
-            yield turn
+    found: list[TurnRecord] = []
+    while limit is None or len(found) < limit:
+        many = PAGE if limit is None else min(PAGE, limit - len(found))
+        page = await read(many, found[-1].id if found else None)
+        found += page
         if len(page) < many:
-            return
-        room, last = None if room is None else room - many, page[-1].id
+            break
+    return found
 
 
 async def find_tenants(database: Database, turn_id: UUID) -> list[str]:
