@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.support.claims import claim_one, settle_one, submit_turns
+from tests.support.claims import claimed, settle_one, submit_turns
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -25,8 +25,7 @@ FAILURE = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, er
 
 
 async def answer_next(database: Database, settings: Settings, settlement: Settlement) -> ClaimedTurn:
-    turn = await claim_one(database, settings)
-    assert isinstance(turn, ClaimedTurn)
+    turn = await claimed(database, settings)
     await settle_one(database, settings, turn, settlement)
     return turn
 
