@@ -66,7 +66,6 @@ class DoctorFinding:
 
     @property
     def check(self) -> Check:
-        """The check that found the problem."""
         return BY_CODE[self.code]
 
 

@@ -43,8 +43,6 @@ class OperatorFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnMessage:
-    """One message of a turn."""
-
     ordinal: int
     role: str
     kind: str
@@ -93,6 +91,5 @@ async def read_turn_of_any(database: Database, turn_id: UUID) -> TurnRecord | No
 
 
 async def read_messages(database: Database, tenant_id: str, turn_id: UUID) -> list[TurnMessage]:
-    """All messages of a turn, partial replies included."""
     rows = await database.fetch(MESSAGES, {"tenant": tenant_id, "id": turn_id})
     return [TurnMessage(**{name: row[name] for name in TurnMessage.__dataclass_fields__}) for row in rows]

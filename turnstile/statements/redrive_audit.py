@@ -55,14 +55,12 @@ class RedriveRecord:
         self._in_last_row = len(turn_ids) + (0 if full else self._in_last_row)
 
     async def finish(self) -> None:
-        """Records the end of the redrive."""
         await self._database.fetch(FINISH, {"ids": self._rows})
 
 
 async def begin(
     database: Database, *, requested_by: str, queue: str | None, wanted: Mapping[str, Any]
 ) -> RedriveRecord:
-    """Records the start of a redrive."""
     parameters = {"queue": queue, "requested_by": requested_by, "filter": Jsonb(dict(wanted))}
     rows = await database.fetch(BEGIN, parameters)
     return RedriveRecord(database, int(rows[0]["id"]))
