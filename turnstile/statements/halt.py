@@ -164,5 +164,6 @@ async def _resume(connection: Connection, halted: dict[str, Any], turn_id: UUID,
         "requested_by": requested_by,
         "filter": Jsonb({way.value: str(turn_id)}),
         "ids": [turn_id] if way is WayOn.RETRY else [],
+        "finished": True,
     }
     await connection.execute(RECORD, record)
