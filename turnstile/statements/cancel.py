@@ -17,6 +17,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
+from turnstile.archive.reads import READ_ARCHIVED_STANDINGS
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.cancel_before_submit import leave_tombstone
 from turnstile.statements.session_head import IS_RUNNING, wake_head
@@ -38,11 +39,6 @@ SELECT s.session_id FROM sessions s
 
 LOCK_TURN: LiteralString = """
 SELECT t.session_id, t.status FROM turns t WHERE t.id = %(id)s AND ('' || t.tenant_id) = %(tenant)s FOR NO KEY UPDATE
-"""
-
-READ_ARCHIVED: LiteralString = """
-SELECT a.session_id, a.turn ->> 'status' AS status FROM archived_turns a
- WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s ORDER BY a.ended_at DESC LIMIT 1
 """
 
 # While the session is locked, no turn becomes open. The statement waits for turns that are being claimed or settled, and reads
@@ -112,7 +108,8 @@ async def cancel(database: Database, tenant_id: str, turn_id: UUID, reason: Canc
         await connection.execute(LOCK_SESSION, whose)
         turn = await (await connection.execute(LOCK_TURN, whose)).fetchone()
         # A separate statement: the lock's snapshot lacks what was archived meanwhile.
-        turn = turn or await (await connection.execute(READ_ARCHIVED, whose)).fetchone()
+        archived = {"ids": [turn_id], "tenants": [tenant_id]}
+        turn = turn or await (await connection.execute(READ_ARCHIVED_STANDINGS, archived)).fetchone()
         if turn is None:
             return None
         session_id, status = turn["session_id"], TurnStatus(turn["status"])
