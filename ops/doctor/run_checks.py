@@ -110,7 +110,7 @@ def _noting(found: Findings, what: str) -> Iterator[None]:
 
 async def _look_at_queue(found: Findings, queues: MessageQueues, queue: str) -> None:
     source, dlq = await queues.attributes(queue), await queues.attributes(queue, dead=True)
-    for detail in judge_policy(source, dlq):
+    if detail := judge_policy(source, dlq):
         found.append(DoctorFinding(code="redrive-policy", subject=queue, queue=queue, detail=detail))
 
 
@@ -178,8 +178,8 @@ async def _look_at_letters(found: Findings, database: Database, queues: MessageQ
         found.append(DoctorFinding(code=code, subject=queue, queue=queue, detail=", ".join(counts)))
 
 
-def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> list[str]:
-    """The faults of a queue's RedrivePolicy, from the attributes of the queue and its DLQ. A missing policy is no fault."""
+def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> str:
+    """The faults of a RedrivePolicy, from the attributes of the queue and its DLQ; empty if there are none, or no policy."""
     policy = json.loads(source.get("RedrivePolicy", "{}"))
     receives, target = int(policy.get("maxReceiveCount", HASTY_RECEIVES)), policy.get("deadLetterTargetArn")
     wrong = []
@@ -187,4 +187,4 @@ def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> list[str]
         wrong.append(f"SQS moves a wake-up away after {receives} receives, which a busy session makes")
     if target is not None and target != dlq.get("QueueArn", target):
         wrong.append(f"it names {target}")
-    return [", and ".join(wrong)] if wrong else []
+    return ", and ".join(wrong)
