@@ -23,14 +23,11 @@ from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.idempotency_key import idempotency_key
 from turnstile.turn.on_busy import OnBusy
-from turnstile.turn.settlement import AttemptOutcome, Settlement
-from turnstile.turn.status import TurnStatus
 
 CLAIMS = """
 UPDATE turns SET status = 'RUNNING', attempt = 1, fence = nextval('fence_seq'), send_at = NULL,
        lease_until = now() + interval '1 minute', started_at = now()
 """
-SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="done")
 
 
 async def text(database: Database, on_busy: OnBusy, submission: Submission) -> Texted:
@@ -61,7 +58,7 @@ async def work(database: Database, settings: Settings, stop: asyncio.Event) -> d
         if isinstance(following, ClaimedTurn):
             assert following.id not in given
             given[following.id] = following.inputs
-            settled = await settle_one(database, settings, following, SUCCESS, more=True)
+            settled = await settle_one(database, settings, following, more=True)
             assert isinstance(settled, Settled)
             following = settled.next
         elif following is NoClaim.LOOK_AGAIN:
