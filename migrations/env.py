@@ -10,7 +10,7 @@ from turnstile.migrations.lock_timeouts import MIGRATION_LOCK, statements_before
 def run() -> None:
     """Applies the missing versions, under an advisory lock: a deploy may start several migrations at once.
 
-    All in one transaction. A version that builds an index concurrently (`giving_way.build_index`) commits it and starts another.
+    All in one transaction. A version that builds an index concurrently (`lock_timeouts.build_index`) commits and starts another.
     """
     url = context.config.get_main_option("sqlalchemy.url")
     if url is None:

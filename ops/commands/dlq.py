@@ -10,7 +10,6 @@ from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.commands.turns import ShownTurn, as_document, describe_error, print_shown, read_shown
 from turnstile.ops.dead_letters.letter import Letter, LetterKind
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
-from turnstile.ops.dead_letters.redrive import read_failed
 from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
 from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
@@ -25,7 +24,7 @@ from turnstile.ops.terminal.options import (
     make_typer,
 )
 from turnstile.ops.terminal.output import Columns, harmless, print_json, print_table, say
-from turnstile.queries.failed_turns import FailedFilter
+from turnstile.queries.failed_turns import FailedFilter, list_failed
 from turnstile.queries.turns import TurnRecord
 from turnstile.turn.message import DEAD_LETTER_REASON
 
@@ -104,7 +103,7 @@ def show(turn: TurnId, show_text: ShowText = False, as_json: AsJson = False) -> 
 async def _look(
     operator: Operator, wanted: FailedFilter, names: list[str], limit: int, *, messages: bool, show_text: bool
 ) -> tuple[list[TurnRecord], dict[str, int | None], list[QueuedLetter]]:
-    failed = await read_failed(operator.database, wanted, limit)
+    failed = await list_failed(operator.database, wanted, limit)
     counts: dict[str, int | None] = dict.fromkeys(names)
     letters: list[QueuedLetter] = []
     for name in names:

@@ -89,7 +89,7 @@ def _due(turn: TurnRecord) -> str | None:
 
 
 async def _list(operator: Operator, wanted: OperatorFilter, limit: int) -> list[TurnRecord]:
-    return [turn async for turn in list_turns_of_all(operator.database, wanted, limit)]
+    return await list_turns_of_all(operator.database, wanted, limit)
 
 
 def show_turn(

@@ -26,7 +26,6 @@ from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.sweep import sweep
 from turnstile.ops.terminal.output import Report, no_report
 from turnstile.queries.failed_turns import FailedFilter, list_failed
-from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive import Revived, find_compensated, revive
 from turnstile.statements.redrive_audit import RedriveRecord, begin
 from turnstile.turn.identifiers import start_trace
@@ -79,14 +78,9 @@ class RedriveResult:
     unswept_queues: list[str] = field(default_factory=list)
 
 
-async def read_failed(database: Database, wanted: FailedFilter, limit: int | None) -> list[TurnRecord]:
-    """Matching FAILED turns, oldest first, at most `limit`."""
-    return [turn async for turn in list_failed(database, wanted, limit)]
-
-
 async def find_candidates(database: Database, wanted: FailedFilter, *, limit: int | None = None) -> Survey:
     """Finds matching turns, oldest first, at most `limit`. Changes nothing."""
-    turns = await read_failed(database, wanted, limit)
+    turns = await list_failed(database, wanted, limit)
     ends = [turn.finished_at or turn.created_at for turn in turns]
     return Survey(
         candidates=[Candidate(turn.id, turn.generation, turn.queue, turn.kind) for turn in turns],

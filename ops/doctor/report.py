@@ -28,7 +28,6 @@ def exit_code(findings: Findings) -> ExitCode:
 
 
 def as_document(findings: Findings, checked_at: datetime) -> dict[str, Any]:
-    """The JSON document for programs."""
     return {
         "checked_at": checked_at,
         "complete": is_complete(findings),

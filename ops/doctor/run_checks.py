@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, assert_never
+from typing import Any
 
 import psycopg
 
@@ -37,6 +37,14 @@ MOST_LETTERS = 1000
 
 MOST_STREAMS = 10_000
 
+LETTER_CODES = {
+    LetterKind.STILL_DEAD: "dead-letters-waiting",
+    LetterKind.OUTLIVED: "dead-letters-outlived",
+    LetterKind.MOVED_BY_SQS: "dead-letters-outlived",
+    LetterKind.MALFORMED: "dead-letters-unexplained",
+    LetterKind.UNKNOWN_TURN: "dead-letters-unexplained",
+}
+
 HASTY_RECEIVES = 100
 """Smallest safe maxReceiveCount: a busy session may return the same wake-up many times, but never this often."""
 
@@ -58,7 +66,6 @@ class DoctorFinding:
 
     @property
     def check(self) -> Check:
-        """The check that found the problem."""
         return BY_CODE[self.code]
 
 
@@ -103,7 +110,7 @@ def _noting(found: Findings, what: str) -> Iterator[None]:
 
 async def _look_at_queue(found: Findings, queues: MessageQueues, queue: str) -> None:
     source, dlq = await queues.attributes(queue), await queues.attributes(queue, dead=True)
-    for detail in judge_policy(source, dlq):
+    if detail := judge_policy(source, dlq):
         found.append(DoctorFinding(code="redrive-policy", subject=queue, queue=queue, detail=detail))
 
 
@@ -166,25 +173,13 @@ async def _look_at_letters(found: Findings, database: Database, queues: MessageQ
     details: dict[str, list[str]] = {}
     for kind in LetterKind:
         if letters[kind]:
-            details.setdefault(_letter_code(kind), []).append(f"{letters[kind]} {kind.value}")
+            details.setdefault(LETTER_CODES[kind], []).append(f"{letters[kind]} {kind.value}")
     for code, counts in details.items():
         found.append(DoctorFinding(code=code, subject=queue, queue=queue, detail=", ".join(counts)))
 
 
-def _letter_code(kind: LetterKind) -> str:
-    match kind:
-        case LetterKind.STILL_DEAD:
-            return "dead-letters-waiting"
-        case LetterKind.OUTLIVED | LetterKind.MOVED_BY_SQS:
-            return "dead-letters-outlived"
-        case LetterKind.MALFORMED | LetterKind.UNKNOWN_TURN:
-            return "dead-letters-unexplained"
-        case _:
-            assert_never(kind)
-
-
-def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> list[str]:
-    """The faults of a queue's RedrivePolicy, from the attributes of the queue and its DLQ. A missing policy is no fault."""
+def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> str:
+    """The faults of a RedrivePolicy, from the attributes of the queue and its DLQ; empty if there are none, or no policy."""
     policy = json.loads(source.get("RedrivePolicy", "{}"))
     receives, target = int(policy.get("maxReceiveCount", HASTY_RECEIVES)), policy.get("deadLetterTargetArn")
     wrong = []
@@ -192,4 +187,4 @@ def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> list[str]
         wrong.append(f"SQS moves a wake-up away after {receives} receives, which a busy session makes")
     if target is not None and target != dlq.get("QueueArn", target):
         wrong.append(f"it names {target}")
-    return [", and ".join(wrong)] if wrong else []
+    return ", and ".join(wrong)

@@ -19,11 +19,12 @@ from tests.archive.archiving import (
     settle_as,
     start_child,
 )
+from tests.statements.plans.touched import explain
 from tests.support.factories import make_submission
-from tests.support.probes import until
+from tests.support.row_locks import rows_locked, until_a_call_waits
 from turnstile.archive import move
 from turnstile.archive.move import Archived
-from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database, conninfo, number_placeholders
+from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database, conninfo
 from turnstile.config.settings import Settings
 from turnstile.queries.history import read_history, read_version
 from turnstile.statements.cancel import cancel_ahead
@@ -199,15 +200,9 @@ async def test_after_a_redrive_and_an_archive_of_the_same_turn_it_is_in_one_plac
 async def test_a_session_whose_row_is_locked_is_left_to_the_next_run(database: Database, settings: Settings) -> None:
     turn_id = await end_turn(database, settings)
     await age(database)
-    with psycopg.connect(settings.database_url) as other:
-        other.execute("SELECT 1 FROM sessions FOR NO KEY UPDATE")
-
+    with rows_locked(settings, table="sessions"):
         assert await archive(database) == Archived()
     assert await in_table(database) == [turn_id]
-
-
-async def waits_for_a_lock(database: Database) -> bool:
-    return bool(await database.fetch("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'", {}))
 
 
 async def test_a_session_that_is_used_after_the_snapshot_of_the_move_stays(
@@ -224,7 +219,7 @@ async def test_a_session_that_is_used_after_the_snapshot_of_the_move_stays(
     with psycopg.connect(settings.database_url) as other:
         other.execute("SELECT pg_advisory_xact_lock(7)")
         moving = asyncio.create_task(archive(database))
-        await until(lambda: waits_for_a_lock(database))
+        await until_a_call_waits(database)
         await submit(database, [submission], resend_seconds=60)
 
     assert await moving == Archived()
@@ -263,8 +258,7 @@ async def test_a_session_with_a_locked_turn_is_skipped_and_the_others_are_archiv
     monkeypatch.setattr(move, "BOUNDS", move.BOUNDS.replace("1s", "50ms"))
 
     async def run() -> Archived:
-        with psycopg.connect(settings.database_url) as other:
-            other.execute("SELECT 1 FROM turns WHERE session_id = 'slow' FOR UPDATE")
+        with rows_locked(settings, "session_id = 'slow'"):
             return await archive(database, batch=2)
 
     await left_alone(database, settings, run)
@@ -286,13 +280,9 @@ def test_a_batch_is_read_by_index(settings: Settings, filled: bool) -> None:
             )
             connection.execute("ANALYZE turns, sessions")
         # As it is pinned: for unknown parameters, the size of the batch among them.
-        plans = [
-            connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}").fetchall()
-            for statement in (move.MOVE, move.SURVEY)
-        ]
+        plans = [explain(connection, statement) for statement in (move.MOVE, move.SURVEY)]
 
-    for explained in plans:
-        plan = "\n".join(line for (line,) in explained)
+    for plan in plans:
         assert re.search(r"Limit\n +-> +Index (Only )?Scan using sessions_pkey on sessions s", plan), plan
         assert "Seq Scan" not in plan
         # These indexes are small when the plan is made, and have all past turns a year later.

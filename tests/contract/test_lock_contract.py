@@ -113,10 +113,12 @@ async def test_a_repeated_acquire_after_a_lost_response_gets_the_lock_and_leaves
 async def test_a_waiting_mark_is_reported_once_and_the_lock_stays_meanwhile(locks: Locks) -> None:
     ours = locks.name("ours")
     await locks.lock.acquire(ours)
-    await locks.lock.acquire(locks.name("theirs"))
+    for _ in range(3):
+        await locks.lock.acquire(locks.name("theirs"))
 
     assert await locks.lock.release(ours) is Release.LOOK_AGAIN
     assert (locks.get(ours.key), locks.get(ours.waiting_key)) == ("ours", None)
+    assert 0 < locks.pttl(ours.key) <= LEASE_SECONDS * 1000
     assert await locks.lock.release(ours) is Release.RELEASED
     assert locks.get(ours.key) is None
 
@@ -124,9 +126,11 @@ async def test_a_waiting_mark_is_reported_once_and_the_lock_stays_meanwhile(lock
 async def test_the_lock_of_another_worker_is_not_released(locks: Locks) -> None:
     theirs = locks.name("theirs")
     await locks.lock.acquire(theirs)
+    await locks.lock.acquire(locks.name("ours"))
 
     assert await locks.lock.release(locks.name("ours")) is Release.LOST
     assert locks.get(theirs.key) == "theirs"
+    assert locks.get(theirs.waiting_key) is not None
 
 
 async def test_a_flushed_lock_is_lost_and_can_be_acquired_by_another_worker(locks: Locks) -> None:
@@ -158,5 +162,6 @@ async def test_several_locks_are_extended_at_once_with_a_result_for_each(locks: 
 
     assert await locks.lock.extend(held) == [Extension.EXTENDED, Extension.LOST, Extension.RETAKEN]
     assert [locks.get(lock.key) for lock in held] == ["ours", "theirs", "ours"]
+    assert await locks.lock.acquire(locks.name("theirs", "s-2")) is Guard.BUSY
     assert locks.pttl(held[0].key) > 10_000
     assert 0 < locks.pttl(held[2].key) <= LEASE_SECONDS * 1000

@@ -2,24 +2,20 @@
 
 import asyncio
 import re
-from typing import Any, LiteralString, NoReturn
+from typing import Any, NoReturn
 
 import psycopg
 import pytest
 import structlog.testing
 
+from tests.statements.plans.touched import explain
 from tests.support.factories import make_submission
 from tests.support.probes import until
-from turnstile.backends.postgres.database import Database, conninfo, number_placeholders
+from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.config.settings import Settings
 from turnstile.queries.backlog import BACKLOG
 from turnstile.relay.backlog_metric import report_backlog
 from turnstile.statements.submit import submit
-
-
-def explain(connection: psycopg.Connection[Any], statement: LiteralString) -> str:
-    plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}").fetchall()  # type: ignore[call-overload]
-    return "\n".join(line for (line,) in plan)
 
 
 @pytest.mark.parametrize("filled", [False, True], ids=["empty table", "full table"])

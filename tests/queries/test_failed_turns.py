@@ -6,26 +6,17 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.claims import claim_one, settle_one, submit_turns
+from tests.statements.calls import FAILURE
+from tests.support.claims import claimed, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.queries.failed_turns import FailedFilter, list_failed
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.settlement import AttemptOutcome, Settlement
-from turnstile.turn.status import TurnStatus
 
 
-def failure(error_class: str = "Boom") -> Settlement:
-    return Settlement(
-        status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, fault=True, error_class=error_class, error="boom",
-        dead_letter=True,
-    )  # fmt: skip
-
-
-async def fail_next(database: Database, settings: Settings, error_class: str = "Boom") -> ClaimedTurn:
-    turn = await claim_one(database, settings)
-    assert isinstance(turn, ClaimedTurn)
-    await settle_one(database, settings, turn, failure(error_class))
+async def fail_next(database: Database, settings: Settings, **changed: Any) -> ClaimedTurn:
+    turn = await claimed(database, settings)
+    await settle_one(database, settings, turn, replace(FAILURE, **changed))
     return turn
 
 
@@ -33,13 +24,13 @@ async def fail_next(database: Database, settings: Settings, error_class: str = "
 async def failed(database: Database, settings: Settings) -> list[ClaimedTurn]:
     """Three failed turns of two classes, and one that did not fail."""
     await submit_turns(database, settings, "one", "two", "three", "four")
-    turns = [await fail_next(database, settings, error_class) for error_class in ("Boom", "Crash", "Boom")]
-    await settle_one(database, settings, await claim_one(database, settings))
+    turns = [await fail_next(database, settings, error_class=error_class) for error_class in ("Boom", "Crash", "Boom")]
+    await settle_one(database, settings, await claimed(database, settings))
     return turns
 
 
 async def listed(database: Database, limit: int | None = None, **wanted: Any) -> list[UUID]:
-    return [turn.id async for turn in list_failed(database, FailedFilter(**wanted), limit)]
+    return [turn.id for turn in await list_failed(database, FailedFilter(**wanted), limit)]
 
 
 async def test_failed_turns_are_listed_oldest_first_page_by_page(
@@ -65,9 +56,7 @@ async def test_failed_turns_are_filtered(database: Database, settings: Settings,
 
 async def test_a_turn_without_a_dead_letter_is_listed_only_by_its_id(database: Database, settings: Settings) -> None:
     await submit_turns(database, settings, "one")
-    turn = await claim_one(database, settings)
-    assert isinstance(turn, ClaimedTurn)
-    await settle_one(database, settings, turn, replace(failure(), dead_letter=False))
+    turn = await fail_next(database, settings, dead_letter=False)
 
     assert await listed(database) == []
     assert await listed(database, turn_ids=(turn.id,)) == [turn.id]

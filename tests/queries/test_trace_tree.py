@@ -23,13 +23,8 @@ TRACE = "a" * 32
 
 
 async def submit_span(database: Database, settings: Settings, span: str, parent: str | None) -> Submission:
-    made = make_submission(settings.queue, f"session-{span}")
-    wanted = Submission(
-        **{
-            **{name: getattr(made, name) for name in Submission.__dataclass_fields__},
-            "trace": TraceContext(TRACE, span * 16, parent and parent * 16),
-        }
-    )
+    trace = TraceContext(TRACE, span * 16, parent and parent * 16)
+    wanted = replace(make_submission(settings.queue, f"session-{span}"), trace=trace)
     await submit(database, [wanted], resend_seconds=60)
     return wanted
 

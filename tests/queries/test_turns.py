@@ -1,32 +1,30 @@
 """Reads of one turn and lists of turns, always within one tenant."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from tests.support.claims import claim_one, settle_one, submit_turns
+from tests.statements.calls import FAILURE, SUCCESS
+from tests.support.claims import claimed, settle_one, submit_turns
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.queries.turns import TurnFilter, list_page, read_turn
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
 
 
 def success(reply: Any) -> Settlement:
-    return Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
-
-
-FAILURE = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom", error="x")
+    return replace(SUCCESS, reply=reply)
 
 
 async def answer_next(database: Database, settings: Settings, settlement: Settlement) -> ClaimedTurn:
-    turn = await claim_one(database, settings)
-    assert isinstance(turn, ClaimedTurn)
+    turn = await claimed(database, settings)
     await settle_one(database, settings, turn, settlement)
     return turn
 
@@ -52,7 +50,7 @@ async def test_a_failed_turn_is_read_without_a_reply(database: Database, setting
     turn = await read_turn(database, "t", failed.id)
 
     assert turn is not None
-    assert (turn.status, turn.output, turn.error_class, turn.error) == (TurnStatus.FAILED, None, "Boom", "x")
+    assert (turn.status, turn.output, turn.error_class, turn.error) == (TurnStatus.FAILED, None, "Boom", "boom")
 
 
 async def test_a_turn_of_another_tenant_is_not_found(database: Database, settings: Settings) -> None:

@@ -1,16 +1,14 @@
 """Halting under concurrency: sessions are locked before turns, and only by what may halt them."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from uuid import uuid4
 
-import psycopg
 import pytest
 
 from tests.statements.calls import FAILURE, SUCCESS
 from tests.support.claims import expire_leases
 from tests.support.factories import make_claim, make_submission, make_terms
+from tests.support.row_locks import HANGS, rows_locked
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.claim import EndedAtClaim, NoClaim, claim
@@ -21,8 +19,6 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
-
-HANGS_SECONDS = 15.0
 
 
 async def claimed(database: Database, settings: Settings, session_id: str = "s") -> ClaimedTurn:
@@ -41,26 +37,18 @@ async def settle_one(
     return answer.status
 
 
-@asynccontextmanager
-async def session_locked(settings: Settings) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
-    """Another transaction that has locked the session's row, as a cancel or a submit does."""
-    async with await psycopg.AsyncConnection.connect(settings.database_url) as other:
-        await other.execute("SELECT FROM sessions FOR NO KEY UPDATE")
-        yield other
-
-
 async def test_a_settle_that_halts_skips_a_locked_session_and_locks_no_turn_of_it(
     database: Database, settings: Settings
 ) -> None:
     turn = await claimed(database, settings)
-    async with session_locked(settings) as other:
+    with rows_locked(settings, table="sessions") as other:
         request = SettleRequest(turn=turn, settlement=FAILURE, more=True, next_claim_id=uuid4())
         answers = await settle(database, make_terms(settings, halt=True), [request])
 
         assert answers == [RowLocked()]
         # What a cancel does next.
-        await other.execute("SELECT FROM turns FOR NO KEY UPDATE NOWAIT")
-        await other.commit()
+        other.execute("SELECT FROM turns FOR NO KEY UPDATE NOWAIT")
+        other.commit()
 
     assert await settle_one(database, settings, turn, FAILURE, halt=True) is TurnStatus.FAILED
     [row] = await database.fetch("SELECT halted_by FROM sessions", {})
@@ -74,7 +62,7 @@ async def test_a_settle_that_halts_nothing_locks_no_session(
     database: Database, settings: Settings, settlement: Settlement, halt: bool
 ) -> None:
     turn = await claimed(database, settings)
-    async with session_locked(settings):
+    with rows_locked(settings, table="sessions"):
         assert await settle_one(database, settings, turn, settlement, halt=halt) is settlement.status
 
 
@@ -85,16 +73,12 @@ async def test_a_claim_that_would_halt_a_locked_session_skips_it_and_claims_the_
     await submit(database, [make_submission("turns", "other")], resend_seconds=60)
     await expire_leases(database)
     terms = make_terms(settings, halt=True, max_crashes=1)
-    async with (
-        Database(
-            settings.database_url, "patient", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600
-        ) as patient,
-        await psycopg.AsyncConnection.connect(settings.database_url) as other,
-    ):
-        await other.execute("SELECT FROM sessions WHERE session_id = 's' FOR NO KEY UPDATE")
-        async with asyncio.timeout(HANGS_SECONDS):
-            left, taken = await claim(patient, terms, [make_claim("s"), make_claim("other")])
-        await other.rollback()
+    async with Database(
+        settings.database_url, "patient", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600
+    ) as patient:
+        with rows_locked(settings, "session_id = 's'", table="sessions"):
+            async with asyncio.timeout(HANGS):
+                left, taken = await claim(patient, terms, [make_claim("s"), make_claim("other")])
 
         assert (left, isinstance(taken, ClaimedTurn)) == (NoClaim.IDLE, True)
         [ended] = await claim(patient, terms, [make_claim("s")])

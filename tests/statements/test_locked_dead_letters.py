@@ -1,16 +1,15 @@
 """Another transaction has locked the turn of a dead letter that was moved back: the message stays, and delays no other."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
-import psycopg
 import pytest
 
 from tests.support.claims import fail_next
 from tests.support.factories import make_submission
 from tests.support.processors import Noting, message_about, processing
 from tests.support.redis_hands import OwnSessionLock
+from tests.support.row_locks import rows_locked
 from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database
 from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError
@@ -26,15 +25,6 @@ async def lock(settings: Settings) -> AsyncIterator[SessionLock]:
     opened = OwnSessionLock(settings)
     yield opened
     await opened.close()
-
-
-@contextmanager
-def locked(settings: Settings, table: str) -> Iterator[None]:
-    """Another transaction that has locked all rows of the table."""
-    with psycopg.connect(settings.database_url) as other:
-        other.execute(f"SELECT 1 FROM {table} FOR NO KEY UPDATE")  # type: ignore[call-overload]
-        yield
-        other.rollback()
 
 
 async def moved_back(database: Database, settings: Settings) -> ReceivedMessage:
@@ -53,7 +43,7 @@ async def test_a_dead_letter_whose_turn_is_locked_stays_and_revives_its_turn_lat
 
     with processing(settings, database, lock, "w", queues=sqs) as processor:
         # A longer wait would tie up a connection.
-        with locked(settings, table), pytest.raises(MessageStaysError):
+        with rows_locked(settings, table=table), pytest.raises(MessageStaysError):
             await asyncio.wait_for(processor.process(message), LOCK_TIMEOUT_SECONDS)
         assert sqs.deleted == []
 

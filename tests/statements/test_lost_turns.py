@@ -1,7 +1,5 @@
 """Lost turns are marked only by a process whose own renewals work."""
 
-from typing import Any
-
 import pytest
 from structlog.testing import capture_logs
 
@@ -57,9 +55,12 @@ async def test_lost_turns_are_marked_once(database: Database, settings: Settings
 
 
 @pytest.mark.usefixtures("two_lapsed")
-async def test_a_living_worker_is_not_logged_as_lost(database: Database, settings: Settings, announced: Any) -> None:
+async def test_a_living_worker_is_not_logged_as_lost(database: Database, settings: Settings) -> None:
     """It has given up these turns, because their handlers did not end in time."""
-    await announced("worker-a")
+    living = WorkerRecord(
+        worker_id="worker-a", queue="turns", host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=False
+    )
+    await announce(database, living)
 
     with capture_logs() as logs:
         await LostWorkers(database, settings, Proven()).mark()
@@ -102,24 +103,3 @@ async def test_a_relay_without_a_heartbeat_gathers_its_own_evidence(database: Da
         return await marked(database) == 2
 
     await until(has_marked)
-
-
-@pytest.fixture
-def announced(database_url: str) -> Any:
-    """Announces a worker, as its heartbeat does."""
-
-    async def put(worker_id: str) -> None:
-        record = WorkerRecord(
-            worker_id=worker_id,
-            queue="turns",
-            host="h",
-            pid=1,
-            slots=1,
-            busy=0,
-            queue_latency_seconds=0.0,
-            draining=False,
-        )
-        async with Database(database_url, "announcing", size=1) as connected:
-            await announce(connected, record)
-
-    return put

@@ -9,18 +9,13 @@ import pytest
 
 from tests.support.claims import fail_next, submit_turns
 from tests.support.factories import make_submission
-from tests.support.probes import until
+from tests.support.row_locks import until_a_call_waits
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.halt import LOCK_HALTED, RETRY, retry
 from turnstile.statements.redrive import REVIVE, revive
 from turnstile.statements.submit import submit
 from turnstile.turn.identifiers import start_trace
-
-WAITING = """
-SELECT count(*) AS many FROM pg_stat_activity
- WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name = 'test'
-"""
 
 
 async def failed_pair(database: Database, settings: Settings, halts: str | None) -> dict[str, UUID]:
@@ -64,12 +59,7 @@ async def test_a_turn_and_its_compensation_do_not_both_go_back_to_work(
     async with await psycopg.AsyncConnection.connect(settings.database_url) as other:
         await begin(other, pair[first], halts=halts == first)
         asking = asyncio.create_task(ask(database, pair[second], halts=halts == second))
-
-        async def it_waits() -> bool:
-            cursor = await other.execute(WAITING)
-            return (await cursor.fetchone() or (0,))[0] == 1 or asking.done()
-
-        await until(it_waits)
+        await until_a_call_waits(database)
         await other.commit()
 
         assert await asking is False

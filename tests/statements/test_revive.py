@@ -42,7 +42,7 @@ async def test_a_revived_turn_has_new_budgets_and_is_the_last_of_its_session(sto
 
     row = await row_of(store, turn_id)
     now = NOW + timedelta(seconds=10)
-    assert (answer.generation, answer.queue, answer.message.wake_up.turn_id) == (2, "turns", turn_id)
+    assert (answer.queue, answer.message.wake_up.turn_id) == ("turns", turn_id)
     assert (row["status"], row["seq"], row["generation"]) == ("PENDING", 3, 2)
     assert (row["attempt"], row["failures"], row["crashes"], row["sends"]) == (0, 0, 0, 0)
     assert (row["error_class"], row["error"], row["finished_at"], row["started_at"]) == (None, None, None, None)

@@ -84,58 +84,37 @@ async def test_a_reply_may_be_empty(store: Stand, reply: object) -> None:
     assert await said(store, turn.id) == [("user", "hello"), ("assistant", reply)]
 
 
-async def test_a_failure_owes_a_dead_letter_at_once(store: Stand) -> None:
+# Status, attempt, failures and error; seconds from the submit (the claim came after one) until the turn is sent, due, finished.
+@pytest.mark.parametrize(
+    ("settlement", "columns", "sent", "due", "finished"),
+    [
+        pytest.param(FAILURE, ("FAILED", 1, 1, "Boom", "boom"), 1, None, 1, id="failure with a dead letter"),
+        pytest.param(QUIET_FAILURE, ("FAILED", 1, 0, "expired", "too late"), None, None, 1, id="failure without one"),
+        pytest.param(RETRY, ("PENDING", 1, 1, "Boom", "boom"), 11, 11, None, id="retry"),
+        pytest.param(SNOOZE, ("PENDING", 0, 0, None, None), 8.5, 8.5, None, id="snooze"),
+        pytest.param(RELEASE, ("PENDING", 0, 0, None, None), 1, None, None, id="release"),
+    ],
+)
+async def test_a_turn_without_a_reply_owes_what_its_settlement_says(
+    store: Stand, settlement: Settlement, columns: tuple[object, ...], sent: float, due: float, finished: float
+) -> None:
     turn = await started(store)
 
-    await settle_one(store, turn, FAILURE)
+    await settle_one(store, turn, settlement)
 
     row = await row_of(store, turn.id)
-    assert (row["status"], row["failures"], row["error_class"], row["error"]) == ("FAILED", 1, "Boom", "boom")
-    assert row["send_at"] == row["finished_at"]
+    assert tuple(row[name] for name in ("status", "attempt", "failures", "error_class", "error")) == columns
+    times = [await seconds_from_creation(store, turn.id, name) for name in ("send_at", "execute_at", "finished_at")]
+    assert times == [sent, due, finished]
+    assert await outcomes(store, turn.id) == [(1, settlement.outcome)]
 
 
-async def test_a_failure_without_a_dead_letter_owes_nothing(store: Stand) -> None:
+async def test_a_released_turn_is_claimed_again_with_the_same_attempt(store: Stand) -> None:
     turn = await started(store)
-
-    await settle_one(store, turn, QUIET_FAILURE)
-
-    row = await row_of(store, turn.id)
-    assert (row["status"], row["failures"], row["send_at"]) == ("FAILED", 0, None)
-
-
-async def test_a_retry_waits_and_costs_an_attempt(store: Stand) -> None:
-    turn = await started(store)
-
-    await settle_one(store, turn, RETRY)
-
-    row = await row_of(store, turn.id)
-    assert (row["status"], row["attempt"], row["failures"], row["finished_at"]) == ("PENDING", 1, 1, None)
-    assert (row["error_class"], row["error"]) == ("Boom", "boom")
-    assert row["send_at"] == row["execute_at"]
-    assert await seconds_from_creation(store, turn.id, "send_at") == 1 + RETRY.after_seconds
-    assert await outcomes(store, turn.id) == [(1, "retried")]
-
-
-async def test_a_snooze_waits_and_costs_no_attempt(store: Stand) -> None:
-    turn = await started(store)
-
-    await settle_one(store, turn, SNOOZE)
-
-    row = await row_of(store, turn.id)
-    assert (row["status"], row["attempt"], row["failures"]) == ("PENDING", 0, 0)
-    assert await seconds_from_creation(store, turn.id, "execute_at") == 1 + SNOOZE.after_seconds
-    assert await outcomes(store, turn.id) == [(1, "snoozed")]
-
-
-async def test_a_release_is_due_at_once_and_costs_no_attempt(store: Stand) -> None:
-    turn = await started(store)
-
     await settle_one(store, turn, RELEASE)
 
-    row = await row_of(store, turn.id)
-    assert (row["attempt"], row["execute_at"]) == (0, None)
-    assert await seconds_from_creation(store, turn.id, "send_at") == 1
     again = await claimed(store)
+
     assert (again.attempt, again.fence > turn.fence) == (1, True)
     await settle_one(store, again, RELEASE)
     assert await outcomes(store, turn.id) == [(1, "released"), (1, "released")]

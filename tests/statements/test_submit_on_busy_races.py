@@ -10,7 +10,7 @@ import psycopg
 
 from tests.support.claims import settle_one
 from tests.support.factories import make_claim, make_submission, make_terms
-from tests.support.probes import until
+from tests.support.row_locks import until_a_call_waits
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, SessionBusyError
@@ -23,10 +23,11 @@ from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.idempotency_key import idempotency_key
 from turnstile.turn.on_busy import OnBusy
-from turnstile.turn.settlement import AttemptOutcome, Settlement
-from turnstile.turn.status import TurnStatus
 
-SUCCESS = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="done")
+CLAIMS = """
+UPDATE turns SET status = 'RUNNING', attempt = 1, fence = nextval('fence_seq'), send_at = NULL,
+       lease_until = now() + interval '1 minute', started_at = now()
+"""
 
 
 async def text(database: Database, on_busy: OnBusy, submission: Submission) -> Texted:
@@ -57,7 +58,7 @@ async def work(database: Database, settings: Settings, stop: asyncio.Event) -> d
         if isinstance(following, ClaimedTurn):
             assert following.id not in given
             given[following.id] = following.inputs
-            settled = await settle_one(database, settings, following, SUCCESS, more=True)
+            settled = await settle_one(database, settings, following, more=True)
             assert isinstance(settled, Settled)
             following = settled.next
         elif following is NoClaim.LOOK_AGAIN:
@@ -131,12 +132,9 @@ async def test_a_merge_during_a_claim_becomes_a_turn_of_its_own(settings: Settin
     [first] = await submit(database, [make_submission(settings.queue, content="one")], resend_seconds=60.0)
     assert isinstance(first, Accepted)
     async with await psycopg.AsyncConnection.connect(settings.database_url) as claiming:
-        await claiming.execute(
-            "UPDATE turns SET status = 'RUNNING', attempt = 1, fence = nextval('fence_seq'), send_at = NULL,"
-            " lease_until = now() + interval '1 minute', started_at = now()"
-        )
+        await claiming.execute(CLAIMS)
         merging = asyncio.create_task(text(database, OnBusy.MERGE, make_submission(settings.queue, content="two")))
-        await waits_for_a_lock(database)
+        await until_a_call_waits(database)
         await claiming.commit()
 
     answer = (await merging).answer
@@ -152,12 +150,9 @@ async def test_an_interrupt_during_a_claim_asks_the_claimed_turn_to_stop(
     [first] = await submit(database, [make_submission(settings.queue, content="one")], resend_seconds=60.0)
     assert isinstance(first, Accepted)
     async with await psycopg.AsyncConnection.connect(settings.database_url) as claiming:
-        await claiming.execute(
-            "UPDATE turns SET status = 'RUNNING', attempt = 1, fence = nextval('fence_seq'), send_at = NULL,"
-            " lease_until = now() + interval '1 minute', started_at = now()"
-        )
+        await claiming.execute(CLAIMS)
         interrupting = asyncio.create_task(text(database, OnBusy.INTERRUPT, make_submission(settings.queue)))
-        await waits_for_a_lock(database)
+        await until_a_call_waits(database)
         await claiming.commit()
 
     assert (await interrupting).asked == (first.turn_id,)
@@ -218,13 +213,3 @@ async def claimed(database: Database, settings: Settings, session_id: str) -> Cl
         if isinstance(found, ClaimedTurn):
             return found
         assert found is NoClaim.LOOK_AGAIN
-
-
-async def waits_for_a_lock(database: Database) -> None:
-    async def one_waits() -> bool:
-        found = await database.fetch(
-            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'", {}
-        )
-        return bool(found)
-
-    await until(one_waits)

@@ -16,13 +16,19 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
 
-IN_TABLE: LiteralString = "EXISTS (SELECT FROM turns n WHERE n.id = %(id)s AND n.tenant_id = %(tenant)s)"
-"""Whether the table has the turn `%(id)s` of `%(tenant)s`."""
+_IN_TABLE: LiteralString = "EXISTS (SELECT FROM turns n WHERE n.id = %(id)s AND n.tenant_id = %(tenant)s)"
 
-OF_TURN: LiteralString = f"""(
+# From the archive only if `turns` does not have the turn by now: a client may choose the same id again.
+IN_EITHER: LiteralString = f"""
+SELECT r.* FROM {{table}} r WHERE r.turn_id = %(id)s AND {_IN_TABLE}
+UNION ALL
+SELECT r.* FROM (
     SELECT a.* FROM archived_turns a
-     WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s AND NOT {IN_TABLE} ORDER BY a.ended_at DESC LIMIT 1) a"""
-"""That turn in the archive, unless `turns` has it by now: a client may choose the same id again."""
+     WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s AND NOT {_IN_TABLE} ORDER BY a.ended_at DESC LIMIT 1) a
+ CROSS JOIN LATERAL json_populate_recordset(NULL::{{table}}, a.{{archived}}) r
+ ORDER BY {{order}}
+"""
+"""The rows of the turn `%(id)s` of `%(tenant)s` in another table; `{archived}` is the column of the archive that has them."""
 
 # One lookup for each: of an id that was used often, only the last turn is read.
 _NAMED: LiteralString = """unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenant_id, id)
@@ -75,17 +81,10 @@ class TurnKey:
     id: UUID
 
 
-async def read_archived(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
-    """Those of the turns that are in the archive: the columns of `turns`, `inputs`, `output` and `webhook`."""
-    return await _read(database, READ_ARCHIVED, wanted)
-
-
-async def read_archived_standings(database: Database, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
-    """The same: `id`, `tenant_id`, `session_id`, `status`, `attempt` and `fence`, without messages."""
-    return await _read(database, READ_ARCHIVED_STANDINGS, wanted)
-
-
-async def _read(database: Database, statement: LiteralString, wanted: Iterable[TurnKey]) -> dict[TurnKey, DictRow]:
+async def read_archived(
+    database: Database, statement: LiteralString, wanted: Iterable[TurnKey]
+) -> dict[TurnKey, DictRow]:
+    """Those of the turns that are in the archive. `statement` is READ_ARCHIVED or READ_ARCHIVED_STANDINGS."""
     # Each key once: a reply may be a megabyte, and many clients may wait for the same turn.
     keys = list(dict.fromkeys(wanted))
     given = {"tenants": [key.tenant_id for key in keys], "ids": [key.id for key in keys]}

@@ -75,7 +75,6 @@ class Attention:
 
     @property
     def needs_operator(self) -> bool:
-        """Whether an operator should be alerted."""
         return self.failed_lately > 0 or self.halted > 0
 
 

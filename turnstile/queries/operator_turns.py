@@ -3,18 +3,15 @@
 Separate from `queries.turns` on purpose: the API can't read another tenant's turns, not even by mistake.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
-from sqlalchemy import select
-
-from turnstile.archive.reads import IN_TABLE, OF_TURN
+from turnstile.archive.reads import IN_EITHER
 from turnstile.backends.postgres.database import Database
-from turnstile.queries.tables import sessions, turns
-from turnstile.queries.turns import TurnRecord, having, query_list, read_turn
+from turnstile.queries.turns import TurnRecord, equal, query_list, read_turn
 from turnstile.turn.status import TurnStatus
 
 FIND_TENANTS: LiteralString = """
@@ -24,13 +21,9 @@ SELECT tenant_id, ended_at FROM archived_turns WHERE id = %(id)s
  ORDER BY ended_at DESC NULLS FIRST
 """
 
-MESSAGES: LiteralString = f"""
-SELECT ordinal, role, kind, content, created_at FROM messages WHERE turn_id = %(id)s AND {IN_TABLE}
-UNION ALL
-SELECT m.ordinal, m.role, m.kind, m.content, m.created_at
-  FROM {OF_TURN} CROSS JOIN LATERAL json_populate_recordset(NULL::messages, a.messages) m
- ORDER BY ordinal
-"""
+MESSAGES: LiteralString = IN_EITHER.format(table="messages", archived="messages", order="ordinal")
+
+HALTING: LiteralString = "t.id IN (SELECT s.halted_by FROM sessions s WHERE s.halted_by IS NOT NULL)"
 
 PAGE = 500
 """Turns per statement of a list."""
@@ -50,8 +43,6 @@ class OperatorFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnMessage:
-    """One message of a turn."""
-
     ordinal: int
     role: str
     kind: str
@@ -59,32 +50,32 @@ class TurnMessage:
     created_at: datetime
 
 
-def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: int) -> AsyncIterator[TurnRecord]:
+async def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: int) -> list[TurnRecord]:
     """The first `limit` matching turns, newest first, without their replies. Raises ListTooBroadError."""
-    terms = having(tenant_id=wanted.tenant_id, session_id=wanted.session_id, queue=wanted.queue)
+    terms = equal(tenant_id=wanted.tenant_id, session_id=wanted.session_id, queue=wanted.queue)
     if wanted.halting:
-        terms.append(turns.c.id.in_(select(sessions.c.halted_by).where(sessions.c.halted_by.is_not(None))))
+        terms.append(HALTING)
 
     async def read(room: int, last: UUID | None) -> list[TurnRecord]:
-        beyond = () if last is None else (turns.c.id < last,)
-        return await query_list(database, (*terms, *beyond), wanted.status, (turns.c.id.desc(),), room)
+        beyond: list[LiteralString] = [] if last is None else ["t.id < %(last)s"]
+        values = {**asdict(wanted), "last": last, "limit": room}
+        return await query_list(database, [*terms, *beyond], values, wanted.status, "t.id DESC")
 
-    return in_pages(read, limit)
+    return await in_pages(read, limit)
 
 
 async def in_pages(
     read: Callable[[int, UUID | None], Awaitable[list[TurnRecord]]], limit: int | None
-) -> AsyncIterator[TurnRecord]:
+) -> list[TurnRecord]:
     """The first `limit` turns of a list (None: all). `read` returns at most so many turns after the one with this id."""
-    room, last = limit, None
-    while room is None or room > 0:
-        many = PAGE if room is None else min(PAGE, room)
-        page = await read(many, last)
-        for turn in page:
-            yield turn
+    found: list[TurnRecord] = []
+    while limit is None or len(found) < limit:
+        many = PAGE if limit is None else min(PAGE, limit - len(found))
+        page = await read(many, found[-1].id if found else None)
+        found += page
         if len(page) < many:
-            return
-        room, last = None if room is None else room - many, page[-1].id
+            break
+    return found
 
 
 async def find_tenants(database: Database, turn_id: UUID) -> list[str]:
@@ -100,5 +91,5 @@ async def read_turn_of_any(database: Database, turn_id: UUID) -> TurnRecord | No
 
 
 async def read_messages(database: Database, tenant_id: str, turn_id: UUID) -> list[TurnMessage]:
-    """All messages of a turn, partial replies included."""
-    return [TurnMessage(**row) for row in await database.fetch(MESSAGES, {"tenant": tenant_id, "id": turn_id})]
+    rows = await database.fetch(MESSAGES, {"tenant": tenant_id, "id": turn_id})
+    return [TurnMessage(**{name: row[name] for name in TurnMessage.__dataclass_fields__}) for row in rows]

@@ -1,25 +1,29 @@
 """Reads: what the API and the command line show of a turn and a session. Always within one tenant.
 
-The shape of a list's statement depends on the caller's filters, so SQLAlchemy Core makes it. All go to the writer (never a
-replica): a client that got a 202 finds its turn.
+The statement of a list is made of the conditions that the caller's filters need. All go to the writer (never a replica): a client
+that got a 202 finds its turn.
 
 A read by id includes the archive. The archive is read after the table, only for turns that the table does not have: a turn moves
 only from the table to the archive, in one commit, so the two reads can't miss it. Lists read only the table.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 
 from psycopg.rows import DictRow
-from sqlalchemy import ColumnElement, Select, literal_column, select, tuple_, union_all
 
-from turnstile.archive.reads import WITH_MESSAGES, TurnKey, read_archived, read_archived_standings
-from turnstile.backends.postgres.database import Database
+from turnstile.archive.reads import (
+    READ_ARCHIVED,
+    READ_ARCHIVED_STANDINGS,
+    WITH_MESSAGES,
+    TurnKey,
+    read_archived,
+)
+from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.errors import DatabaseUnavailableError, ListTooBroadError
-from turnstile.queries.tables import sessions, turns
 from turnstile.turn.status import TurnStatus
 
 _OUT_OF_TIME = "57014"
@@ -27,8 +31,9 @@ _OUT_OF_TIME = "57014"
 REACH = 10_000
 """Turns that one page of a list reads at most: even from disk, this takes a fraction of the statement's time limit."""
 _UNINDEXED = (TurnStatus.SUCCEEDED, TurnStatus.CANCELED)
-_NEWEST_FIRST = (turns.c.created_at.desc(), turns.c.id.desc())
+_NEWEST_FIRST: LiteralString = "t.created_at DESC, t.id DESC"
 
+Answer = TypeVar("Answer")
 Position = tuple[datetime, UUID]
 """A place in a list: creation time and id of the last turn of a page. Not the id alone: clients may choose theirs."""
 
@@ -90,14 +95,19 @@ class TurnFilter:
     queue: str | None = None
 
 
-COLUMNS = [
-    *(turns.c[name] for name in TurnRecord.__dataclass_fields__ if name in turns.c),
-    select(sessions.c.halted_by)
-    .where(sessions.c.tenant_id == turns.c.tenant_id, sessions.c.session_id == turns.c.session_id)
-    .scalar_subquery()
-    .label("halted_by"),
-]
+_HALTED_BY: LiteralString = """
+    (SELECT s.halted_by FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) AS halted_by"""
+
+COLUMNS: LiteralString = f"t.*, {_HALTED_BY}"
 """What a list reads of a turn."""
+
+_EQUAL: dict[str, LiteralString] = {
+    "tenant_id": "t.tenant_id = %(tenant_id)s",
+    "session_id": "t.session_id = %(session_id)s",
+    "queue": "t.queue = %(queue)s",
+    "status": "t.status = %(status)s",
+    "error_class": "t.error_class = %(error_class)s",
+}
 
 _READ: LiteralString = f"""
 SELECT {
@@ -105,8 +115,7 @@ SELECT {
         messages="(SELECT * FROM messages WHERE turn_id = t.id)",
         webhooks="(SELECT * FROM webhooks WHERE turn_id = t.id)",
     )
-},
-       (SELECT s.halted_by FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) AS halted_by
+}, {_HALTED_BY}
   FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
 """
 
@@ -129,26 +138,31 @@ class Standing:
 
 
 async def read_standings(database: Database, wanted: Sequence[TurnKey]) -> list[Standing | None]:
-    """The states of many turns, in the order of `wanted`; None if the tenant has no such turn."""
-    rows = await database.fetch(_STANDINGS, {"ids": [key.id for key in wanted]})
-    found = {_key(row): _standing(row) for row in rows}
-    archived = await read_archived_standings(database, [key for key in wanted if key not in found])
-    found |= {key: _standing(row) for key, row in archived.items()}
-    return [found.get(key) for key in wanted]
+    """The state of many turns, in the order of `wanted`; None if the tenant has no such turn."""
+    return await _find(database, _STANDINGS, READ_ARCHIVED_STANDINGS, wanted, _standing)
 
 
 async def read_turns(database: Database, wanted: Sequence[TurnKey]) -> list[TurnRecord | None]:
     """Many turns with their replies, in the order of `wanted`; None if the tenant has no such turn."""
-    rows = await database.fetch(_READ, {"ids": [key.id for key in wanted]})
-    found = {_key(row): record(row) for row in rows}
-    archived = await read_archived(database, [key for key in wanted if key not in found])
-    found |= {key: record(row) for key, row in archived.items()}
-    return [found.get(key) for key in wanted]
+    return await _find(database, _READ, READ_ARCHIVED, wanted, record)
 
 
 async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRecord | None:
     """One turn with its reply; None if the tenant has no such turn."""
     return (await read_turns(database, [TurnKey(tenant_id, turn_id)]))[0]
+
+
+async def _find(
+    database: Database,
+    in_table: LiteralString,
+    in_archive: LiteralString,
+    wanted: Sequence[TurnKey],
+    answer: Callable[[DictRow], Answer],
+) -> list[Answer | None]:
+    rows = await database.fetch(in_table, {"ids": [key.id for key in wanted]})
+    found = {TurnKey(row["tenant_id"], row["id"]): row for row in rows}
+    found |= await read_archived(database, in_archive, [key for key in wanted if key not in found])
+    return [answer(found[key]) if key in found else None for key in wanted]
 
 
 async def list_page(
@@ -160,26 +174,22 @@ async def list_page(
     There is no index for ended turns or for a queue, because it would slow down the hot path. Such a page reads REACH turns at
     most: it may have fewer than `limit` turns, or none, and still have a next page.
     """
-    terms: list[ColumnElement[bool]] = [turns.c.tenant_id == wanted.tenant_id]
+    values: dict[str, Any] = {**asdict(wanted), "limit": limit + 1, "reach": REACH}
+    terms = equal(tenant_id=wanted.tenant_id)
     if before is not None:
-        terms.append(tuple_(turns.c.created_at, turns.c.id) < tuple_(*before))
+        terms.append("(t.created_at, t.id) < (%(before_at)s, %(before_id)s)")
+        values["before_at"], values["before_id"] = before
     if wanted.session_id is not None or not (wanted.status in _UNINDEXED or (wanted.queue and wanted.status is None)):
-        terms += having(session_id=wanted.session_id, queue=wanted.queue)
-        found = await query_list(database, terms, wanted.status, _NEWEST_FIRST, limit + 1)
+        terms += equal(session_id=wanted.session_id, queue=wanted.queue)
+        found = await query_list(database, terms, values, wanted.status, _NEWEST_FIRST)
         return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
-    near = select(turns.c.id, turns.c.created_at, turns.c.status, turns.c.queue).where(*terms).order_by(*_NEWEST_FIRST)
-    reached = near.limit(REACH).subquery()
-    ids = select(reached.c.id).order_by(reached.c.created_at.desc(), reached.c.id.desc()).limit(limit + 1)
-    if wanted.status is not None:
-        ids = ids.where(reached.c.status == wanted.status.value)
-    if wanted.queue is not None:
-        ids = ids.where(reached.c.queue == wanted.queue)
-    rows = await _query(database, select(*COLUMNS).where(turns.c.id.in_(ids)).order_by(*_NEWEST_FIRST))
-    found = [record(row) for row in rows]
+    near = f"SELECT t.id, t.created_at, t.status, t.queue FROM turns t WHERE {' AND '.join(terms)} ORDER BY {_NEWEST_FIRST}"
+    matching = " AND ".join(equal(status=wanted.status, queue=wanted.queue))
+    ids = f"SELECT t.id FROM ({near} LIMIT %(reach)s) t WHERE {matching} ORDER BY {_NEWEST_FIRST} LIMIT %(limit)s"
+    found = [record(row) for row in await _query(database, select_turns([f"t.id IN ({ids})"], _NEWEST_FIRST), values)]
     if len(found) > limit:
         return found[:limit], _position(found[limit - 1])
-    place = near.with_only_columns(turns.c.created_at, turns.c.id).offset(REACH - 1).limit(1)
-    ends = await _query(database, place)
+    ends = await _query(database, f"{near} OFFSET %(reach)s - 1 LIMIT 1", values)
     if not ends:
         return found, None
     # Turns submitted since have moved this end towards newer turns: what is older comes with the next page.
@@ -187,39 +197,45 @@ async def list_page(
     return [one for one in found if _position(one) >= end], end
 
 
-def having(**columns: object) -> list[ColumnElement[bool]]:
-    """The terms for those columns whose value is not None."""
-    return [turns.c[name] == value for name, value in columns.items() if value is not None]
+def equal(**columns: object) -> list[LiteralString]:
+    """The conditions on those columns whose value is not None. The parameters have the names of the columns."""
+    return [_EQUAL[name] for name, value in columns.items() if value is not None]
+
+
+def select_turns(terms: Sequence[LiteralString], order: LiteralString) -> LiteralString:
+    """The statement of a list of at most `%(limit)s` turns."""
+    return f"SELECT {COLUMNS} FROM turns t WHERE {' AND '.join(('true', *terms))} ORDER BY {order} LIMIT %(limit)s"
 
 
 async def query_list(
     database: Database,
-    terms: Sequence[ColumnElement[bool]],
+    terms: Sequence[LiteralString],
+    values: Parameters,
     status: TurnStatus | None,
-    order: Sequence[ColumnElement[Any]],
-    limit: int,
+    order: LiteralString,
 ) -> list[TurnRecord]:
     """The first turns of a list, without their replies.
 
     Raises ListTooBroadError if a rare status or queue is searched among too many turns: there is no index for that, because it
     would slow down the hot path.
     """
-    statement: Select[Any] = select(*COLUMNS).order_by(*order).limit(limit)
     if status is TurnStatus.PENDING:
         # Usually few turns are PENDING, and most have ended. A PENDING turn has a place or is scheduled: each has a partial
         # index, the two together have none. The literal is needed because a plan for any status could use neither.
-        pending = (*terms, turns.c.status == literal_column("'PENDING'"))
-        ids = select(turns.c.id).where(*pending).order_by(*order).limit(limit).correlate(None)
-        placed, scheduled = ids.where(turns.c.seq.is_not(None)), ids.where(turns.c.seq.is_(None))
-        statement = statement.where(turns.c.id.in_(union_all(placed, scheduled)))
+        pending = " AND ".join((*terms, "t.status = 'PENDING'"))
+        placed, scheduled = (
+            f"(SELECT t.id FROM turns t WHERE {pending} AND t.seq {place} ORDER BY {order} LIMIT %(limit)s)"
+            for place in ("IS NOT NULL", "IS NULL")
+        )
+        statement = select_turns([f"t.id IN ({placed} UNION ALL {scheduled})"], order)
     else:
-        statement = statement.where(*terms, *having(status=status))
-    return [record(row) for row in await _query(database, statement)]
+        statement = select_turns([*terms, *equal(status=status)], order)
+    return [record(row) for row in await _query(database, statement, values)]
 
 
-async def _query(database: Database, statement: Select[Any]) -> list[DictRow]:
+async def _query(database: Database, statement: LiteralString, values: Parameters) -> list[DictRow]:
     try:
-        return await database.query(statement)
+        return await database.fetch(statement, values)
     except DatabaseUnavailableError as error:
         if getattr(error.__cause__, "sqlstate", None) == _OUT_OF_TIME:
             raise ListTooBroadError from error
@@ -236,10 +252,5 @@ def _position(turn: TurnRecord) -> Position:
     return turn.created_at, turn.id
 
 
-def _key(row: Mapping[str, Any]) -> TurnKey:
-    return TurnKey(row["tenant_id"], row["id"])
-
-
-def _standing(row: Mapping[str, Any]) -> Standing:
-    fields = {name: row[name] for name in Standing.__dataclass_fields__}
-    return Standing(**{**fields, "status": TurnStatus(row["status"])})
+def _standing(row: DictRow) -> Standing:
+    return Standing(**{**row, "status": TurnStatus(row["status"])})

@@ -17,9 +17,10 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
+from turnstile.archive.reads import READ_ARCHIVED_STANDINGS
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.cancel_before_submit import leave_tombstone
-from turnstile.statements.session_head import IS_RUNNING, WAKE_HEAD
+from turnstile.statements.session_head import IS_RUNNING, wake_head
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.status import TurnStatus
@@ -38,11 +39,6 @@ SELECT s.session_id FROM sessions s
 
 LOCK_TURN: LiteralString = """
 SELECT t.session_id, t.status FROM turns t WHERE t.id = %(id)s AND ('' || t.tenant_id) = %(tenant)s FOR NO KEY UPDATE
-"""
-
-READ_ARCHIVED: LiteralString = """
-SELECT a.session_id, a.turn ->> 'status' AS status FROM archived_turns a
- WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s ORDER BY a.ended_at DESC LIMIT 1
 """
 
 # While the session is locked, no turn becomes open. The statement waits for turns that are being claimed or settled, and reads
@@ -112,14 +108,15 @@ async def cancel(database: Database, tenant_id: str, turn_id: UUID, reason: Canc
         await connection.execute(LOCK_SESSION, whose)
         turn = await (await connection.execute(LOCK_TURN, whose)).fetchone()
         # A separate statement: the lock's snapshot lacks what was archived meanwhile.
-        turn = turn or await (await connection.execute(READ_ARCHIVED, whose)).fetchone()
+        archived = {"ids": [turn_id], "tenants": [tenant_id]}
+        turn = turn or await (await connection.execute(READ_ARCHIVED_STANDINGS, archived)).fetchone()
         if turn is None:
             return None
         session_id, status = turn["session_id"], TurnStatus(turn["status"])
         match status:
             case TurnStatus.PENDING:
                 await connection.execute(CANCEL_PENDING, how)
-                woken = await _wake_head(connection, tenant_id, session_id)
+                woken = await wake_head(connection, tenant_id, session_id)
                 return CanceledTurn(TurnStatus.CANCELED, requested=True, session_id=session_id, woken=woken)
             case TurnStatus.RUNNING:
                 await connection.execute(REQUEST_CANCEL, how)
@@ -156,7 +153,7 @@ async def cancel_session(
         if await (await connection.execute(LOCK_NAMED_SESSION, session)).fetchone() is None:
             return None
         canceled, asked = await cancel_open(connection, tenant_id, session_id, reason, scheduled=True)
-        woken = await _wake_head(connection, tenant_id, session_id)
+        woken = await wake_head(connection, tenant_id, session_id)
     return CanceledSession(canceled, asked, woken)
 
 
@@ -179,9 +176,3 @@ async def cancel_open(
 
 def _with_status(rows: list[DictRow], status: TurnStatus) -> tuple[UUID, ...]:
     return tuple(row["id"] for row in rows if row["status"] == status)
-
-
-async def _wake_head(connection: Connection, tenant_id: str, session_id: str) -> tuple[str, OutgoingMessage] | None:
-    session = {"tenant": tenant_id, "session": session_id}
-    head = await (await connection.execute(WAKE_HEAD, session)).fetchone()
-    return None if head is None else (head["queue"], OutgoingMessage.about(head))

@@ -16,7 +16,7 @@ response was lost.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, LiteralString
+from typing import LiteralString
 from uuid import UUID
 
 from psycopg.rows import DictRow
@@ -194,7 +194,11 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
     Raises DatabaseUnavailableError; the claims may have been made. The call may then be repeated with the same requests, and
     finds the turns that the lost call claimed. It does not report again which turns the lost call ended.
     """
-    wanted = claims_by_column(requests)
+    wanted = {
+        "tenants": [request.tenant_id for request in requests],
+        "sessions": [request.session_id for request in requests],
+        "claims": [request.claim_id for request in requests],
+    }
     parameters = {
         **wanted,
         "most_crashes": [request.most_crashes for request in requests],
@@ -211,15 +215,6 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
     turns = {row["claim_id"]: _with_lost_worker(claimed_turn(row), answers) for row in rows}
     # Only READ_CLAIMS finds a claim of an earlier call whose response was lost. Such a claim is as good as a new one.
     return [turns.get(request.claim_id) or _no_turn(answers[request.claim_id]) for request in requests]
-
-
-def claims_by_column(requests: Sequence[ClaimRequest]) -> dict[str, Any]:
-    """The parameters of READ_CLAIMS."""
-    return {
-        "tenants": [request.tenant_id for request in requests],
-        "sessions": [request.session_id for request in requests],
-        "claims": [request.claim_id for request in requests],
-    }
 
 
 def _with_lost_worker(turn: ClaimedTurn, answers: Mapping[UUID, DictRow]) -> ClaimedTurn:

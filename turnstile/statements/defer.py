@@ -46,8 +46,6 @@ class Defer:
 
 
 class Owed(enum.Enum):
-    """The result of a deferral."""
-
     YES = enum.auto()
     LOCKED = enum.auto()
     """Another transaction has locked its due turn, or has just claimed or ended it: look again."""

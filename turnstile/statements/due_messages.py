@@ -122,13 +122,11 @@ class DueRow:
 
     @property
     def message(self) -> OutgoingMessage:
-        """Its wake-up."""
         trace = TraceContext(self.trace_id, self.span_id)
         return OutgoingMessage(WakeUp(self.tenant_id, self.session_id, self.id), trace.traceparent)
 
     @property
     def dead_letter(self) -> DeadLetter:
-        """Its dead letter."""
         return DeadLetter(
             message=self.message,
             error_class=self.error_class or "unknown",

@@ -22,7 +22,7 @@ from turnstile.statements.children import HAS_SUCCESSOR
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turnstile.statements.redrive import KEEP_TRACE, KEPT_TRACE, NEW_RUN
 from turnstile.statements.redrive_audit import RECORD
-from turnstile.statements.session_head import IS_FAILED, WAKE_HEAD
+from turnstile.statements.session_head import IS_FAILED, wake_head
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.status import TurnStatus
@@ -136,7 +136,7 @@ async def retry(
         if not halted or not retried:
             return None
         await _resume(connection, halted, turn_id, WayOn.RETRY, requested_by)
-    return Resumed(_woken(retried))
+    return Resumed((retried["queue"], OutgoingMessage.about(retried)))
 
 
 async def skip(database: Database, turn_id: UUID, *, requested_by: str) -> Resumed | None:
@@ -150,9 +150,7 @@ async def skip(database: Database, turn_id: UUID, *, requested_by: str) -> Resum
             return None
         await connection.execute(OWE_DEAD_LETTER, {"id": turn_id})
         await _resume(connection, halted, turn_id, WayOn.SKIP, requested_by)
-        session = {"tenant": halted["tenant_id"], "session": halted["session_id"]}
-        head = await (await connection.execute(WAKE_HEAD, session)).fetchone()
-    return Resumed(None if head is None else _woken(head))
+        return Resumed(await wake_head(connection, halted["tenant_id"], halted["session_id"]))
 
 
 async def _lock(connection: Connection, turn_id: UUID) -> dict[str, Any] | None:
@@ -166,9 +164,6 @@ async def _resume(connection: Connection, halted: dict[str, Any], turn_id: UUID,
         "requested_by": requested_by,
         "filter": Jsonb({way.value: str(turn_id)}),
         "ids": [turn_id] if way is WayOn.RETRY else [],
+        "finished": True,
     }
     await connection.execute(RECORD, record)
-
-
-def _woken(row: dict[str, Any]) -> tuple[str, OutgoingMessage]:
-    return row["queue"], OutgoingMessage.about(row)

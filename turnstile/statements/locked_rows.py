@@ -2,18 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import LiteralString
-
-BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
 
 MAX_LOOKS = 6
 LOOK_AGAIN_SECONDS = 0.002
 """The first pause; each is twice the previous one. A tenth of a second in all: enough for a relay's or another worker's claim."""
-
-
-def bound_wait(seconds: float) -> tuple[LiteralString, dict[str, str]]:
-    """The statement that bounds each wait for a lock in the rest of its transaction or pipeline, and its parameters."""
-    return BOUND_WAIT, {"wait": f"{seconds * 1000:.0f}ms"}
 
 
 async def stays_locked(look: Callable[[], Awaitable[bool]]) -> bool:

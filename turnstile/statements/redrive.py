@@ -19,7 +19,6 @@ from uuid import UUID
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.children import HAS_SUCCESSOR
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
-from turnstile.statements.locked_rows import bound_wait
 from turnstile.statements.session_head import IS_FAILED
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
@@ -102,10 +101,13 @@ UPDATE turns t
    SET {NEW_RUN}, seq = n.new_seq, send_at = clock_timestamp() + make_interval(secs => %(resend_after)s),
        expires_at = clock_timestamp() + make_interval(secs => n.expires_in), trace_id = n.trace_id, span_id = n.span_id
   FROM numbered n WHERE t.id = ANY (ARRAY[n.id]) AND {IS_FAILED}
-RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, t.generation, {KEPT_TRACE}
+RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, {KEPT_TRACE}
 ), kept AS ({KEEP_TRACE})
-SELECT id, tenant_id, session_id, queue, trace_id, span_id, generation FROM revived
+SELECT id, tenant_id, session_id, queue, trace_id, span_id FROM revived
 """
+
+# For the rest of its pipeline.
+BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
 
 READ_GENERATIONS: LiteralString = f"""
 SELECT t.id, t.generation, CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPLACED}' ELSE t.status END AS status
@@ -129,7 +131,6 @@ class Revived:
     """A turn that went back to work, and the wake-up to send for it."""
 
     queue: str
-    generation: int
     message: OutgoingMessage
 
 
@@ -157,9 +158,9 @@ async def revive(
         "expires": [float(seconds) for seconds in expires_in_seconds],
         "resend_after": resend_seconds,
     }
-    bound = [] if wait_seconds is None else [bound_wait(wait_seconds)]
+    bound = [] if wait_seconds is None else [(BOUND_WAIT, {"wait": f"{wait_seconds * 1000:.0f}ms"})]
     *_, rows = await database.fetch_pipelined([*bound, (REVIVE, parameters)])
-    return [Revived(row["queue"], row["generation"], OutgoingMessage.about(row)) for row in rows]
+    return [Revived(row["queue"], OutgoingMessage.about(row)) for row in rows]
 
 
 async def is_of_another(database: Database, wake_up: WakeUp, queue: str) -> bool:

@@ -13,23 +13,13 @@ from psycopg.types.json import Jsonb
 
 from turnstile.backends.postgres.database import Database
 
-BEGIN: LiteralString = """
-INSERT INTO redrives (queue, requested_by, filter) VALUES (%(queue)s, %(requested_by)s, %(filter)s) RETURNING id
-"""
-
-NOTE: LiteralString = "UPDATE redrives SET turn_ids = turn_ids || %(ids)s::uuid[] WHERE id = %(id)s"
-
-CONTINUE: LiteralString = """
-INSERT INTO redrives (queue, requested_by, filter, turn_ids)
-SELECT queue, requested_by, jsonb_build_object('continues', id), %(ids)s::uuid[] FROM redrives WHERE id = %(id)s
+RECORD: LiteralString = """
+INSERT INTO redrives (queue, requested_by, filter, turn_ids, finished_at)
+VALUES (%(queue)s, %(requested_by)s, %(filter)s, %(ids)s::uuid[], CASE WHEN %(finished)s THEN clock_timestamp() END)
 RETURNING id
 """
 
-RECORD: LiteralString = """
-INSERT INTO redrives (queue, requested_by, filter, turn_ids, finished_at)
-VALUES (%(queue)s, %(requested_by)s, %(filter)s, %(ids)s, clock_timestamp())
-"""
-"""A finished record: for a transaction that records its own work."""
+NOTE: LiteralString = "UPDATE redrives SET turn_ids = turn_ids || %(ids)s::uuid[] WHERE id = %(id)s"
 
 FINISH: LiteralString = "UPDATE redrives SET finished_at = now() WHERE id = ANY (%(ids)s::bigint[])"
 
@@ -40,29 +30,29 @@ TURNS_A_ROW = 1000
 class RedriveRecord:
     """The record of one redrive under way; `begin` makes it."""
 
-    def __init__(self, database: Database, redrive_id: int) -> None:
+    def __init__(self, database: Database, about: Mapping[str, Any], redrive_id: int) -> None:
         self.id = redrive_id
         self._database = database
+        self._about = about
         self._rows = [redrive_id]
         self._in_last_row = 0
 
     async def note(self, turn_ids: Sequence[UUID]) -> None:
         """Adds redriven turns, at most `TURNS_A_ROW` per call."""
         full = self._in_last_row + len(turn_ids) > TURNS_A_ROW
-        parameters = {"id": self.id if full else self._rows[-1], "ids": list(turn_ids)}
-        written = await self._database.fetch(CONTINUE if full else NOTE, parameters)
+        another = {**self._about, "filter": Jsonb({"continues": self.id})}
+        changed = another if full else {"id": self._rows[-1]}
+        written = await self._database.fetch(RECORD if full else NOTE, {**changed, "ids": list(turn_ids)})
         self._rows += [row["id"] for row in written]
         self._in_last_row = len(turn_ids) + (0 if full else self._in_last_row)
 
     async def finish(self) -> None:
-        """Records the end of the redrive."""
         await self._database.fetch(FINISH, {"ids": self._rows})
 
 
 async def begin(
     database: Database, *, requested_by: str, queue: str | None, wanted: Mapping[str, Any]
 ) -> RedriveRecord:
-    """Records the start of a redrive."""
-    parameters = {"queue": queue, "requested_by": requested_by, "filter": Jsonb(dict(wanted))}
-    rows = await database.fetch(BEGIN, parameters)
-    return RedriveRecord(database, int(rows[0]["id"]))
+    about = {"queue": queue, "requested_by": requested_by, "finished": False}
+    rows = await database.fetch(RECORD, {**about, "filter": Jsonb(dict(wanted)), "ids": []})
+    return RedriveRecord(database, about, int(rows[0]["id"]))

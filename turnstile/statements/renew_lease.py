@@ -28,8 +28,6 @@ SELECT b.id, b.fence, coalesce(t.fence = b.fence AND t.status = 'RUNNING', false
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """The result for one lease."""
-
     id: UUID
     fence: int
     ours: bool

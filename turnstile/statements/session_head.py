@@ -9,6 +9,9 @@ A statement reaches each row by its key, whatever statistics the planner has (AD
 
 from typing import LiteralString
 
+from turnstile.backends.postgres.database import Connection
+from turnstile.turn.envelope import OutgoingMessage
+
 OPEN_HEAD: LiteralString = """
     SELECT h.* FROM turns h
      WHERE h.tenant_id = {of}.tenant_id AND h.session_id = {of}.session_id
@@ -44,3 +47,10 @@ IS_FAILED: LiteralString = "('' || t.status) = 'FAILED'"
 IS_PENDING: LiteralString = "('' || t.status) = 'PENDING'"
 """Expressions, like DUE: no partial index matches them. While few rows are RUNNING or FAILED, the planner assumes that a partial
 index is empty, and would read all of it for each id."""
+
+
+async def wake_head(connection: Connection, tenant_id: str, session_id: str) -> tuple[str, OutgoingMessage] | None:
+    """Runs WAKE_HEAD; returns queue and wake-up of the head, to send. None if it is not due."""
+    session = {"tenant": tenant_id, "session": session_id}
+    head = await (await connection.execute(WAKE_HEAD, session)).fetchone()
+    return None if head is None else (head["queue"], OutgoingMessage.about(head))

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
+from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.compensate import COMPENSATE_FAILED
@@ -262,7 +263,7 @@ def _settle_parameters(terms: ClaimTerms, requests: Sequence[SettleRequest]) -> 
         "claims": [request.next_claim_id for request in requests],
         "partials": [None if settlement.partial is None else encode(settlement.partial) for settlement in settlements],
         # As text: an array of arrays must be rectangular, and unnest would flatten it.
-        "joinings": [_array_of(settlement.joining) for settlement in settlements],
+        "joinings": [array_literal(settlement.joining) if settlement.joining else None for settlement in settlements],
         "join_policies": [settlement.join_policy for settlement in settlements],
         "queue": terms.queue,
         "worker": terms.worker_id,
@@ -290,7 +291,3 @@ def _compensations(terms: ClaimTerms, requests: Sequence[SettleRequest]) -> list
         "compensation_expires": terms.compensation_expires_seconds,
     }
     return [(COMPENSATE_FAILED, parameters)]
-
-
-def _array_of(ids: Sequence[UUID]) -> str | None:
-    return "{" + ",".join(map(str, ids)) + "}" if ids else None

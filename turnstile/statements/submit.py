@@ -191,7 +191,6 @@ class Accepted:
     """The input was added to this turn, which an earlier request had made."""
 
     def message(self, tenant_id: str) -> OutgoingMessage:
-        """Its wake-up."""
         return OutgoingMessage(WakeUp(tenant_id, self.session_id, self.turn_id), self.trace.traceparent)
 
 
@@ -262,7 +261,6 @@ def accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accept
 
 
 def submit_parameters(submissions: Sequence[Submission], resend_seconds: float, seen_seconds: float) -> dict[str, Any]:
-    """The parameters of SUBMIT."""
     parents = [submission.parent for submission in submissions]
     return {
         "ords": list(range(len(submissions))),

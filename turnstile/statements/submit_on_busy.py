@@ -56,7 +56,7 @@ SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
 # The lock waits for a claim that is under way, and then sees the turn RUNNING. A later claim skips the locked row and looks
 # again; it reads the inputs with a separate statement.
 LOCK_LAST: LiteralString = """
-SELECT t.id, t.queue, t.status = 'PENDING' AND t.fence = 0 AND t.kind = 'turn' AS untouched,
+SELECT t.id AS turn_id, t.queue, t.status = 'PENDING' AND t.fence = 0 AND t.kind = 'turn' AS untouched,
        said.inputs, said.input_bytes
   FROM turns t CROSS JOIN LATERAL (
        SELECT count(*) AS inputs, coalesce(sum(octet_length(m.content::text)), 0)::bigint AS input_bytes
@@ -155,17 +155,7 @@ async def _look(connection: Connection, session: Parameters, on_busy: OnBusy, ha
             return SessionState(busy_with=halted_by if head is None else head["id"])
         case OnBusy.MERGE:
             last = await _first(connection, LOCK_LAST, session)
-            if last is None:
-                return SessionState()
-            return SessionState(
-                last=LastInLine(
-                    turn_id=last["id"],
-                    queue=last["queue"],
-                    untouched=last["untouched"],
-                    inputs=last["inputs"],
-                    input_bytes=last["input_bytes"],
-                )
-            )
+            return SessionState(last=None if last is None else LastInLine(**last))
         case OnBusy.INTERRUPT | OnBusy.ENQUEUE:
             return SessionState()
         case _:

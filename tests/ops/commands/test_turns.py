@@ -6,7 +6,6 @@ from uuid import uuid4
 
 import pytest
 from redis.asyncio import Redis
-from sqlalchemy import literal_column
 
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed, rows
@@ -55,8 +54,7 @@ async def test_turns_of_all_tenants_are_listed_and_filtered(
 async def test_a_list_that_takes_too_long_says_how_to_narrow_it(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = literal_column("pg_sleep(60)::text").label("output")
-    monkeypatch.setattr("turnstile.queries.turns.COLUMNS", [*COLUMNS, slow])
+    monkeypatch.setattr("turnstile.queries.turns.COLUMNS", f"{COLUMNS}, pg_sleep(60)::text AS output")
     monkeypatch.setitem(Database.__init__.__kwdefaults__, "statement_timeout_seconds", 0.2)
     await submit(database, [make_submission(settings.queue, "a")], resend_seconds=60)
 

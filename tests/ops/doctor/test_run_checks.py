@@ -105,8 +105,8 @@ async def test_a_redrive_policy_that_moves_wake_ups_to_the_dlq_is_found(
 def test_a_redrive_policy_is_a_backstop_to_the_declared_dlq(policy: dict[str, str] | None, wrong: list[str]) -> None:
     found = judge_policy({} if policy is None else {"RedrivePolicy": json.dumps(policy)}, {"QueueArn": "arn:dlq"})
 
-    assert len(found) == bool(wrong)
-    assert all(text in found[0] for text in wrong)
+    assert bool(found) == bool(wrong)
+    assert all(text in found for text in wrong)
 
 
 async def test_fences_that_only_redis_has_seen_are_found_with_the_statement_that_repairs_it(

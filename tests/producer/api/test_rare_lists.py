@@ -51,9 +51,9 @@ async def test_turns_submitted_between_the_two_reads_of_a_page_repeat_nothing(
     look = reading._query
     looks = 0
 
-    async def look_while_others_come(database: Database, statement: Any) -> Any:
+    async def look_while_others_come(database: Database, statement: Any, values: Any) -> Any:
         nonlocal looks
-        found = await look(database, statement)
+        found = await look(database, statement, values)
         looks += 1
         if looks == 1:
             for number in range(2):

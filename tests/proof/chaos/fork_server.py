@@ -38,7 +38,6 @@ IMPORTED_BEFORE = (
     "uvicorn.lifespan.on",
     "tests.proof.chaos.handler",
     "tests.proof.planted_bugs.catalogue",
-    "sqlalchemy.dialects.postgresql.psycopg",
     "botocore.retries.standard",
 )
 

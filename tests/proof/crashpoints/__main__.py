@@ -29,7 +29,6 @@ LATE_IMPORTS = (
     "turnstile.relay.process",
     "turnstile.producer.app",
     "redis",
-    "sqlalchemy.dialects.postgresql",
     "tests.proof.crashpoints.verdict",
     "turnstile.worker.app",
 )

@@ -1,4 +1,4 @@
-"""Counts the rows and pages that a statement reads, by EXPLAIN ANALYZE."""
+"""Plans of statements by EXPLAIN, and the rows and pages that a statement reads by EXPLAIN ANALYZE."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +24,12 @@ class Touched:
     """Pages that all nodes read."""
     node: str
     """The greediest node."""
+
+
+def explain(connection: psycopg.Connection[Any], statement: LiteralString) -> str:
+    """The plan for any parameters."""
+    plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}").fetchall()  # type: ignore[call-overload]
+    return "\n".join(line for (line,) in plan)
 
 
 def prepare(connection: psycopg.Connection[Any], name: str, statement: LiteralString) -> None:

@@ -2,6 +2,7 @@
 
 from tests.support.fakes.store_rows import ChosenIdRow, TurnRow, by_id
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables
+from turnstile.archive.reads import READ_ARCHIVED_STANDINGS
 from turnstile.statements import cancel
 from turnstile.statements.cancel_before_submit import LEAVE_TOMBSTONE
 from turnstile.turn.status import TurnStatus
@@ -79,7 +80,7 @@ STATEMENTS: dict[str, Statement] = {
     cancel.LOCK_NAMED_SESSION: lock_named_session,
     cancel.LOCK_OPEN: lock_open,
     cancel.LOCK_TURN: lock_turn,
-    cancel.READ_ARCHIVED: read_archived,
+    READ_ARCHIVED_STANDINGS: read_archived,
     cancel.CANCEL_PENDING: cancel_pending,
     cancel.REQUEST_CANCEL: request_cancel,
     LEAVE_TOMBSTONE: leave_tombstone,

@@ -44,7 +44,13 @@ def lock_last(tables: Tables, parameters: Parameters) -> Rows:
     inputs = [said.content for said in tables.messages.get(row.id, ()) if said.role == "user"]
     input_bytes = sum(len(encode(content).encode()) for content in inputs)
     return [
-        {"id": row.id, "queue": row.queue, "untouched": untouched, "inputs": len(inputs), "input_bytes": input_bytes}
+        {
+            "turn_id": row.id,
+            "queue": row.queue,
+            "untouched": untouched,
+            "inputs": len(inputs),
+            "input_bytes": input_bytes,
+        }
     ]
 
 

@@ -3,7 +3,7 @@
 from tests.support.fakes.store_rows import SECOND, WorkerRow
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables
 from turnstile.statements import redrive_audit
-from turnstile.statements.locked_rows import BOUND_WAIT
+from turnstile.statements.redrive import BOUND_WAIT
 from turnstile.statements.worker_registry import ANNOUNCE, WITHDRAW
 
 DAY = 86_400 * SECOND
@@ -25,7 +25,7 @@ def withdraw(tables: Tables, parameters: Parameters) -> Rows:
     return []
 
 
-def begin_redrive(tables: Tables, parameters: Parameters) -> Rows:
+def record_redrive(tables: Tables, parameters: Parameters) -> Rows:
     """The record is for people: here it is only counted."""
     tables.redrives += 1
     return [{"id": tables.redrives}]
@@ -38,10 +38,8 @@ def no_rows(tables: Tables, parameters: Parameters) -> Rows:
 STATEMENTS: dict[str, Statement] = {
     ANNOUNCE: announce,
     WITHDRAW: withdraw,
-    redrive_audit.BEGIN: begin_redrive,
-    redrive_audit.CONTINUE: begin_redrive,
+    redrive_audit.RECORD: record_redrive,
     redrive_audit.NOTE: no_rows,
     redrive_audit.FINISH: no_rows,
-    redrive_audit.RECORD: no_rows,
     BOUND_WAIT: no_rows,
 }

@@ -15,7 +15,7 @@ import select
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, LiteralString, cast
+from typing import Any, LiteralString, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -28,9 +28,6 @@ from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS
 from turnstile.backends.postgres.pipeline import PipeliningConnection
 from turnstile.backends.postgres.startup_options import StartupOptions, as_flags
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
-
-if TYPE_CHECKING:
-    from sqlalchemy import ClauseElement
 
 STATEMENT_TIMEOUT_SECONDS = 15
 LOCK_TIMEOUT_SECONDS = 5
@@ -263,18 +260,6 @@ class Database:
         numbered = [(*number_placeholders(statement), parameters) for statement, parameters in statements]
         async with self.connection() as connection:
             return await connection.run([(text, _bound(values, names)) for text, names, values in numbered])
-
-    async def query(self, statement: "ClauseElement") -> list[DictRow]:
-        """Runs a SQLAlchemy Core statement: for reads whose SQL depends on the caller's filters."""
-        # Imported here: a worker has no such reads, and the import takes a quarter of a second at start.
-        from sqlalchemy.dialects import postgresql
-
-        dialect = postgresql.psycopg.dialect()  # type: ignore[no-untyped-call]
-        compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
-        async with self.connection() as connection:
-            # Core binds every value as a parameter; the text has only our own table and column names.
-            cursor = await connection.execute(str(compiled), compiled.params)
-            return await cursor.fetchall()
 
 
 def _read_json(stored: bytes | str) -> Any:
