@@ -17,7 +17,7 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
-from turnstile.memory.history_cache import HistoryCache, Missing
+from turnstile.memory.history_cache import HistoryCache
 from turnstile.memory.history_entry import MAX_CONTENT_BYTES, Entry, to_message, to_text
 from turnstile.queries.history import read_history, read_history_as_text
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -39,9 +39,9 @@ class History:
         if version == NOTHING_SAID:
             return []
         entry = await self._cache.load(tenant_id, session_id, version, min(limit, self._depth))
-        if entry is Missing.LOST:
+        if entry is None:
             entry = await self._rebuild(tenant_id, session_id, version)
-        if isinstance(entry, Entry) and entry.reaches(limit):
+        if entry.reaches(limit):
             return [to_message(one) for one in reversed(entry.messages[:limit])]
         return await read_history(self._database, tenant_id, session_id, limit=limit, before_seq=version.seq + 1)
 

@@ -11,7 +11,6 @@ Simultaneous calls share a round trip.
 
 import asyncio
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any
 
 import structlog
@@ -20,7 +19,16 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.redis.client import Command, script
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
-from turnstile.memory.history_entry import TAIL, WHOLE, Entry, decode, encode_claim, encode_header, encode_message
+from turnstile.memory.history_entry import (
+    NO_MESSAGES,
+    TAIL,
+    WHOLE,
+    Entry,
+    decode,
+    encode_claim,
+    encode_header,
+    encode_message,
+)
 from turnstile.turn.conversation import HistoryVersion, StoredMessage
 
 BATCH = 50
@@ -69,15 +77,6 @@ return 1
 log = structlog.get_logger("turnstile.history")
 
 
-class Missing(StrEnum):
-    """Why there is no entry for a version."""
-
-    LOST = "lost"
-    """There is none, or an older one: worth a rebuild."""
-    UNUSABLE = "unusable"
-    """The entry is newer than the requested version or unreadable, or Redis does not respond."""
-
-
 class HistoryCache:
     """The entries of all sessions. No call raises, or takes longer than two Redis timeouts: a batch under way and its own."""
 
@@ -88,18 +87,19 @@ class HistoryCache:
         self._milliseconds = int(settings.history_ttl_seconds * 1000)
         self._run = Batcher(self._run_many, limit=BATCH)
 
-    async def load(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> Entry | Missing:
-        """The entry as of `version`, with its last `limit` messages."""
+    async def load(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> Entry | None:
+        """The entry as of `version`, with its last `limit` messages. None if there is none, or an older one: worth a rebuild.
+        NO_MESSAGES if the entry is newer or unreadable, or if Redis does not respond."""
         key = self._key(tenant_id, session_id)
         answer = await self._run(script(LOAD, [key], version.seq, encode_claim(version), limit))
         if not isinstance(answer, list):
-            return Missing.LOST if answer == 0 else Missing.UNUSABLE
+            return None if answer == 0 else NO_MESSAGES
         try:
             return decode(answer, limit)
         except ValueError as error:
             # Another version of this program may have written it.
             log.warning("history.unreadable", session_id=session_id, error=str(error))
-            return Missing.UNUSABLE
+            return NO_MESSAGES
 
     async def store(self, tenant_id: str, session_id: str, version: HistoryVersion, entry: Entry) -> None:
         """Stores a rebuilt entry, unless there is a newer one by now."""

@@ -44,6 +44,10 @@ class Entry:
         return self.whole or len(self.messages) >= limit
 
 
+NO_MESSAGES = Entry((), whole=False)
+"""Reaches nothing."""
+
+
 def encode_claim(version: HistoryVersion) -> str:
     """The part of a header that is compared for equality."""
     return "-" if version.claim_id is None else version.claim_id.hex
@@ -82,7 +86,6 @@ def _decode_message(element: str) -> StoredMessage:
 
 
 def to_text(message: Message) -> StoredMessage:
-    """A message with its content as JSON text."""
     return StoredMessage(
         turn_id=message.turn_id,
         seq=message.seq,
@@ -98,7 +101,6 @@ def _fits(message: StoredMessage) -> bool:
 
 
 def to_message(stored: StoredMessage) -> Message:
-    """A message of an entry, with its content decoded."""
     if stored.text is None:
         raise ValueError("a message without a text is in no entry")
     return Message(

@@ -45,7 +45,6 @@ class SessionKeys:
 
     @property
     def channel(self) -> str:
-        """The channel of the change events."""
         return f"{self.stem}:changes"
 
 
@@ -65,7 +64,6 @@ class ItemCache:
         return self._pressure()
 
     def session(self, tenant_id: str, session_id: str, fence: int) -> SessionKeys:
-        """The keys of a session's memory."""
         return SessionKeys(f"{self._prefix}memory:{{{tenant_id}/{session_id}}}", fence)
 
     async def read(self, session: SessionKeys, places: Sequence[Place]) -> list[Item]:
@@ -106,6 +104,8 @@ class ItemCache:
 
     async def follow(self, session: SessionKeys, changes: Sequence[Change]) -> None:
         """Publishes changes of durable items; opens or extends their contexts."""
+        if not changes:
+            return
         arguments = [
             argument
             for change in changes
@@ -127,12 +127,10 @@ class ItemCache:
         await self._change(session_scripts.END_CONTEXT, session, name)
 
     async def contexts(self, session: SessionKeys) -> dict[str, float]:
-        """The active contexts, each with its remaining seconds."""
         answer = await self._run(session_scripts.LIST_CONTEXTS, session) or []
         return {name: int(left) / 1000 for name, left in zip(answer[::2], answer[1::2], strict=True)}
 
     def changes(self, session: SessionKeys) -> AbstractAsyncContextManager[AsyncIterator[MemoryChange]]:
-        """The changes to the session's memory from now on."""
         return subscribed(self._redis, session.channel)
 
     async def _change(self, text: str, session: SessionKeys, *arguments: str | int) -> list[int] | None:

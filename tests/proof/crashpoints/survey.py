@@ -39,6 +39,7 @@ MODULES = (
     "turnstile.worker.attempt.child_intake",
     "turnstile.worker.attempt.wake_parents",
     "turnstile.worker.settling",
+    "turnstile.memory.interface",
     "turnstile.memory.working_memory",
     "turnstile.memory.item_cache",
     "turnstile.memory.durable_items",
