@@ -17,8 +17,6 @@ from turnstile.streaming.cancel_hints import CancelHints, listen
 
 
 class Listening:
-    """One listener, and the hints that it has received."""
-
     def __init__(self, settings: Settings, redis: Guarded) -> None:
         self.heard: list[UUID] = []
         self.task = asyncio.create_task(listen(settings, redis, self.heard.append))

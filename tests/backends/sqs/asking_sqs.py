@@ -23,13 +23,11 @@ def give_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings_for(address: str | None) -> Settings:
-    """Short polls of that address."""
     return Settings(sqs_endpoint_url=address, aws_region="us-east-1", receive_wait_seconds=1)
 
 
 @asynccontextmanager
 async def asking(*acts: Act) -> AsyncIterator[tuple[SqsClient, ScriptedSqs]]:
-    """A client, and the server that it asks."""
     async with scripted(*acts) as sqs:
         client = SqsClient.open("us-east-1", sqs.address)
         try:

@@ -34,7 +34,6 @@ async def reader(settings: Settings, database: Database) -> AsyncIterator[Reader
 
 @pytest.fixture
 async def other(settings: Settings, database: Database) -> AsyncIterator[Reader]:
-    """Another process."""
     opened = Reader(settings, database)
     yield opened
     await opened.close()

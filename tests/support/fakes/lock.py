@@ -133,8 +133,6 @@ SCRIPTS: dict[str, Callable[[FakeRedis, tuple[str, ...], tuple[Any, ...]], Any]]
 
 
 class FakeRedisClient(RedisClient):
-    """A client of it: scripts, and PING."""
-
     def __init__(self, server: FakeRedis, carry: Carry = at_once) -> None:
         self._server = server
         self._carry = carry

@@ -176,7 +176,6 @@ class Database:
         await self._pool.open(wait=False)
 
     async def close(self) -> None:
-        """Closes all connections."""
         if self._check is not None:
             self._check.cancel()
         await self._pool.close(timeout=2.0)
