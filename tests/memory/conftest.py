@@ -19,12 +19,6 @@ def queue() -> QueueSettings:
 
 
 @pytest.fixture
-async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
-    async with redis.asyncio.Redis.from_url(settings.memory_redis, decode_responses=True) as opened:
-        yield opened
-
-
-@pytest.fixture
 async def room(settings: Settings, database: Database, keys: redis.asyncio.Redis) -> AsyncIterator[Room]:
     """A session with a turn RUNNING, and what can happen to it."""
     opened = Room(settings, database, keys)
