@@ -56,12 +56,8 @@ class ItemCache:
     ) -> None:
         self._redis = redis
         self._prefix = settings.redis_prefix
-        self._pressure = pressure
-
-    @property
-    def pressure(self) -> Pressure:
+        self.pressure = pressure
         """How full Redis is, as the memory watch last saw it."""
-        return self._pressure()
 
     def session(self, tenant_id: str, session_id: str, fence: int) -> SessionKeys:
         return SessionKeys(f"{self._prefix}memory:{{{tenant_id}/{session_id}}}", fence)
@@ -78,14 +74,15 @@ class ItemCache:
 
     async def write(self, session: SessionKeys, writes: Sequence[Write]) -> list[int] | None:
         """Writes items that are not durable; returns for each its version, CONFLICT or NO_ROOM. Raises SupersededError."""
-        shed_up_to = LOW_PRIORITY if self.pressure is Pressure.CRITICAL else 0
+        pressure = self.pressure()
+        shed_up_to = LOW_PRIORITY if pressure is Pressure.CRITICAL else 0
         arguments = [
             argument
             for write in writes
             for argument in (
                 write.place.field,
                 _or_empty(write.expected_version),
-                int(write.seconds(self.pressure) * 1000),
+                int(write.seconds(pressure) * 1000),
                 f"{write.priority} {_labels_of(write.place.kind, write.context, write.tags)}",
                 write.text,
             )

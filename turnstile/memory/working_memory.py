@@ -112,7 +112,7 @@ class WorkingMemory(Memory):
         return {write.place: _written(versions.get(write.place, CONFLICT)) for write in writes}
 
     async def _keep(self, writes: Sequence[Write]) -> dict[Place, Written]:
-        kept = [write for write in writes if not is_shed(write.place.kind, write.priority, self._cache.pressure)]
+        kept = [write for write in writes if not is_shed(write.place.kind, write.priority, self._cache.pressure())]
         versions = await self._cache.write(self._session, kept)
         answers = {write.place: Written(Verdict.NOT_KEPT) for write in writes}
         for write, version in zip(kept, versions or (), strict=versions is not None):

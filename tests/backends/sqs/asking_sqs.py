@@ -8,7 +8,6 @@ import pytest
 import turnstile.backends.sqs.client
 from tests.support.scripted_sqs import Act, ScriptedSqs, scripted
 from turnstile.backends.sqs.client import SqsClient
-from turnstile.config.settings import Settings
 
 COMMAND = "DeleteMessageBatch"
 CUT = Act(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", closes=True)
@@ -20,10 +19,6 @@ def give_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(turnstile.backends.sqs.client, "RETRY_SECONDS", 0.0)
-
-
-def settings_for(address: str | None) -> Settings:
-    return Settings(sqs_endpoint_url=address, aws_region="us-east-1", receive_wait_seconds=1)
 
 
 @asynccontextmanager
