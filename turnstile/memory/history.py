@@ -18,7 +18,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.memory.history_cache import HistoryCache
-from turnstile.memory.history_entry import MAX_CONTENT_BYTES, Entry, to_message, to_text
+from turnstile.memory.history_entry import MAX_CONTENT_BYTES, Entry, decode_message
 from turnstile.queries.history import read_history, read_history_as_text
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage
@@ -42,7 +42,10 @@ class History:
         if entry is None:
             entry = await self._rebuild(tenant_id, session_id, version)
         if entry.reaches(limit):
-            return [to_message(one) for one in reversed(entry.messages[:limit])]
+            try:
+                return [decode_message(one) for one in reversed(entry.elements[:limit])]
+            except ValueError as error:
+                log.warning("history.unreadable", session_id=session_id, error=str(error))
         return await read_history(self._database, tenant_id, session_id, limit=limit, before_seq=version.seq + 1)
 
     def append(self, turn: ClaimedTurn, reply: StoredMessage) -> "asyncio.Future[Any]":
@@ -50,9 +53,7 @@ class History:
 
         The result is never an error: without the messages the next reader asks Postgres.
         """
-        said = [*map(to_text, turn.messages), reply]
-        after = HistoryVersion(turn.seq, turn.claim_id)
-        return self._cache.append(turn.tenant_id, turn.session_id, turn.history_version, after, said)
+        return self._cache.append(turn, reply)
 
     async def _rebuild(self, tenant_id: str, session_id: str, version: HistoryVersion) -> Entry:
         messages = await read_history_as_text(

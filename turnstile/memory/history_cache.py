@@ -13,8 +13,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import structlog
-
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.redis.client import Command, script
 from turnstile.backends.redis.guarded import Guarded
@@ -24,11 +22,12 @@ from turnstile.memory.history_entry import (
     TAIL,
     WHOLE,
     Entry,
-    decode,
+    decode_entry,
     encode_claim,
     encode_header,
-    encode_message,
+    to_text,
 )
+from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import HistoryVersion, StoredMessage
 
 BATCH = 50
@@ -74,8 +73,6 @@ redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 1
 """
 
-log = structlog.get_logger("turnstile.history")
-
 
 class HistoryCache:
     """The entries of all sessions. No call raises, or takes longer than two Redis timeouts: a batch under way and its own."""
@@ -89,45 +86,32 @@ class HistoryCache:
 
     async def load(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> Entry | None:
         """The entry as of `version`, with its last `limit` messages. None if there is none, or an older one: worth a rebuild.
-        NO_MESSAGES if the entry is newer or unreadable, or if Redis does not respond."""
+        NO_MESSAGES if the entry is newer, or if Redis does not respond."""
         key = self._key(tenant_id, session_id)
         answer = await self._run(script(LOAD, [key], version.seq, encode_claim(version), limit))
-        if not isinstance(answer, list):
-            return None if answer == 0 else NO_MESSAGES
-        try:
-            return decode(answer, limit)
-        except ValueError as error:
-            # Another version of this program may have written it.
-            log.warning("history.unreadable", session_id=session_id, error=str(error))
-            return NO_MESSAGES
+        if isinstance(answer, list):
+            return decode_entry(*answer, limit=limit)
+        return None if answer == 0 else NO_MESSAGES
 
     async def store(self, tenant_id: str, session_id: str, version: HistoryVersion, entry: Entry) -> None:
         """Stores a rebuilt entry, unless there is a newer one by now."""
         header = encode_header(version, whole=entry.whole)
-        elements = map(encode_message, entry.messages)
         key = self._key(tenant_id, session_id)
-        await self._run(script(STORE, [key], version.seq, self._milliseconds, header, *elements))
+        await self._run(script(STORE, [key], version.seq, self._milliseconds, header, *entry.elements))
 
-    def append(
-        self,
-        tenant_id: str,
-        session_id: str,
-        before: HistoryVersion,
-        after: HistoryVersion,
-        messages: Sequence[StoredMessage],
-    ) -> "asyncio.Future[Any]":
-        """Turns the entry of `before` into that of `after`. An entry of another version is deleted. Calls that are made later
-        find its effect: they are sent later, or behind it in the same round trip.
+    def append(self, turn: ClaimedTurn, reply: StoredMessage) -> "asyncio.Future[Any]":
+        """Adds a turn's messages to the entry that it was claimed with; deletes an entry of another version. Calls that are made
+        later find the effect: they are sent later, or behind it in the same round trip.
 
-        A missing entry stays missing, unless `before` is the version without messages.
+        A missing entry stays missing, unless the turn is the session's first that is answered.
         """
-        key = self._key(tenant_id, session_id)
-        added = Entry.of(messages[::-1], whole=True)
+        key = self._key(turn.tenant_id, turn.session_id)
+        added = Entry.of([reply, *map(to_text, reversed(turn.messages))], whole=True)
         # Nothing stays behind a message that is too large.
-        limit, reach = (self._limit, WHOLE) if added.whole else (len(added.messages), TAIL)
-        elements = map(encode_message, reversed(added.messages))
-        versions = (encode_claim(before), after.seq, encode_claim(after))
-        return self._run(script(APPEND, [key], *versions, self._milliseconds, limit, reach, *elements))
+        limit, reach = (self._limit, WHOLE) if added.whole else (len(added.elements), TAIL)
+        after = HistoryVersion(turn.seq, turn.claim_id)
+        versions = (encode_claim(turn.history_version), after.seq, encode_claim(after))
+        return self._run(script(APPEND, [key], *versions, self._milliseconds, limit, reach, *added.elements[::-1]))
 
     def _key(self, tenant_id: str, session_id: str) -> str:
         return f"{self._prefix}history:session:{{{tenant_id}/{session_id}}}"

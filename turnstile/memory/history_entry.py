@@ -28,20 +28,20 @@ WHOLE, TAIL = "whole", "tail"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The last messages of a history, newest first. `whole`: there are no earlier ones."""
+    """The elements of the last messages of a history, newest first. `whole`: there are no earlier messages."""
 
-    messages: tuple[StoredMessage, ...]
+    elements: tuple[str, ...]
     whole: bool
 
     @classmethod
     def of(cls, newest_first: Sequence[StoredMessage], *, whole: bool) -> "Entry":
         """The messages up to the first that is too large."""
-        fitting = tuple(takewhile(_fits, newest_first))
+        fitting = tuple(map(_encode_message, takewhile(_fits, newest_first)))
         return cls(fitting, whole and len(fitting) == len(newest_first))
 
     def reaches(self, limit: int) -> bool:
         """Whether the entry has all of the last `limit` messages."""
-        return self.whole or len(self.messages) >= limit
+        return self.whole or len(self.elements) >= limit
 
 
 NO_MESSAGES = Entry((), whole=False)
@@ -58,29 +58,27 @@ def encode_header(version: HistoryVersion, *, whole: bool) -> str:
     return f"{version.seq} {encode_claim(version)} {WHOLE if whole else TAIL}"
 
 
-def encode_message(message: StoredMessage) -> str:
-    """Any other element of the list."""
+def _encode_message(message: StoredMessage) -> str:
     known = orjson.dumps([message.turn_id, message.seq, message.ordinal, message.role, message.created_at]).decode()
     return f"{known}\n{message.text}"
 
 
-def decode(elements: Sequence[str], limit: int) -> Entry:
-    """The entry from its header and its newest elements, `limit` at most. Raises ValueError."""
-    header, *rest = elements
-    _, _, reach = header.split(" ")
+def decode_entry(header: str, *elements: str, limit: int) -> Entry:
+    """The entry from its header and its newest elements, `limit` at most."""
     # If there are `limit` messages, the list may have earlier ones.
-    return Entry(tuple(map(_decode_message, rest)), reach == WHOLE and len(rest) < limit)
+    return Entry(elements, header.endswith(f" {WHOLE}") and len(elements) < limit)
 
 
-def _decode_message(element: str) -> StoredMessage:
+def decode_message(element: str) -> Message:
+    """Raises ValueError: another version of this program may have written the element."""
     known, _, text = element.partition("\n")
     turn_id, seq, ordinal, role, created_at = json.loads(known)
-    return StoredMessage(
+    return Message(
         turn_id=UUID(turn_id),
         seq=seq,
         ordinal=ordinal,
         role=role,
-        text=text,
+        content=json.loads(text),
         created_at=datetime.fromisoformat(created_at),
     )
 
@@ -98,16 +96,3 @@ def to_text(message: Message) -> StoredMessage:
 
 def _fits(message: StoredMessage) -> bool:
     return message.text is not None and len(message.text.encode()) <= MAX_CONTENT_BYTES
-
-
-def to_message(stored: StoredMessage) -> Message:
-    if stored.text is None:
-        raise ValueError("a message without a text is in no entry")
-    return Message(
-        turn_id=stored.turn_id,
-        seq=stored.seq,
-        ordinal=stored.ordinal,
-        role=stored.role,
-        content=json.loads(stored.text),
-        created_at=stored.created_at,
-    )
