@@ -48,14 +48,14 @@ NO_MESSAGES = Entry((), whole=False)
 """Reaches nothing."""
 
 
-def encode_claim(version: HistoryVersion) -> str:
+def encode_claim(claim_id: UUID | None) -> str:
     """The part of a header that is compared for equality."""
-    return "-" if version.claim_id is None else version.claim_id.hex
+    return "-" if claim_id is None else claim_id.hex
 
 
 def encode_header(version: HistoryVersion, *, whole: bool) -> str:
     """The first element of the list."""
-    return f"{version.seq} {encode_claim(version)} {WHOLE if whole else TAIL}"
+    return f"{version.seq} {encode_claim(version.claim_id)} {WHOLE if whole else TAIL}"
 
 
 def _encode_message(message: StoredMessage) -> str:

@@ -53,7 +53,6 @@ MODULES = (
     "turnstile.backends.postgres.pipeline",
     "turnstile.queries.history",
     "turnstile.memory.history",
-    "turnstile.memory.history_cache",
     "turnstile.statements.once_values",
     "turnstile.statements.children",
     "turnstile.statements.join",

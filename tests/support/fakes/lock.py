@@ -1,4 +1,4 @@
-"""A stand-in for Redis under the real `worker.session_lock` and `memory.history_cache`: scripts, time to live, flush.
+"""A stand-in for Redis under the real `worker.session_lock` and `memory.history`: scripts, time to live, flush.
 
 The client runs the product's scripts, so the real batching, circuit and handling of lost responses run on top of it.
 """
