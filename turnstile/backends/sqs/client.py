@@ -114,13 +114,13 @@ class SqsClient:
         await self.forget_connections()
 
     def _kept(self) -> aiohttp.ClientSession:
-        if self._is_closed:
-            raise QueueUnavailableError("SQS was called after the end")
         if self._http is None:
             self._http = self._open(limit=0)
         return self._http
 
     def _open(self, limit: int) -> aiohttp.ClientSession:
+        if self._is_closed:
+            raise QueueUnavailableError("SQS was called after the end")
         connector = aiohttp.TCPConnector(limit=limit, ssl=self._endpoint.tls or True)
         # Not `trust_env`: aiohttp would read a file on a thread of the loop's pool, and handlers may occupy all its threads.
         return aiohttp.ClientSession(connector=connector, proxy=self._endpoint.proxy)
