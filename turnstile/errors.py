@@ -28,7 +28,6 @@ class CertificateRefusedError(SettingsError):
 
     def __init__(self, setting: str, reason: str) -> None:
         super().__init__(f"{setting}: the server that answers there is not trusted: {reason}")
-        self.setting = setting
 
 
 class AddressUnusableError(TurnstileError):
@@ -38,8 +37,6 @@ class AddressUnusableError(TurnstileError):
         taken = error.errno == errno.EADDRINUSE
         where = f"{host} port {port}" if host else f"port {port}"
         super().__init__(f"port {port} is taken" if taken else f"cannot listen on {where}: {error.strerror}")
-        self.host = host
-        self.port = port
 
 
 class UnknownQueueError(TurnstileError):
@@ -52,15 +49,10 @@ class UnknownQueueError(TurnstileError):
             else f"SQS has no queue {queue!r}; `turnstile queues create` makes the declared ones"
         )
         self.queue = queue
-        self.known = known
 
 
 class MalformedMessageError(TurnstileError):
     """The message body is not a wake-up. The message goes to the dead-letter queue unchanged."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class DatabaseUnavailableError(TurnstileError):
@@ -115,7 +107,6 @@ class IdempotencyMismatchError(SubmissionRefusedError):
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key!r} was used before with another request")
-        self.key = key
 
 
 class TurnIdTakenError(SubmissionRefusedError):
@@ -123,7 +114,6 @@ class TurnIdTakenError(SubmissionRefusedError):
 
     def __init__(self, turn_id: UUID) -> None:
         super().__init__(f"turn id {turn_id} is taken")
-        self.turn_id = turn_id
 
 
 class SessionBusyError(SubmissionRefusedError):
@@ -140,4 +130,3 @@ class ParentSupersededError(SubmissionRefusedError):
 
     def __init__(self, parent_id: UUID) -> None:
         super().__init__(f"turn {parent_id} is another claim's by now and may start no children under this one")
-        self.parent_id = parent_id

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 from uuid import uuid4
@@ -31,6 +32,7 @@ from turnstile.turn.message import DEAD_LETTER_REASON, WakeUp
 BATCH = 10
 """Most messages that SQS allows in one call."""
 
+SEND = "SendMessageBatch"
 CHANGE_VISIBILITY = "ChangeMessageVisibilityBatch"
 EXTEND_SECONDS = 2.0
 """Timeout of the heartbeat's ChangeMessageVisibilityBatch. Short, because the next heartbeat retries."""
@@ -78,14 +80,14 @@ class MessageQueues:
         """Sends wake-ups; returns those that SQS accepted. After QueueUnavailableError some may have been sent."""
         address = await self.find(queue)
         entries = [_entry(address, message.wake_up, message.attributes) for message in messages]
-        return [messages[place] for place in await self._send_entries(address.url, entries)]
+        return [messages[place] for place in await self._in_batches(SEND, address.url, entries)]
 
     async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         """Sends dead letters to the queue's DLQ; returns those that SQS accepted."""
         address = await self.find(queue)
-        signed = [_signed(letter, queue) for letter in letters]
+        signed = [replace(letter, source_queue=queue) for letter in letters]
         entries = [_entry(address, letter.message.wake_up, letter.attributes) for letter in signed]
-        return [letters[place] for place in await self._send_entries(address.dlq_url, entries)]
+        return [letters[place] for place in await self._in_batches(SEND, address.dlq_url, entries)]
 
     async def dead_letter_malformed(self, queue: str, message: ReceivedMessage, reason: str) -> None:
         """Copies a malformed message to the DLQ unchanged, with the reason. Delete the original only after this returns."""
@@ -97,24 +99,24 @@ class MessageQueues:
         entry: dict[str, Any] = {"MessageBody": message.body, "MessageAttributes": attributes}
         if address.fifo:
             entry |= {"MessageGroupId": "malformed", "MessageDeduplicationId": message.message_id}
-        if not await self._send_entries(address.dlq_url, [entry]):
+        if not await self._in_batches(SEND, address.dlq_url, [entry]):
             raise QueueUnavailableError(f"the DLQ of {queue!r} did not take a malformed message")
 
-    async def _send_entries(self, url: str, entries: Sequence[dict[str, Any]]) -> list[int]:
-        sent: list[int] = []
+    async def _in_batches(self, operation: str, url: str, entries: Sequence[dict[str, Any]]) -> list[int]:
+        done: list[int] = []
         for start in range(0, len(entries), BATCH):
             batch = [{"Id": str(start + n), **entry} for n, entry in enumerate(entries[start : start + BATCH])]
             try:
-                answer = await self._call(url, "SendMessageBatch", QueueUrl=url, Entries=batch)
+                answer = await self._call(url, operation, QueueUrl=url, Entries=batch)
             except QueueUnavailableError:
-                if not sent:
+                if not done:
                     raise
-                # Earlier batches are sent. The caller finds the unsent messages by their absence from the result.
+                # Earlier batches are done. The caller finds the other messages by their absence from the result.
                 break
-            sent += [int(taken["Id"]) for taken in answer.get("Successful") or ()]
-            for refused in answer.get("Failed") or ():
+            done += [int(taken["Id"]) for taken in answer.get("Successful") or ()]
+            for refused in (answer.get("Failed") or ()) if operation == SEND else ():
                 log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
-        return sent
+        return done
 
     async def receive(self, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> list[ReceivedMessage]:
         """Receives up to `most` (1 to 10) messages by a long poll; without `wait`, only those that are available now.
@@ -161,17 +163,8 @@ class MessageQueues:
         """
         address = await self.find(queue)
         url = address.dlq_url if dead else address.url
-        gone: list[ReceivedMessage] = []
-        for start in range(0, len(messages), BATCH):
-            batch = messages[start : start + BATCH]
-            try:
-                answer = await self._call(queue, "DeleteMessageBatch", QueueUrl=url, Entries=_handles(batch))
-            except QueueUnavailableError:
-                if not gone:
-                    raise
-                break
-            gone += [batch[int(done["Id"])] for done in answer.get("Successful") or ()]
-        return gone
+        entries = [{"ReceiptHandle": message.receipt_handle} for message in messages]
+        return [messages[place] for place in await self._in_batches("DeleteMessageBatch", url, entries)]
 
     async def give_back(
         self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False, after_seconds: float = 0
@@ -238,10 +231,6 @@ def _group(wake_up: WakeUp) -> str:
     return hashlib.sha256(f"{wake_up.tenant_id}/{wake_up.session_id}".encode()).hexdigest()
 
 
-def _signed(letter: DeadLetter, queue: str) -> DeadLetter:
-    return DeadLetter(letter.message, letter.error_class, letter.attempts, letter.fence, letter.generation, queue)
-
-
 def _received(message: dict[str, Any]) -> ReceivedMessage:
     system = message.get("Attributes") or {}
     attributes = message.get("MessageAttributes") or {}
@@ -255,13 +244,13 @@ def _received(message: dict[str, Any]) -> ReceivedMessage:
     )
 
 
-def _handles(messages: Sequence[ReceivedMessage]) -> list[dict[str, str]]:
-    return [{"Id": str(place), "ReceiptHandle": message.receipt_handle} for place, message in enumerate(messages)]
-
-
 def _visibility_changes(messages: Sequence[ReceivedMessage], seconds: float) -> list[Parameters]:
     now = time.monotonic()
     return [
-        {**handle, "VisibilityTimeout": message.visibility_left(seconds, now)}
-        for handle, message in zip(_handles(messages), messages, strict=True)
+        {
+            "Id": str(place),
+            "ReceiptHandle": message.receipt_handle,
+            "VisibilityTimeout": message.visibility_left(seconds, now),
+        }
+        for place, message in enumerate(messages)
     ]

@@ -65,8 +65,8 @@ class Delivery:
             if (generation := message.dead_letter_generation) is not None:
                 await self._revive(wake_up, generation)
         except MalformedMessageError as error:
-            _report_malformed(message, error.reason)
-            await self._queues.dead_letter_malformed(self._queue.name, message, error.reason)
+            _report_malformed(message, str(error))
+            await self._queues.dead_letter_malformed(self._queue.name, message, str(error))
             await self.delete(message)
             return None
         return wake_up

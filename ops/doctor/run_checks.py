@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.redis.ping import RedisUnreachableError, ping
+from turnstile.backends.redis.operator_client import RedisUnreachableError, operator_client
 from turnstile.config.settings import Settings
 from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, Check
 from turnstile.doctor.database import QuestionTooLargeError, ask, find_roles_without_idle_timeout, read_revision
@@ -81,7 +81,8 @@ async def look(settings: Settings, *, dlq: bool) -> Findings:
             with _noting(found, f"queue {queue}"):
                 await _look_at_queue(found, queues, queue)
         with _noting(found, "redis"):
-            await ping(settings.redis_url)
+            async with operator_client(settings.redis_url) as redis:
+                await redis.ping()
         with _noting(found, "postgres"):
             async with operator_database(settings) as database:
                 await _look_at_tables(found, settings, database, queues if dlq else None)

@@ -3,12 +3,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnstile.backends.backoff import DEFAULT_CAP_SECONDS, ceiling, full_jitter
+from turnstile.backends.backoff import ceiling, full_jitter
 
 attempts = st.integers(1, 10**9)
 bases = st.floats(0.001, 60)
 caps = st.floats(0.001, 3600)
-fractions = st.floats(0, 1)
 
 
 @settings(deadline=None)
@@ -24,7 +23,7 @@ def test_the_ceiling_doubles_until_the_cap(attempt: int, base: float, cap: float
 
 
 @settings(deadline=None)
-@given(attempts)
-def test_the_whole_range_below_the_ceiling_is_used(attempt: int) -> None:
-    assert full_jitter(attempt, 0.0) == 0
-    assert full_jitter(attempt, 1.0) == ceiling(attempt, 1.0, DEFAULT_CAP_SECONDS)
+@given(attempts, bases, caps)
+def test_the_whole_range_below_the_ceiling_is_used(attempt: int, base: float, cap: float) -> None:
+    assert full_jitter(attempt, 0.0, base, cap) == 0
+    assert full_jitter(attempt, 1.0, base, cap) == ceiling(attempt, base, cap)

@@ -24,14 +24,11 @@ Lines = Callable[[], list[str]]
 
 @pytest.fixture
 def stderr() -> io.TextIOWrapper:
-    """Standard error of a process, to no terminal."""
     return io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
 
 
 @pytest.fixture
 def lines(stderr: io.TextIOWrapper) -> Lines:
-    """Reads the lines on standard error."""
-
     def read() -> list[str]:
         stderr.flush()
         stderr.seek(0)
@@ -42,7 +39,6 @@ def lines(stderr: io.TextIOWrapper) -> Lines:
 
 @contextmanager
 def configured(stderr: io.TextIOWrapper, log_format: Literal["json", "console", "auto"]) -> Iterator[Any]:
-    """A logger of a process with these settings."""
     with log_restored(), pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "stderr", stderr)
         logs.configure(Settings(log_format=log_format))

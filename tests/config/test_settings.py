@@ -1,6 +1,7 @@
 """Settings: where their values come from, and which values are refused."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -78,18 +79,33 @@ def test_one_error_names_every_offending_setting(monkeypatch: pytest.MonkeyPatch
         assert name in message
 
 
-@pytest.mark.parametrize("value", ["nan", "0"])
-def test_a_duration_is_a_positive_finite_number(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_RESEND_SECONDS", value)
+@pytest.mark.parametrize(
+    ("variable", "value", "complaint"),
+    [
+        ("TURNSTILE_RESEND_SECONDS", "nan", ".*"),
+        ("TURNSTILE_RESEND_SECONDS", "0", ".*"),
+        ("TURNSTILE_QUEUES", "[{", ".*"),
+        ("TURNSTILE_QUEUES", '{"name": "a"}', ".*"),
+        ("TURNSTILE_QUEUES", "", "is empty: leave it out, or declare at least one queue"),
+        ("TURNSTILE_CONFIG", "elsewhere.toml", r"there is no file elsewhere\.toml"),
+        ("TURNSTILE_API_KEY", "pass-word\n", "must be printable ASCII.*"),
+        ("TURNSTILE_API_KEY", "pass-word-schlüssel", "must be printable ASCII.*"),
+        ("DATABASE_URL", "", "is not a PostgreSQL URL"),
+        ("DATABASE_URL", "mysql://a:pass-word@db/x", "is not a PostgreSQL URL"),
+        ("DATABASE_URL", "postgresql://a:pass-word@db:port/x", "is not a PostgreSQL URL"),
+        ("ECS_AGENT_URI", "169.254.170.2", "is not an http URL"),
+        ("ECS_AGENT_URI", "https://agent", "is not an http URL"),
+        ("ECS_AGENT_URI", "http://agent:port", "is not an http URL"),
+    ],
+)
+def test_an_invalid_value_is_refused_and_not_quoted(
+    variable: str, value: str, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    message = refusal()
 
-    assert "TURNSTILE_RESEND_SECONDS" in refusal()
-
-
-@pytest.mark.parametrize("text", ["[{", '{"name": "a"}'])
-def test_queues_that_are_not_a_list_of_declarations_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_QUEUES", text)
-
-    assert "TURNSTILE_QUEUES" in refusal()
+    assert re.fullmatch(f"{variable}: {complaint}", message)
+    assert "pass-word" not in message
 
 
 @pytest.mark.parametrize("text", [b"[[queues]\n", b"queues = 3\n", b'[[queues]]\nname = "\xff"\n'])
@@ -99,36 +115,10 @@ def test_a_file_that_declares_no_queues_is_refused_by_its_name(text: bytes, tmp_
     assert "turnstile.toml" in refusal()
 
 
-def test_a_file_that_is_named_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_CONFIG", "elsewhere.toml")
-
-    assert refusal() == "TURNSTILE_CONFIG: there is no file elsewhere.toml"
-
-
 def test_an_unknown_name_in_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "turnstile.toml").write_text('lease_seconds = 3\n[[queues]]\nname = "a"\n')
 
     assert "turnstile.toml: unknown: lease_seconds" in refusal()
-
-
-def test_a_list_without_a_queue_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_QUEUES", "")
-
-    assert refusal() == "TURNSTILE_QUEUES: is empty: leave it out, or declare at least one queue"
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "mysql://a:pass-word@db/x",
-        "postgresql://a:pass-word@db:port/x",
-    ],
-)
-def test_an_invalid_database_url_is_refused_and_not_quoted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABASE_URL", url)
-
-    assert refusal() == "DATABASE_URL: is not a PostgreSQL URL"
 
 
 @pytest.mark.parametrize(
@@ -138,15 +128,6 @@ def test_every_form_of_a_database_url_is_accepted(url: str, monkeypatch: pytest.
     monkeypatch.setenv("DATABASE_URL", url)
 
     assert load().database_url == url
-
-
-@pytest.mark.parametrize("key", ["secret-secret\n", "secret-schlüssel"])
-def test_a_key_that_a_header_can_not_carry_is_refused_and_not_quoted(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_API_KEY", key)
-    message = refusal()
-
-    assert message.startswith("TURNSTILE_API_KEY: must be printable ASCII")
-    assert "secret" not in message
 
 
 def test_an_option_of_a_queue_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -230,19 +211,19 @@ def test_webhooks_are_off_until_hosts_are_named(monkeypatch: pytest.MonkeyPatch)
     assert SECRET not in repr(settings)
 
 
-def test_webhooks_without_a_secret_are_refused() -> None:
-    assert "TURNSTILE_WEBHOOK_SECRETS" in refusal(webhook_hosts="hooks.example.com")
+@pytest.mark.parametrize(
+    ("hosts", "secrets", "offending"),
+    [
+        ("hooks.example.com", "", "TURNSTILE_WEBHOOK_SECRETS"),
+        ("hooks.example.com", "whsec_0123secret", "TURNSTILE_WEBHOOK_SECRETS"),
+        ("https://hooks.example.com", SECRET, "TURNSTILE_WEBHOOK_HOSTS"),
+        ("a.*.example.com", SECRET, "TURNSTILE_WEBHOOK_HOSTS"),
+    ],
+)
+def test_invalid_webhook_settings_are_refused_and_not_quoted(hosts: str, secrets: str, offending: str) -> None:
+    message = refusal(webhook_hosts=hosts, webhook_secrets=secrets)
 
-
-@pytest.mark.parametrize("hosts", ["https://hooks.example.com", "a.*.example.com"])
-def test_an_invalid_webhook_host_is_refused(hosts: str) -> None:
-    assert "TURNSTILE_WEBHOOK_HOSTS" in refusal(webhook_hosts=hosts, webhook_secrets=SECRET)
-
-
-def test_an_invalid_webhook_secret_is_refused_and_not_quoted() -> None:
-    message = refusal(webhook_hosts="hooks.example.com", webhook_secrets="whsec_0123secret")
-
-    assert "TURNSTILE_WEBHOOK_SECRETS" in message
+    assert offending in message
     assert "0123secret" not in message
 
 
@@ -255,10 +236,3 @@ def test_the_address_of_the_ecs_agent_loses_its_slash_and_empty_means_none(monke
     settings = load()
 
     assert (settings.ecs_agent_uri, settings.ecs_metadata_uri) == ("http://169.254.170.2/api/0123", None)
-
-
-@pytest.mark.parametrize("uri", ["169.254.170.2", "https://agent", "http://agent:port"])
-def test_an_agent_address_that_is_not_http_is_refused(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ECS_AGENT_URI", uri)
-
-    assert refusal() == "ECS_AGENT_URI: is not an http URL"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.fakes.lock import FakeRedis
 from tests.support.stacks.stack import Stack
-from turnstile.memory.history_cache import APPEND, LOAD, STORE
+from turnstile.memory.history import APPEND, LOAD, STORE
 
 LONG_MS = 600_000
 LIMIT = 4

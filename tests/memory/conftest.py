@@ -19,13 +19,6 @@ def queue() -> QueueSettings:
 
 
 @pytest.fixture
-async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
-    """A plain client, for looking from outside."""
-    async with redis.asyncio.Redis.from_url(settings.memory_redis, decode_responses=True) as opened:
-        yield opened
-
-
-@pytest.fixture
 async def room(settings: Settings, database: Database, keys: redis.asyncio.Redis) -> AsyncIterator[Room]:
     """A session with a turn RUNNING, and what can happen to it."""
     opened = Room(settings, database, keys)
@@ -36,5 +29,4 @@ async def room(settings: Settings, database: Database, keys: redis.asyncio.Redis
 
 @pytest.fixture
 def memory(room: Room) -> WorkingMemory:
-    """The working memory of the turn."""
     return room.memory

@@ -47,18 +47,15 @@ class Room:
         self.memory: WorkingMemory
 
     async def close(self) -> None:
-        """Closes its connections."""
         await self.cache.close()
         await self._unreachable.close()
 
     async def start_anew(self) -> None:
-        """As if nothing had ever happened here."""
         await self.forget()
         await self.database.fetch("TRUNCATE turns, messages, turn_attempts, sessions, memory_items", {})
         await self.begin()
 
     async def begin(self) -> WorkingMemory:
-        """The next turn, claimed."""
         await submit_turns(self.database, self.settings, "hello")
         return await self.claim()
 
@@ -75,7 +72,6 @@ class Room:
         return await self.adopt(turn)
 
     async def adopt(self, turn: ClaimedTurn) -> WorkingMemory:
-        """A claimed turn."""
         self.turn = turn
         self.memory = WorkingMemory(self.cache, self.database, self.turn, at_once)
         return self.memory
@@ -85,22 +81,18 @@ class Room:
         return WorkingMemory(self._unreachable, self.database, self.turn, at_once)
 
     async def take_over(self) -> WorkingMemory:
-        """The lease runs out, and another worker claims the turn."""
         await expire_leases(self.database)
         return await self.claim("worker-b")
 
     async def go_on(self) -> WorkingMemory:
-        """The turn is settled, and the next one begins."""
         await settle_one(self.database, self.settings, self.turn)
         return await self.begin()
 
     @property
     def names(self) -> list[str]:
-        """The session's keys in Redis."""
         return self.cache.session("t", "s", 0).keys
 
     def name(self, what: str) -> str:
-        """One of them."""
         return next(name for name in self.names if name.endswith(f":{what}"))
 
     async def pass_time(self, seconds: float) -> None:

@@ -9,7 +9,7 @@ from redis.crc import key_slot
 
 from tests.memory.session_memory import Room
 from tests.support.factories import nest
-from turnstile.memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
+from turnstile.memory.item import MAX_ITEMS, MemoryFullError, Write
 from turnstile.memory.kinds import HOUR, MINUTE
 from turnstile.memory.working_memory import WorkingMemory
 
@@ -34,15 +34,6 @@ async def test_an_item_is_read_as_it_was_written(memory: WorkingMemory, kind: st
     assert (item.value, item.kind, item.context, item.priority) == (value, kind, "letter", 8)
     assert (item.tags, item.metadata, item.version) == ({"unsent", "long"}, {"by": "us"}, written.version)
     assert str(item.value["numbers"]) == str(value["numbers"])
-
-
-async def test_the_same_key_of_another_kind_is_another_item(memory: WorkingMemory) -> None:
-    await memory.set("x", 1)
-    await memory.set("x", 2, kind="fact")
-
-    found = [await memory.get("x", kind=kind) for kind in ("item", "fact", "state")]
-
-    assert [item and item.value for item in found] == [1, 2, None]
 
 
 async def test_a_write_replaces_an_item_and_keeps_its_creation_time(room: Room, memory: WorkingMemory) -> None:
@@ -118,22 +109,6 @@ async def test_a_label_that_begins_like_another_is_another(memory: WorkingMemory
 
 
 @pytest.mark.parametrize("kind", ["item", "fact"])
-async def test_a_write_that_expects_the_version_succeeds_and_any_other_conflicts(
-    memory: WorkingMemory, kind: str
-) -> None:
-    first = await memory.set("x", 1, kind=kind, expected_version=0)
-    second = await memory.set("x", 2, kind=kind, expected_version=first.version)
-
-    assert first
-    assert second
-    for expected in (0, first.version, second.version + 1):
-        assert (await memory.set("x", 3, kind=kind, expected_version=expected)).verdict is Verdict.CONFLICT
-    item = await memory.get("x", kind=kind)
-    assert item is not None
-    assert (item.value, item.version) == (2, second.version)
-
-
-@pytest.mark.parametrize("kind", ["item", "fact"])
 async def test_one_of_many_writers_that_expect_the_same_version_wins(memory: WorkingMemory, kind: str) -> None:
     written = await asyncio.gather(*(memory.set("x", n, kind=kind, expected_version=0) for n in range(8)))
 
@@ -141,28 +116,6 @@ async def test_one_of_many_writers_that_expect_the_same_version_wins(memory: Wor
     item = await memory.get("x", kind=kind)
     assert item is not None
     assert (item.value, item.version) == (winner, written[winner].version)
-
-
-@pytest.mark.parametrize("kind", ["item", "fact"])
-async def test_versions_rise_over_a_deletion_and_a_flush(room: Room, memory: WorkingMemory, kind: str) -> None:
-    first = await memory.set("x", 1, kind=kind)
-    await memory.delete("x", kind=kind)
-    second = await memory.set("x", 1, kind=kind, expected_version=0)
-    await room.forget()
-    third = await memory.set("x", 1, kind=kind)
-
-    assert 0 < first.version < second.version < third.version
-    assert not await memory.set("x", 2, kind=kind, expected_version=second.version)
-
-
-@pytest.mark.parametrize("kind", ["item", "fact"])
-async def test_a_deletion_can_expect_a_version_too(memory: WorkingMemory, kind: str) -> None:
-    written = await memory.set("x", 1, kind=kind)
-
-    assert not await memory.delete("x", kind=kind, expected_version=written.version + 1)
-    assert await memory.delete("x", kind=kind, expected_version=written.version)
-    assert not await memory.delete("x", kind=kind)
-    assert await memory.get("x", kind=kind) is None
 
 
 # --- invalidated

@@ -14,9 +14,9 @@ from turnstile.memory.kinds import (
     Pressure,
     find_kind,
     is_shed,
+    judge,
     time_to_live,
 )
-from turnstile.memory.pressure import judge
 
 NONE, HIGH, CRITICAL = Pressure
 kinds = st.sampled_from(sorted(KINDS))

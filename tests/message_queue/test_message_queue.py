@@ -57,7 +57,6 @@ async def is_empty(queues: MessageQueues, queue: QueueSettings, *, dead: bool = 
 
 @pytest.fixture
 async def nowhere(settings: Settings) -> AsyncIterator[MessageQueues]:
-    """An SQS that is down."""
     opened = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": "http://127.0.0.1:1"}))
     yield opened
     await opened.close()

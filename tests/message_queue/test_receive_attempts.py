@@ -10,8 +10,6 @@ from turnstile.message_queue import MessageQueues
 
 
 class Transport:
-    """Fails as given, and records the attempt ids."""
-
     def __init__(self, *failures: Exception | None) -> None:
         self._failures = list(failures)
         self.attempts: list[str | None] = []
@@ -25,7 +23,6 @@ class Transport:
 
 
 async def poll(url: str, *failures: Exception | None) -> list[str | None]:
-    """The attempt ids of as many polls, one after the other."""
     declared = QueueSettings(name="turns", sqs=url, dlq=url.replace("turns", "dead"))
     queues = MessageQueues(Settings(aws_region="us-east-1", queues=(declared,)))
     transport = Transport(*failures)

@@ -229,7 +229,7 @@ class HistoryMachine(RuleBasedStateMachine):
     def a_rebuild_ends(self, which: int, process: int) -> None:
         if self.rebuilds:
             session, version, entry = self.rebuilds.pop(-1 - which % len(self.rebuilds))
-            self.runner.run(self.processes[process]._cache.store("t", session, version, entry))
+            self.runner.run(self.processes[process]._store("t", session, version, entry))
 
     @rule()
     def flush(self) -> None:

@@ -17,8 +17,6 @@ from turnstile.streaming.cancel_hints import CancelHints, listen
 
 
 class Listening:
-    """One listener, and the hints that it has received."""
-
     def __init__(self, settings: Settings, redis: Guarded) -> None:
         self.heard: list[UUID] = []
         self.task = asyncio.create_task(listen(settings, redis, self.heard.append))
@@ -43,12 +41,6 @@ async def hints(settings: Settings) -> AsyncIterator[CancelHints]:
     made = OwnCancelHints(settings)
     yield made
     await made.close()
-
-
-@pytest.fixture
-async def client(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
-    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
-        yield opened
 
 
 async def heard(hints: CancelHints, listening: Listening) -> None:
@@ -82,17 +74,17 @@ async def test_hints_of_another_deployment_are_not_received(
     ids=["no id", "no UTF-8"],
 )
 async def test_a_malformed_hint_is_ignored(
-    settings: Settings, client: redis.asyncio.Redis, hints: CancelHints, listening: Listening, published: str | bytes
+    settings: Settings, keys: redis.asyncio.Redis, hints: CancelHints, listening: Listening, published: str | bytes
 ) -> None:
     await heard(hints, listening)
-    connections = await client.client_list(_type="pubsub")
+    connections = await keys.client_list(_type="pubsub")
 
-    await client.publish(f"{settings.redis_prefix}hints:cancel", published)
+    await keys.publish(f"{settings.redis_prefix}hints:cancel", published)
 
     await heard(hints, listening)
     assert not listening.task.done()
     # The same connection: a listener that had to connect again would have missed hints meanwhile.
-    assert {one["id"] for one in await client.client_list(_type="pubsub")} <= {one["id"] for one in connections}
+    assert {one["id"] for one in await keys.client_list(_type="pubsub")} <= {one["id"] for one in connections}
 
 
 async def test_an_error_in_the_callback_does_not_end_the_listener(

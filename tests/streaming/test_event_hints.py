@@ -24,12 +24,6 @@ async def hints(settings: Settings) -> AsyncIterator[EventHints]:
 
 
 @pytest.fixture
-async def client(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
-    async with redis.asyncio.Redis.from_url(settings.memory_redis, decode_responses=True) as opened:
-        yield opened
-
-
-@pytest.fixture
 async def cable(stack: Stack) -> AsyncIterator[Cable]:
     address = urlsplit(stack.redis.url)
     async with cable_to(address.hostname or "", address.port or 0) as plugged:
@@ -63,7 +57,7 @@ async def test_when_the_connection_breaks_all_listeners_are_woken(settings: Sett
 
 
 async def test_a_quiet_connection_is_kept_and_a_dead_one_is_replaced(
-    settings: Settings, cable: Cable, client: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, cable: Cable, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.backends.redis.subscribe.QUIET_SECONDS", 0.3)
     hints = OwnEventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
@@ -71,7 +65,7 @@ async def test_a_quiet_connection_is_kept_and_a_dead_one_is_replaced(
         assert await listener.wait(30)
         # Long enough for several pings; a lost connection would wake all listeners.
         assert not await listener.wait(1.5)
-        await client.publish("channel", "delta")
+        await keys.publish("channel", "delta")
         assert await listener.wait(30)
         cable.silent = True
         assert await listener.wait(30)

@@ -14,7 +14,6 @@ from turnstile.statements.submit import submit
 
 
 async def submit_turns(database: Database, settings: Settings, *contents: str, session_id: str = "s") -> list[UUID]:
-    """Submits to a session; returns the turns' ids."""
     wanted = [make_submission(settings.queue, session_id, content) for content in contents]
     await submit(database, wanted, resend_seconds=settings.resend_seconds)
     return [one.turn_id for one in wanted]

@@ -23,7 +23,6 @@ NAMES = {HISTORY_PAGE: "read", HISTORY_AS_TEXT: "rebuild"}
 
 
 def success(reply: Any = "ok") -> Settlement:
-    """A turn is answered."""
     return Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
 
 
@@ -40,7 +39,6 @@ class WatchedDatabase:
         self.open.set()
 
     async def fetch(self, statement: LiteralString, parameters: Mapping[str, Any]) -> list[Any]:
-        """As `Database.fetch`."""
         self.asked.append(NAMES[statement])
         await self.open.wait()
         return await self._database.fetch(statement, parameters)
@@ -55,7 +53,6 @@ class Reader:
         self.history = History(settings, cast("Database", self.watched), self.redis)
 
     async def close(self) -> None:
-        """Closes the connections."""
         await self.redis.close()
 
     @property
@@ -66,29 +63,23 @@ class Reader:
 
 
 class Conversation:
-    """One session."""
-
     def __init__(self, settings: Settings, database: Database, session_id: str = "s") -> None:
         self.settings, self.database, self.session_id = settings, database, session_id
 
     async def submit(self, content: Any) -> None:
-        """Submits a turn."""
         submission = make_submission(self.settings.queue, self.session_id, content)
         await submit(self.database, [submission], resend_seconds=self.settings.resend_seconds)
 
     async def begin(self, content: Any = "hello") -> ClaimedTurn:
-        """Submits a turn, and claims the session's head."""
         await self.submit(content)
         return await self.claim()
 
     async def claim(self) -> ClaimedTurn:
-        """Claims the session's head."""
         (turn,) = await claim(self.database, make_terms(self.settings), [make_claim(self.session_id)])
         assert isinstance(turn, ClaimedTurn)
         return turn
 
     async def end(self, turn: ClaimedTurn, settlement: Settlement, *, more: bool = False) -> Settled:
-        """Settles a claim."""
         request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
         (settled,) = await settle(self.database, make_terms(self.settings), [request])
         assert isinstance(settled, Settled)
@@ -101,20 +92,16 @@ class Conversation:
         return settled.reply
 
     async def exchange(self, history: History, content: Any = "hello", reply: Any = "ok") -> None:
-        """A whole turn, written through."""
         turn = await self.begin(content)
         await history.append(turn, await self.answer(turn, reply))
 
     async def version(self) -> HistoryVersion:
-        """The version by now."""
         version = await read_version(self.database, "t", self.session_id)
         assert version is not None
         return version
 
     async def table(self, limit: int = 100) -> list[Message]:
-        """The history as the table has it."""
         return await read_history(self.database, "t", self.session_id, limit=limit)
 
     async def read(self, history: History, limit: int = 100) -> list[Message]:
-        """The history as of now."""
         return await history.read("t", self.session_id, await self.version(), limit)

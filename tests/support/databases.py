@@ -52,7 +52,6 @@ class Databases:
         return self._idle.pop() if self._idle else self.make()
 
     def make(self) -> str:
-        """A new one."""
         name = f"test_{uuid4().hex}"
         url = self._stack.postgres.create_database(name, template=self._template)
         if self._schema is None:
@@ -61,7 +60,6 @@ class Databases:
         return name
 
     def url(self, name: str) -> str:
-        """Where it is."""
         return self._stack.postgres.database_url(name)
 
     def give_back(self, name: str) -> None:

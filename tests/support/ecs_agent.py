@@ -37,7 +37,6 @@ class Agent:
 
 @contextmanager
 def ecs_agent() -> Iterator[Agent]:
-    """Serves on a free port of this machine."""
     agent = Agent()
 
     class Answering(BaseHTTPRequestHandler):

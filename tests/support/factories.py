@@ -23,7 +23,6 @@ _numbers = itertools.count()
 def make_submission(
     queue: str, session_id: str = "s", content: Any = "hello", *, tenant_id: str = "t", **fields: Any
 ) -> Submission:
-    """A submit request as the API would make it."""
     turn_id = fields.pop("turn_id", None) or uuid7(time.time_ns() // 1_000_000, next(_numbers))
     return Submission(
         turn_id=turn_id,
@@ -38,7 +37,6 @@ def make_submission(
 
 
 def make_terms(settings: Settings, worker_id: str = "worker-a", **fields: Any) -> ClaimTerms:
-    """The claim terms of one worker."""
     return ClaimTerms(
         queue=fields.pop("queue", settings.queue),
         worker_id=worker_id,
@@ -49,7 +47,6 @@ def make_terms(settings: Settings, worker_id: str = "worker-a", **fields: Any) -
 
 
 def make_claim(session_id: str = "s", tenant_id: str = "t", claim_id: UUID | None = None) -> ClaimRequest:
-    """A request for one session's head."""
     return ClaimRequest(tenant_id=tenant_id, session_id=session_id, claim_id=claim_id or uuid4())
 
 

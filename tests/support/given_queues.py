@@ -40,7 +40,6 @@ class GivenQueues:
     """Terraform's outputs."""
 
     def environment(self, command: str, queue: str) -> dict[str, str]:
-        """What a process of the product runs under."""
         role = f"worker-{queue}" if command == "worker" else command
         if role not in self.processes:
             # `redrive`, `dlq`, `doctor` …
@@ -49,7 +48,6 @@ class GivenQueues:
 
     @property
     def urls(self) -> list[str]:
-        """All of them."""
         return [declared[name] for declared in (self.standard, self.fifo) for name in ("sqs", "dlq")]
 
 

@@ -38,7 +38,6 @@ class Beating:
     def keep(
         self, turn: ClaimedTurn, lock: LockedSession | None = None, renew_until: float = math.inf
     ) -> HeartbeatEntry:
-        """Begins to keep a claimed turn alive."""
         kept = HeartbeatEntry(lock, None)
         kept.begin(turn, self._stop, renew_until)
         self.heartbeat.take(kept)

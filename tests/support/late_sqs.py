@@ -17,7 +17,6 @@ class LateSqs:
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
         with suppress(OSError, EOFError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
@@ -31,7 +30,6 @@ class LateSqs:
 
 @asynccontextmanager
 async def late() -> AsyncIterator[LateSqs]:
-    """A server for as long as the block."""
     sqs = LateSqs()
     server = await asyncio.start_server(sqs.serve, "127.0.0.1", 0)
     sqs.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -114,5 +114,4 @@ def processing(
 
 
 def message_about(turn_id: UUID, session_id: str = "s", tenant_id: str = "t") -> ReceivedMessage:
-    """The turn's wake-up, as received."""
     return ReceivedMessage(uuid4().hex, WakeUp(tenant_id, session_id, turn_id).encode(), "handle", 1, {}, False)

@@ -29,7 +29,6 @@ SILENCE = Act()
 
 
 def answer(body: bytes = b"{}", status: str = "200 OK", **headers: str) -> Act:
-    """A whole one."""
     return _whole(body, status, {"Content-Length": str(len(body)), **headers})
 
 
@@ -57,7 +56,6 @@ class ScriptedSqs:
     """How many clients have closed their connections."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
         self.writers.append(writer)
         number = len(self.writers)
         try:
@@ -78,7 +76,6 @@ class ScriptedSqs:
 
 @asynccontextmanager
 async def scripted(*acts: Act) -> AsyncIterator[ScriptedSqs]:
-    """A server for as long as the block."""
     sqs = ScriptedSqs(list(acts))
     server = await asyncio.start_server(sqs.serve, "127.0.0.1", 0)
     sqs.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

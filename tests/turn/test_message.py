@@ -63,7 +63,7 @@ def test_a_reason_quotes_nothing() -> None:
     with pytest.raises(MalformedMessageError) as refused:
         decode(json.dumps({**GOOD, "session_id": "the secret"}))
 
-    assert "secret" not in refused.value.reason
+    assert "secret" not in str(refused.value)
 
 
 @settings(max_examples=50)

@@ -1,9 +1,5 @@
 """Exponential backoff with jitter. Pure: randomness is an argument."""
 
-DEFAULT_BASE_SECONDS = 1.0
-DEFAULT_CAP_SECONDS = 120.0
-"""Longest backoff. A waiting retry blocks its whole session, so longer waits belong to `Snooze`."""
-
 
 def ceiling(attempt: int, base_seconds: float, cap_seconds: float) -> float:
     """The longest wait after failed attempt number `attempt` (from 1), in seconds. It doubles per attempt up to the cap."""
@@ -13,12 +9,7 @@ def ceiling(attempt: int, base_seconds: float, cap_seconds: float) -> float:
     return min(cap_seconds, base_seconds * 2.0 ** min(attempt - 1, 64))
 
 
-def full_jitter(
-    attempt: int,
-    fraction: float,
-    base_seconds: float = DEFAULT_BASE_SECONDS,
-    cap_seconds: float = DEFAULT_CAP_SECONDS,
-) -> float:
+def full_jitter(attempt: int, fraction: float, base_seconds: float, cap_seconds: float) -> float:
     """Seconds to wait: `fraction` (0 to 1, random, from the caller) of the ceiling.
 
     Full jitter spreads calls that failed together over the whole interval (G10; the AWS Architecture Blog's

@@ -16,7 +16,6 @@ class Circuit:
 
     @property
     def is_open(self) -> bool:
-        """Whether the circuit blocks calls."""
         return self._failures >= self.threshold
 
     def allows(self, now: float) -> bool:
@@ -30,7 +29,6 @@ class Circuit:
         return True
 
     def succeeded(self) -> None:
-        """Records a call that got a response."""
         self._failures = 0
 
     def failed(self, now: float) -> None:

@@ -38,7 +38,6 @@ class QueueSettings(BaseModel):
 
     @property
     def halts(self) -> bool:
-        """Whether a FAILED turn halts its session."""
         return self.on_failure == "halt"
 
     @model_validator(mode="before")

@@ -28,10 +28,8 @@ class RedisClients:
 
     @classmethod
     def open(cls, settings: Settings) -> "RedisClients":
-        """Makes both clients, which connect on first use."""
         return cls(connect_lock(settings), connect_memory(settings))
 
     async def close(self) -> None:
-        """Closes all connections."""
         await self.lock.close()
         await self.memory.close()

@@ -234,7 +234,6 @@ class Settings(BaseSettings):
 
     @cached_property
     def queues_by_name(self) -> dict[str, QueueSettings]:
-        """The declared queues: name -> declaration."""
         return {queue.name: queue for queue in self.queues}
 
     def find_queue(self, name: str) -> QueueSettings:

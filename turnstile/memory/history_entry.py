@@ -28,61 +28,62 @@ WHOLE, TAIL = "whole", "tail"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The last messages of a history, newest first. `whole`: there are no earlier ones."""
+    """The elements of the last messages of a history, newest first. `whole`: there are no earlier messages."""
 
-    messages: tuple[StoredMessage, ...]
+    elements: tuple[str, ...]
     whole: bool
 
     @classmethod
     def of(cls, newest_first: Sequence[StoredMessage], *, whole: bool) -> "Entry":
         """The messages up to the first that is too large."""
-        fitting = tuple(takewhile(_fits, newest_first))
+        fitting = tuple(map(_encode_message, takewhile(_fits, newest_first)))
         return cls(fitting, whole and len(fitting) == len(newest_first))
 
     def reaches(self, limit: int) -> bool:
         """Whether the entry has all of the last `limit` messages."""
-        return self.whole or len(self.messages) >= limit
+        return self.whole or len(self.elements) >= limit
 
 
-def encode_claim(version: HistoryVersion) -> str:
+NO_MESSAGES = Entry((), whole=False)
+"""Reaches nothing."""
+
+
+def encode_claim(claim_id: UUID | None) -> str:
     """The part of a header that is compared for equality."""
-    return "-" if version.claim_id is None else version.claim_id.hex
+    return "-" if claim_id is None else claim_id.hex
 
 
 def encode_header(version: HistoryVersion, *, whole: bool) -> str:
     """The first element of the list."""
-    return f"{version.seq} {encode_claim(version)} {WHOLE if whole else TAIL}"
+    return f"{version.seq} {encode_claim(version.claim_id)} {WHOLE if whole else TAIL}"
 
 
-def encode_message(message: StoredMessage) -> str:
-    """Any other element of the list."""
+def _encode_message(message: StoredMessage) -> str:
     known = orjson.dumps([message.turn_id, message.seq, message.ordinal, message.role, message.created_at]).decode()
     return f"{known}\n{message.text}"
 
 
-def decode(elements: Sequence[str], limit: int) -> Entry:
-    """The entry from its header and its newest elements, `limit` at most. Raises ValueError."""
-    header, *rest = elements
-    _, _, reach = header.split(" ")
+def decode_entry(header: str, *elements: str, limit: int) -> Entry:
+    """The entry from its header and its newest elements, `limit` at most."""
     # If there are `limit` messages, the list may have earlier ones.
-    return Entry(tuple(map(_decode_message, rest)), reach == WHOLE and len(rest) < limit)
+    return Entry(elements, header.endswith(f" {WHOLE}") and len(elements) < limit)
 
 
-def _decode_message(element: str) -> StoredMessage:
+def decode_message(element: str) -> Message:
+    """Raises ValueError: another version of this program may have written the element."""
     known, _, text = element.partition("\n")
     turn_id, seq, ordinal, role, created_at = json.loads(known)
-    return StoredMessage(
+    return Message(
         turn_id=UUID(turn_id),
         seq=seq,
         ordinal=ordinal,
         role=role,
-        text=text,
+        content=json.loads(text),
         created_at=datetime.fromisoformat(created_at),
     )
 
 
 def to_text(message: Message) -> StoredMessage:
-    """A message with its content as JSON text."""
     return StoredMessage(
         turn_id=message.turn_id,
         seq=message.seq,
@@ -95,17 +96,3 @@ def to_text(message: Message) -> StoredMessage:
 
 def _fits(message: StoredMessage) -> bool:
     return message.text is not None and len(message.text.encode()) <= MAX_CONTENT_BYTES
-
-
-def to_message(stored: StoredMessage) -> Message:
-    """A message of an entry, with its content decoded."""
-    if stored.text is None:
-        raise ValueError("a message without a text is in no entry")
-    return Message(
-        turn_id=stored.turn_id,
-        seq=stored.seq,
-        ordinal=stored.ordinal,
-        role=stored.role,
-        content=json.loads(stored.text),
-        created_at=stored.created_at,
-    )

@@ -43,7 +43,7 @@ class Memory(Protocol):
 
     async def get(self, key: str, *, kind: str = "item") -> Item | None:
         """The item; None if it is not there (any more)."""
-        ...
+        return (await self.get_many([key], kind=kind)).get(key)
 
     async def get_many(self, keys: Collection[str], *, kind: str = "item") -> Mapping[str, Item]:
         """The items that are there, by key, in one round trip."""
@@ -66,7 +66,18 @@ class Memory(Protocol):
 
         `expected_version`: writes only if the item has this version (H8); 0: only if there is none. Raises MemoryFullError.
         """
-        ...
+        write = Write(
+            key=key,
+            value=value,
+            kind=kind,
+            context=context,
+            priority=priority,
+            ttl=ttl,
+            tags=tags,
+            metadata=metadata,
+            expected_version=expected_version,
+        )
+        return (await self.set_many([write]))[0]
 
     async def set_many(self, writes: Sequence[Write]) -> Sequence[Written]:
         """Several writes in one round trip (H9), each key once; the results have their order. Raises MemoryFullError."""

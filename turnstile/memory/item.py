@@ -32,8 +32,6 @@ _NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,128}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A stored item."""
-
     key: str
     kind: str
     text: str = field(repr=False)
@@ -56,7 +54,6 @@ class Item:
 
     @property
     def place(self) -> "Place":
-        """The place of the item in its session."""
         return Place(find_kind(self.kind), self.key)
 
 
@@ -96,17 +93,13 @@ class Write:
 
     @property
     def place(self) -> "Place":
-        """The place of the item in its session."""
         return Place(find_kind(self.kind), self.key)
 
     def seconds(self, pressure: Pressure = Pressure.NONE) -> float:
-        """How long the item is kept, in seconds."""
         return time_to_live(find_kind(self.kind), self.ttl, self.priority, pressure)
 
 
 class Verdict(StrEnum):
-    """The outcome of a write."""
-
     KEPT = "kept"
     CONFLICT = "conflict"
     """The item's version was not the expected one."""

@@ -45,7 +45,6 @@ class SessionKeys:
 
     @property
     def channel(self) -> str:
-        """The channel of the change events."""
         return f"{self.stem}:changes"
 
 
@@ -57,15 +56,10 @@ class ItemCache:
     ) -> None:
         self._redis = redis
         self._prefix = settings.redis_prefix
-        self._pressure = pressure
-
-    @property
-    def pressure(self) -> Pressure:
+        self.pressure = pressure
         """How full Redis is, as the memory watch last saw it."""
-        return self._pressure()
 
     def session(self, tenant_id: str, session_id: str, fence: int) -> SessionKeys:
-        """The keys of a session's memory."""
         return SessionKeys(f"{self._prefix}memory:{{{tenant_id}/{session_id}}}", fence)
 
     async def read(self, session: SessionKeys, places: Sequence[Place]) -> list[Item]:
@@ -80,14 +74,15 @@ class ItemCache:
 
     async def write(self, session: SessionKeys, writes: Sequence[Write]) -> list[int] | None:
         """Writes items that are not durable; returns for each its version, CONFLICT or NO_ROOM. Raises SupersededError."""
-        shed_up_to = LOW_PRIORITY if self.pressure is Pressure.CRITICAL else 0
+        pressure = self.pressure()
+        shed_up_to = LOW_PRIORITY if pressure is Pressure.CRITICAL else 0
         arguments = [
             argument
             for write in writes
             for argument in (
                 write.place.field,
                 _or_empty(write.expected_version),
-                int(write.seconds(self.pressure) * 1000),
+                int(write.seconds(pressure) * 1000),
                 f"{write.priority} {_labels_of(write.place.kind, write.context, write.tags)}",
                 write.text,
             )
@@ -106,6 +101,8 @@ class ItemCache:
 
     async def follow(self, session: SessionKeys, changes: Sequence[Change]) -> None:
         """Publishes changes of durable items; opens or extends their contexts."""
+        if not changes:
+            return
         arguments = [
             argument
             for change in changes
@@ -127,12 +124,10 @@ class ItemCache:
         await self._change(session_scripts.END_CONTEXT, session, name)
 
     async def contexts(self, session: SessionKeys) -> dict[str, float]:
-        """The active contexts, each with its remaining seconds."""
         answer = await self._run(session_scripts.LIST_CONTEXTS, session) or []
         return {name: int(left) / 1000 for name, left in zip(answer[::2], answer[1::2], strict=True)}
 
     def changes(self, session: SessionKeys) -> AbstractAsyncContextManager[AsyncIterator[MemoryChange]]:
-        """The changes to the session's memory from now on."""
         return subscribed(self._redis, session.channel)
 
     async def _change(self, text: str, session: SessionKeys, *arguments: str | int) -> list[int] | None:

@@ -25,6 +25,19 @@ class Pressure(IntEnum):
     """From 90 % on: items of low priority are not kept, and existing ones are deleted."""
 
 
+_FROM = {Pressure.CRITICAL: 0.90, Pressure.HIGH: 0.80}
+_SLACK = 0.05
+"""A level ends only when the used ratio has fallen this far below its threshold, so that it does not flap."""
+
+
+def judge(before: Pressure, used_ratio: float | None) -> Pressure:
+    """The level now. `used_ratio` is used memory divided by maxmemory; None if Redis has no limit."""
+    for level, threshold in _FROM.items():
+        if used_ratio is not None and used_ratio >= threshold - (_SLACK if level <= before else 0):
+            return level
+    return Pressure.NONE
+
+
 @dataclass(frozen=True, slots=True)
 class Lifetime:
     """How long something is kept, in seconds: the default, and the bounds."""
@@ -44,8 +57,6 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The kind of an item."""
-
     name: str
     lifetime: Lifetime
     durable: bool = False

@@ -12,8 +12,7 @@ from contextlib import suppress
 import structlog
 
 from turnstile.backends.redis.guarded import Guarded
-from turnstile.memory.kinds import Pressure
-from turnstile.memory.pressure import judge
+from turnstile.memory.kinds import Pressure, judge
 
 EVERY_SECONDS = 10.0
 

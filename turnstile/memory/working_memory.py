@@ -11,7 +11,7 @@ from uuid import uuid4
 from turnstile.backends.postgres.database import Database
 from turnstile.memory.durable_items import MAX_ITEMS as MAX_DURABLE_ITEMS
 from turnstile.memory.durable_items import Change, delete_items, read_items, write_items
-from turnstile.memory.interface import NOTHING, MemoryChange
+from turnstile.memory.interface import Memory, MemoryChange
 from turnstile.memory.item import (
     MAX_BATCH,
     MAX_ITEMS,
@@ -27,15 +27,15 @@ from turnstile.memory.item import (
     in_order,
 )
 from turnstile.memory.item_cache import CONFLICT, NO_ROOM, ItemCache
-from turnstile.memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, NEUTRAL_PRIORITY, find_kind, is_shed
+from turnstile.memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, find_kind, is_shed
 from turnstile.turn.claimed_turn import ClaimedTurn
 
 Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 """Repeats a call while the database is away."""
 
 
-class WorkingMemory:
-    """Implements `memory.interface.Memory` for one attempt."""
+class WorkingMemory(Memory):
+    """For one attempt."""
 
     def __init__(self, cache: ItemCache, database: Database, turn: ClaimedTurn, outlast: Outlast) -> None:
         self._cache = cache
@@ -45,9 +45,6 @@ class WorkingMemory:
         self._session = cache.session(turn.tenant_id, turn.session_id, turn.fence)
 
     # --- reading
-
-    async def get(self, key: str, *, kind: str = "item") -> Item | None:
-        return (await self.get_many([key], kind=kind)).get(key)
 
     async def get_many(self, keys: Collection[str], *, kind: str = "item") -> Mapping[str, Item]:
         check_limit("keys", len(keys), MAX_BATCH)
@@ -93,32 +90,6 @@ class WorkingMemory:
 
     # --- writing
 
-    async def set(
-        self,
-        key: str,
-        value: Any,
-        *,
-        kind: str = "item",
-        context: str | None = None,
-        priority: int = NEUTRAL_PRIORITY,
-        ttl: float | None = None,
-        tags: Collection[str] = (),
-        metadata: Mapping[str, Any] = NOTHING,
-        expected_version: int | None = None,
-    ) -> Written:
-        write = Write(
-            key=key,
-            value=value,
-            kind=kind,
-            context=context,
-            priority=priority,
-            ttl=ttl,
-            tags=tags,
-            metadata=metadata,
-            expected_version=expected_version,
-        )
-        return (await self.set_many([write]))[0]
-
     async def set_many(self, writes: Sequence[Write]) -> Sequence[Written]:
         check_limit("writes", len(writes), MAX_BATCH)
         if len({write.place for write in writes}) < len(writes):
@@ -136,25 +107,16 @@ class WorkingMemory:
         # One for all tries: a repeated call finds the writes of the first one.
         write_id = uuid4()
         changes = await self._outlast(lambda: write_items(self._database, self._turn, writes, write_id))
-        await self._follow(changes)
+        await self._cache.follow(self._session, changes)
         versions = {change.place: change.version for change in changes}
-        return {
-            write.place: Written(Verdict.KEPT, versions[write.place])
-            if write.place in versions
-            else Written(Verdict.CONFLICT)
-            for write in writes
-        }
-
-    async def _follow(self, changes: Sequence[Change]) -> None:
-        if changes:
-            await self._cache.follow(self._session, changes)
+        return {write.place: _written(versions.get(write.place, CONFLICT)) for write in writes}
 
     async def _keep(self, writes: Sequence[Write]) -> dict[Place, Written]:
-        kept = [write for write in writes if not is_shed(write.place.kind, write.priority, self._cache.pressure)]
+        kept = [write for write in writes if not is_shed(write.place.kind, write.priority, self._cache.pressure())]
         versions = await self._cache.write(self._session, kept)
         answers = {write.place: Written(Verdict.NOT_KEPT) for write in writes}
         for write, version in zip(kept, versions or (), strict=versions is not None):
-            answers[write.place] = Written(Verdict.KEPT, version) if version != CONFLICT else Written(Verdict.CONFLICT)
+            answers[write.place] = _written(version)
         if versions and NO_ROOM in versions:
             keys = ", ".join(write.key for write, version in zip(kept, versions, strict=True) if version == NO_ROOM)
             raise MemoryFullError(f"the session has {MAX_ITEMS} items already; not kept: {keys:.200}")
@@ -190,16 +152,13 @@ class WorkingMemory:
     async def _delete(self, places: Sequence[tuple[Place, int | None]]) -> int:
         durable = [pair for pair in places if pair[0].kind.durable]
         volatile = [pair for pair in places if not pair[0].kind.durable]
-        deleted = await self._erase(durable) if durable else 0
-        if volatile:
-            deleted += sum(await self._cache.delete(self._session, volatile) or ())
-        return deleted
-
-    async def _erase(self, places: Sequence[tuple[Place, int | None]]) -> int:
-        write_id = uuid4()
-        changes: list[Change] = await self._outlast(lambda: delete_items(self._database, self._turn, places, write_id))
-        await self._follow(changes)
-        return len(changes)
+        changes: list[Change] = []
+        if durable:
+            write_id = uuid4()
+            changes = await self._outlast(lambda: delete_items(self._database, self._turn, durable, write_id))
+            await self._cache.follow(self._session, changes)
+        gone = await self._cache.delete(self._session, volatile) if volatile else None
+        return len(changes) + sum(gone or ())
 
     # --- contexts
 
@@ -220,3 +179,7 @@ class WorkingMemory:
 
     def changes(self) -> AbstractAsyncContextManager[AsyncIterator[MemoryChange]]:
         return self._cache.changes(self._session)
+
+
+def _written(version: int) -> Written:
+    return Written(Verdict.CONFLICT) if version == CONFLICT else Written(Verdict.KEPT, version)

@@ -27,8 +27,6 @@ _ID = re.compile(r"(\d{1,19})-(\d{1,19})")
 
 
 class EventKind(StrEnum):
-    """The kind of an event."""
-
     METADATA = "metadata"
     """The first event of each connection: the turn and its status. It has no id."""
     STATUS = "status"
@@ -92,8 +90,6 @@ class Saying:
 
 @dataclass(frozen=True, slots=True)
 class TurnEvent:
-    """An event: its place and its content."""
-
     id: EventId
     saying: Saying
 

@@ -56,8 +56,6 @@ return 'appended'
 
 
 class Appended(StrEnum):
-    """The result of an append."""
-
     APPENDED = "appended"
     LOST = "lost"
     """Not applied: the entries before it are not in the stream (any more). The caller must begin anew."""

@@ -1,10 +1,7 @@
 """Finds the highest fence in the streams of events, for operators."""
 
-from collections.abc import Sequence
-
-from turnstile.backends.redis.client import OUTAGES, RedisClient, raise_first, script
-from turnstile.backends.redis.connect import connect
-from turnstile.backends.redis.ping import OPERATOR_TIMEOUT_SECONDS, RedisUnreachableError
+from turnstile.backends.redis.client import raise_first, script
+from turnstile.backends.redis.operator_client import operator_client
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import EventId, match_streams
 
@@ -21,24 +18,16 @@ async def highest_fence(settings: Settings, most: int) -> int:
 
     Goes through the key space in small steps, as SCAN does. Raises RedisUnreachableError.
     """
-    client = connect(settings.memory_redis, timeout_seconds=OPERATOR_TIMEOUT_SECONDS)
     highest = 0
-    try:
+    async with operator_client(settings.memory_redis) as client:
         keys: list[str] = []
         async for key in client.scan(match_streams(settings.redis_prefix)):
             keys.append(key)
             if len(keys) == most:
                 break
         for start in range(0, len(keys), BATCH):
-            highest = max(highest, await _highest_of(client, keys[start : start + BATCH]))
-    except OUTAGES as error:
-        raise RedisUnreachableError(f"{type(error).__name__}: {error}") from error
-    finally:
-        await client.aclose()
+            commands = [script(LAST_ID, [key]) for key in keys[start : start + BATCH]]
+            # None: the stream has expired since the scan.
+            ids = [EventId.parse(last) for last in raise_first(await client.run(commands)) if last is not None]
+            highest = max(highest, *(one.fence for one in ids))
     return highest
-
-
-async def _highest_of(client: RedisClient, keys: Sequence[str]) -> int:
-    answers = raise_first(await client.run([script(LAST_ID, [key]) for key in keys]))
-    # None: the stream has expired since the scan.
-    return max((EventId.parse(last).fence for last in answers if last is not None), default=0)

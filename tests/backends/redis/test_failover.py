@@ -62,7 +62,6 @@ async def test_a_process_that_starts_while_a_node_is_down_uses_the_others(stack:
 
 @pytest.fixture
 async def demoted(stack: Stack) -> AsyncIterator[Server]:
-    """A primary that the test demotes."""
     [port] = choose_ports(1)
     server = Server(program_of(stack), port, {})
     server.wait()

@@ -12,7 +12,7 @@ from tests.support.fleet.redis_uses import SESSIONS, Hands, opened, settings_for
 from tests.support.fleet.servers import program_of
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
-from turnstile.backends.redis.ping import ping
+from turnstile.backends.redis.operator_client import operator_client
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import Place, Write
 from turnstile.memory.kinds import Pressure, find_kind
@@ -98,7 +98,8 @@ async def _first(changes: AsyncIterator[MemoryChange]) -> MemoryChange:
 
 
 async def test_the_operators_checks_reach_all_nodes(hands: Hands) -> None:
-    await ping(hands.settings.redis_url)
+    async with operator_client(hands.settings.redis_url) as client:
+        assert await client.ping()
     for fence, session in enumerate(SESSIONS, 1):
         said = numbered(fence, 1, [Saying(EventKind.END, "{}")])
         await hands.writer.append(Append(name_stream(hands.settings.redis_prefix, "t", session, uuid4()), said))

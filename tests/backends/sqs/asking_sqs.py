@@ -8,7 +8,6 @@ import pytest
 import turnstile.backends.sqs.client
 from tests.support.scripted_sqs import Act, ScriptedSqs, scripted
 from turnstile.backends.sqs.client import SqsClient
-from turnstile.config.settings import Settings
 
 COMMAND = "DeleteMessageBatch"
 CUT = Act(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", closes=True)
@@ -22,14 +21,8 @@ def give_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turnstile.backends.sqs.client, "RETRY_SECONDS", 0.0)
 
 
-def settings_for(address: str | None) -> Settings:
-    """Short polls of that address."""
-    return Settings(sqs_endpoint_url=address, aws_region="us-east-1", receive_wait_seconds=1)
-
-
 @asynccontextmanager
 async def asking(*acts: Act) -> AsyncIterator[tuple[SqsClient, ScriptedSqs]]:
-    """A client, and the server that it asks."""
     async with scripted(*acts) as sqs:
         client = SqsClient.open("us-east-1", sqs.address)
         try:

@@ -1,27 +1,18 @@
 """Credentials that are missing, expired, or can't be refreshed are an outage. The search for them never blocks the loop."""
 
 import asyncio
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.credentials import Credentials
 
 import turnstile.backends.sqs.client
 import turnstile.backends.sqs.credentials
-from tests.backends.sqs.asking_sqs import COMMAND, asking, give_environment, settings_for
+from tests.backends.sqs.asking_sqs import COMMAND, asking, give_environment
 from tests.support.giving_credentials import Given, Hanging, found, given, refused_by_sts, signed_by, temporary
 from tests.support.probes import until
-from tests.support.scripted_sqs import scripted
 from turnstile.backends.sqs.client import POLL
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.errors import QueueUnavailableError
-from turnstile.message_queue import MessageQueues
-from turnstile.turn.envelope import ReceivedMessage
-from turnstile.worker.consumer import Consumer
-from turnstile.worker.slots.slots import Slots
-from turnstile.worker.turns_in_flight import TurnsInFlight
 
 
 @pytest.fixture(autouse=True)
@@ -57,32 +48,6 @@ async def test_expired_credentials_without_a_refresh_are_an_outage(
                 await client.call(operation, {})
 
         assert sqs.requests == []
-
-
-async def test_a_consumer_goes_on_polling_while_its_credentials_can_not_be_refreshed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ways = [refused_by_sts, still_expired, without_its_file]
-
-    def refresh() -> Given:
-        return (ways.pop() if ways else given)()
-
-    async def process(_: ReceivedMessage) -> None:
-        raise AssertionError("no message is ever received")
-
-    found(monkeypatch, lambda: temporary(refresh))
-    async with scripted() as sqs:
-        url = f"{sqs.address}/1/turns"
-        declared = QueueSettings(name="turns", sqs=url, dlq=f"{url}-dlq")
-        queues = MessageQueues(settings_for(sqs.address).model_copy(update={"queues": (declared,)}))
-        stopping = asyncio.Event()
-        running = asyncio.create_task(Consumer(queues, "turns", Slots(4), TurnsInFlight(), process, stopping).run())
-        await until(lambda: sqs.requests or running.done())
-        stopping.set()
-
-        await running
-        assert ways == []
-        await queues.close()
 
 
 async def test_without_credentials_a_call_is_an_outage_and_the_next_call_searches_again(
@@ -175,23 +140,3 @@ async def test_a_cancelled_caller_does_not_end_the_refresh_for_the_others(
 
         await calls[1]
         assert signed_by(sqs) == ["NEW"]
-
-
-async def test_handlers_on_all_threads_of_the_loop_do_not_delay_a_refresh(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    found(monkeypatch, lambda: temporary(given))
-    loop = asyncio.get_running_loop()
-    loop.set_default_executor(ThreadPoolExecutor(1))
-    may_end = threading.Event()
-    handler = loop.run_in_executor(None, may_end.wait, 60)
-    async with asking() as (client, sqs):
-        try:
-            async with asyncio.timeout(30):
-                await client.call(COMMAND, {})
-            assert not handler.done()
-        finally:
-            may_end.set()
-
-        assert signed_by(sqs) == ["NEW"]
-        await handler

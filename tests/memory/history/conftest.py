@@ -3,20 +3,12 @@
 from collections.abc import AsyncIterator
 
 import pytest
-import redis.asyncio
 
 from tests.support.conversations import Conversation, Reader
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 
 DEPTH = 8
-
-
-@pytest.fixture
-def queue() -> QueueSettings:
-    """Declared and nowhere in SQS: nothing here sends."""
-    return QueueSettings(name="turns", visibility_seconds=4.0)
 
 
 @pytest.fixture
@@ -34,7 +26,6 @@ async def reader(settings: Settings, database: Database) -> AsyncIterator[Reader
 
 @pytest.fixture
 async def other(settings: Settings, database: Database) -> AsyncIterator[Reader]:
-    """Another process."""
     opened = Reader(settings, database)
     yield opened
     await opened.close()
@@ -43,13 +34,6 @@ async def other(settings: Settings, database: Database) -> AsyncIterator[Reader]
 @pytest.fixture
 def talk(settings: Settings, database: Database) -> Conversation:
     return Conversation(settings, database)
-
-
-@pytest.fixture
-async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
-    """A plain client, for looking from outside."""
-    async with redis.asyncio.Redis.from_url(settings.redis_url, decode_responses=True) as opened:
-        yield opened
 
 
 @pytest.fixture

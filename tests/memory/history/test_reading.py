@@ -13,8 +13,7 @@ from tests.memory.history.conftest import DEPTH
 from tests.support.conversations import Conversation, Reader
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.memory.history import History
-from turnstile.memory.history_cache import LOAD
+from turnstile.memory.history import LOAD, History
 from turnstile.memory.history_entry import MAX_CONTENT_BYTES
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion
@@ -170,12 +169,12 @@ async def test_reads_at_the_same_moment_share_a_round_trip(
 
 def _count_pipelines(history: History) -> list[int]:
     """How many commands each pipeline had, from now on."""
-    run_many, counts = history._cache._run_many, list[int]()
+    run_many, counts = history._run_many, list[int]()
 
     async def counted(commands: Any) -> Any:
         assert {command[1] for command in commands} == {LOAD}
         counts.append(len(commands))
         return await run_many(commands)
 
-    history._cache._run._flush = counted
+    history._run._flush = counted
     return counts

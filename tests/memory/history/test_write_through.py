@@ -51,17 +51,6 @@ async def test_a_read_finds_the_appends_that_were_begun_before_it(reader: Reader
     assert reader.asked == []
 
 
-async def test_an_append_that_is_a_turn_late_changes_nothing(reader: Reader, talk: Conversation) -> None:
-    first = await talk.begin("one")
-    late = await talk.answer(first)
-    await talk.exchange(reader.history, "two")
-    await talk.read(reader.history)
-
-    await reader.history.append(first, late)
-
-    assert await talk.read(reader.history) == await talk.table()
-
-
 async def test_a_history_of_turns_that_the_database_has_lost_is_not_served(
     reader: Reader, talk: Conversation, database: Database
 ) -> None:

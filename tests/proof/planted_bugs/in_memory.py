@@ -6,7 +6,6 @@ from typing import Any
 
 import turnstile.memory.durable_items
 import turnstile.memory.history
-import turnstile.memory.history_cache
 from tests.proof.planted_bugs.patching import alter, instead_of
 from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.memory.item import Item
@@ -57,7 +56,7 @@ def items_kept_in_the_process() -> None:
 @planted("I5", "redis-unreachable", "worker-cut-off-from-redis", "commit-answer-lost", histories=1.0)
 def history_of_any_version() -> None:
     """Any cached history is shown, also one that ends before the last turn."""
-    alter(turnstile.memory.history_cache, "LOAD", ("if claim == ARGV[2] then", "if claim then"))
+    alter(turnstile.memory.history, "LOAD", ("if claim == ARGV[2] then", "if claim then"))
 
 
 @planted("I21")

@@ -1,9 +1,9 @@
-"""The scripts of `memory.history_cache`, as the stand-in for Redis carries them out."""
+"""The scripts of `memory.history`, as the stand-in for Redis carries them out."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from turnstile.memory.history_cache import APPEND, LOAD, STORE
+from turnstile.memory.history import APPEND, LOAD, STORE
 
 if TYPE_CHECKING:
     from tests.support.fakes.lock import FakeRedis

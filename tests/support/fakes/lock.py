@@ -1,4 +1,4 @@
-"""A stand-in for Redis under the real `worker.session_lock` and `memory.history_cache`: scripts, time to live, flush.
+"""A stand-in for Redis under the real `worker.session_lock` and `memory.history`: scripts, time to live, flush.
 
 The client runs the product's scripts, so the real batching, circuit and handling of lost responses run on top of it.
 """
@@ -133,8 +133,6 @@ SCRIPTS: dict[str, Callable[[FakeRedis, tuple[str, ...], tuple[Any, ...]], Any]]
 
 
 class FakeRedisClient(RedisClient):
-    """A client of it: scripts, and PING."""
-
     def __init__(self, server: FakeRedis, carry: Carry = at_once) -> None:
         self._server = server
         self._carry = carry

@@ -50,8 +50,6 @@ class Anomalies:
 
 @dataclass(slots=True, eq=False)
 class Stored:
-    """A message on the queue."""
-
     id: str
     body: str
     attributes: dict[str, dict[str, str]]

@@ -267,7 +267,6 @@ class Tables:
         return session
 
     def take_seq(self, session: SessionRow) -> int:
-        """The session's next place."""
         self.update(session, last_seq=session.last_seq + 1, updated_at=self.now())
         return session.last_seq
 

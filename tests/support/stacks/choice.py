@@ -34,7 +34,6 @@ VERSIONS = pytest.StashKey[str]()
 
 
 def kind_of(config: pytest.Config) -> Kind:
-    """What the run was asked to stand on."""
     return Kind(config.getoption("--stack"))
 
 
@@ -109,7 +108,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """What the run stands on."""
     engine = config.stash.get(ENGINE, "")
     return f"stack: {kind_of(config)}{f' ({engine})' if engine else ''}"
 

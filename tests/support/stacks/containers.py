@@ -154,7 +154,6 @@ class ContainerPostgres(ContainerService):
         return f"postgresql://{USER}:{PASSWORD}@{LOOPBACK}:{self.port}/{database}"
 
     def create_database(self, name: str, *, template: str | None = None) -> str:
-        """Makes one, and tells its URL."""
         statement = SQL("CREATE DATABASE {}").format(Identifier(name))
         if template is not None:
             statement += SQL(" TEMPLATE {}").format(Identifier(template))

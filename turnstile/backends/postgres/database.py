@@ -173,7 +173,6 @@ class Database:
         await self._pool.open(wait=False)
 
     async def close(self) -> None:
-        """Closes all connections."""
         if self._check is not None:
             self._check.cancel()
         await self._pool.close(timeout=2.0)
@@ -235,7 +234,8 @@ class Database:
 
     def _outage(self, error: Exception) -> DatabaseUnavailableError:
         if self._check is None or self._check.done():
-            # A server restart breaks the idle connections too: without this check each of them would fail a call.
+            # A host that vanished breaks the idle connections too, and `_take` does not see it: without this check each of them
+            # would fail a call.
             self._check = asyncio.create_task(self._drop_broken())
         kind = RowLockedError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
         # Only the first line: a DETAIL after it has row values. A pool whose connections were refused only reports a timeout.

@@ -31,7 +31,6 @@ class Guarded:
         self._circuit = circuit or Circuit()
 
     async def close(self) -> None:
-        """Closes all connections."""
         await self._client.aclose()
 
     async def run(self, commands: Sequence[Command], *, even_if_away: bool = False) -> list[Any] | None:

@@ -29,8 +29,6 @@ log = structlog.get_logger("turnstile.hints")
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A message on a channel."""
-
     channel: str
     text: str | None
     """None: the subscription has started. Earlier messages were not received."""

@@ -27,8 +27,6 @@ Address = tuple[str, int]
 
 
 class RedisKind(StrEnum):
-    """How to find the server."""
-
     SINGLE = "single"
     SENTINEL = "sentinel"
     CLUSTER = "cluster"
@@ -70,13 +68,6 @@ def read(url: str) -> RedisUrl:
     _check_tls(query, tls)
     files = tuple(value for name, value in query.items() if name in TLS_OPTIONS)
     if kind is RedisKind.SINGLE:
-        try:
-            # `urlsplit` checks the port only when it is read.
-            fits = parts.port != 0
-        except ValueError:
-            fits = False
-        if not fits:
-            raise ValueError("is not a Redis URL")
         return RedisUrl(kind, tls, files=files)
     if (
         unknown := query.keys()
@@ -103,7 +94,11 @@ def _split(url: str) -> SplitResult:
     scheme, mark, rest = url.partition("://")
     kind, _ = _SCHEMES.get(scheme.lower(), (RedisKind.SINGLE, False))
     if kind is RedisKind.SINGLE:
-        return urlsplit(url)
+        parts = urlsplit(url)
+        # `urlsplit` checks the port only when it is read.
+        if parts.port == 0:
+            raise ValueError("port 0")
+        return parts
     # Without the hosts: newer Pythons refuse the URL if one of several hosts is in brackets.
     hosts = re.split("[/?#]", rest, maxsplit=1)[0]
     return urlsplit(f"{scheme}{mark}{rest[len(hosts) :]}")._replace(netloc=hosts)

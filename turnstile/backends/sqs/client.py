@@ -33,6 +33,8 @@ DRIP_SECONDS = 30.0
 time also runs while a handler blocks the event loop."""
 COMMANDS = 16
 """Most concurrent commands; others wait. Each session of a worker may give back its messages one by one."""
+HEADERS = {"content-type": "application/x-amz-json-1.0", "x-amzn-query-mode": "true"}
+"""The query mode makes SQS return the error codes that boto3 uses."""
 RETRY_SECONDS = 0.5
 """Longest wait before the second try of a command that got a 5xx response or was throttled."""
 
@@ -114,13 +116,13 @@ class SqsClient:
         await self.forget_connections()
 
     def _kept(self) -> aiohttp.ClientSession:
-        if self._is_closed:
-            raise QueueUnavailableError("SQS was called after the end")
         if self._http is None:
             self._http = self._open(limit=0)
         return self._http
 
     def _open(self, limit: int) -> aiohttp.ClientSession:
+        if self._is_closed:
+            raise QueueUnavailableError("SQS was called after the end")
         connector = aiohttp.TCPConnector(limit=limit, ssl=self._endpoint.tls or True)
         # Not `trust_env`: aiohttp would read a file on a thread of the loop's pool, and handlers may occupy all its threads.
         return aiohttp.ClientSession(connector=connector, proxy=self._endpoint.proxy)
@@ -138,18 +140,10 @@ class SqsClient:
     async def _signed(self, operation: str, parameters: Parameters) -> tuple[dict[str, str], bytes]:
         body = json.dumps(parameters).encode()
         credentials = await self._credentials.freeze(COMMAND_SECONDS)
-        request = AWSRequest("POST", self._endpoint.url, _headers(operation), body)
+        headers = {**HEADERS, "x-amz-target": f"AmazonSQS.{operation}"}
+        request = AWSRequest("POST", self._endpoint.url, headers, body)
         SigV4Auth(credentials, "sqs", self._endpoint.region).add_auth(request)
         return dict(request.headers.items()), body
-
-
-def _headers(operation: str) -> dict[str, str]:
-    # `x-amzn-query-mode` makes SQS return the error codes that boto3 uses.
-    return {
-        "content-type": "application/x-amz-json-1.0",
-        "x-amz-target": f"AmazonSQS.{operation}",
-        "x-amzn-query-mode": "true",
-    }
 
 
 def _read(operation: str, response: aiohttp.ClientResponse, body: bytes) -> Answer:

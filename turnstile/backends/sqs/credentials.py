@@ -53,10 +53,7 @@ class Credentials:
             raise QueueUnavailableError(f"AWS credentials: {type(error).__name__}: {error}") from error
 
     def _begin(self) -> "asyncio.Future[ReadOnlyCredentials | None]":
-        try:
-            search = asyncio.get_running_loop().run_in_executor(self._thread, self._look)
-        except RuntimeError as error:
-            raise QueueUnavailableError("AWS credentials: asked for after the end") from error
+        search = asyncio.get_running_loop().run_in_executor(self._thread, self._look)
         search.add_done_callback(self._end)
         self._search = search
         return search
