@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.handlers.exceptions import Reject, Retry, Snooze
-from turnstile.worker.attempt.attempt_endings import ClaimLost
-from turnstile.worker.attempt.outcome import MAX_ERROR_CHARACTERS, Failed, Snoozed, Stopped, StopReason, classify
+from turnstile.worker.attempt.outcome import (
+    MAX_ERROR_CHARACTERS,
+    ClaimLost,
+    Failed,
+    Snoozed,
+    Stopped,
+    StopReason,
+    classify,
+)
 
 
 class ProviderUnavailableError(Exception):
