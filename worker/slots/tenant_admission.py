@@ -38,8 +38,6 @@ log = structlog.get_logger("turnstile.tenants")
 
 
 class TenantCap:
-    """The cap of one worker, for one queue."""
-
     def __init__(
         self,
         slots: TenantSlots,
@@ -70,7 +68,7 @@ class TenantCap:
             await self._look_for_others(tenant_id)
         locked = False
         if self.is_full(tenant_id):
-            seconds = self._slots.defer_seconds(tenant_id, time.monotonic())
+            seconds = self._slots.defer_seconds(tenant_id)
             seconds *= random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - not a secret
             ask = partial(self._defer, Defer(tenant_id, session_id, seconds))
             locked = await stays_locked(partial(self._is_locked, ask))
@@ -87,7 +85,6 @@ class TenantCap:
         return not self._slots.has_room(tenant_id, time.monotonic())
 
     def full_tenants(self) -> list[str]:
-        """The tenants whose next session would be deferred."""
         return self._slots.full_tenants(time.monotonic())
 
     def leave(self, tenant_id: str, left_behind: "asyncio.Future[Any] | None") -> None:
