@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_hints import listen
 from turnstile.worker.attempt.run_blocking import in_own_thread
-from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.process.shutdown import Shutdown
 from turnstile.worker.process.watchdog import Watchdog
@@ -51,18 +50,16 @@ class TurnWork:
         )
         self._threads = ThreadPoolExecutor(settings.concurrency, "handler")
         self.processor = Processor(
-            WorkerDeps(
-                resources=resources,
-                heartbeat=self.heartbeat,
-                threads=self._threads,
-                slots=self.slots,
-                is_full=is_full,
-                nudge_relay=nudge_relay,
-                stopping=shutdown.stopping,
-                given_up=shutdown.given_up,
-                recovers=recovers,
-                longest_attempt_seconds=longest_attempt_seconds,
-            )
+            resources,
+            self.heartbeat,
+            self.slots,
+            self._threads,
+            is_full=is_full,
+            nudge_relay=nudge_relay,
+            stopping=shutdown.stopping,
+            given_up=shutdown.given_up,
+            recovers=recovers,
+            longest_attempt_seconds=longest_attempt_seconds,
         )
         self._signals: asyncio.Task[None] | None = None
 
@@ -89,6 +86,6 @@ class TurnWork:
             slots=self.slots.count,
             # What is prefetched has no slot yet.
             busy=min(self.slots.count, len(self.in_flight)),
-            queue_latency_seconds=self.processor.queue_latency.seconds(time.monotonic()),
+            queue_latency_seconds=self.processor.handling.queue_latency.seconds(time.monotonic()),
             draining=self._shutdown.stopping.is_set(),
         )

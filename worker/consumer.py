@@ -87,7 +87,6 @@ class Consumer:
 
     @property
     def full(self) -> bool:
-        """Whether all slots are taken, so that another turn may have to wait."""
         return self.room <= 0
 
     def serve(self, run: Run) -> None:

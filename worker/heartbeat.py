@@ -95,7 +95,6 @@ class Heartbeat:
     # --- from the worker's event loop
 
     def start(self) -> None:
-        """Starts the thread."""
         self._thread.start()
 
     def stop(self, timeout_seconds: float) -> None:
@@ -105,12 +104,10 @@ class Heartbeat:
         self._thread.join(timeout_seconds)
 
     def take(self, kept: HeartbeatEntry) -> None:
-        """Keeps this alive from the next beat on."""
         with self._guard:
             self._entries[id(kept)] = kept
 
     def drop(self, kept: HeartbeatEntry) -> None:
-        """Stops keeping this alive."""
         with self._guard:
             self._entries.pop(id(kept), None)
 
@@ -217,7 +214,7 @@ class Heartbeat:
         extensions = await lock.extend(list(locked), lambda one: locked[one].keeps_lock)
         for (one, kept), extension in zip(locked.items(), extensions, strict=True):
             if extension in (Extension.RETAKEN, Extension.LOST):
-                kept.mark_lost = True
+                kept.look_again = True
                 log.info("heartbeat.lock_lost", key=one.key, now=extension.value)
 
     def _still_kept(self, entries: list[HeartbeatEntry]) -> Iterator[ReceivedMessage]:

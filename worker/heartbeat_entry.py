@@ -11,7 +11,7 @@ from turnstile.worker.session_lock import LockedSession
 
 @dataclass(slots=True)
 class HeartbeatEntry:
-    """Written on the worker's event loop, read by the heartbeat's thread, which sets `renewed_at` and `mark_lost`."""
+    """Written on the worker's event loop, read by the heartbeat's thread, which sets `renewed_at` and `look_again`."""
 
     lock: LockedSession | None
     message: ReceivedMessage | None
@@ -21,8 +21,9 @@ class HeartbeatEntry:
     renewed_at: float = field(default_factory=time.monotonic)
     keeps_lock: bool = True
     """False once the lock's release has begun: the heartbeat must not retake it."""
-    mark_lost: bool = False
-    """The lock was lost for a while, and perhaps the waiting mark with it."""
+    look_again: bool = False
+    """The session must be looked at once more before the lock is released: another wake-up of it has reached this worker, or the
+    lock was lost for a while, and perhaps the waiting mark with it."""
     begun_at: float = 0.0
     renew_until: float = 0.0
 

@@ -7,10 +7,13 @@ After it, the row always has a lease or a `send_at`. So wherever a worker dies, 
 """
 
 import asyncio
+import math
 import time
+from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import partial
 from itertools import count
-from typing import Any, assert_never
+from typing import Any
 from uuid import uuid4
 
 import structlog
@@ -19,7 +22,7 @@ from turnstile.config import logs
 from turnstile.errors import MessageStaysError
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.lost_turns import LostTurn
-from turnstile.statements.settle import Settled, Superseded
+from turnstile.statements.settle import Superseded
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
@@ -28,14 +31,16 @@ from turnstile.worker.attempt.outcome import Outcome
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.claiming import Claiming
 from turnstile.worker.crash_isolation import Quarantine, Seat
-from turnstile.worker.database_retry import Outlast, outlast
-from turnstile.worker.dependencies import WorkerDeps
+from turnstile.worker.database_retry import outlast
 from turnstile.worker.handler_run import Handling
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.received_message import Delivery
+from turnstile.worker.resources import Resources
 from turnstile.worker.session_lock import Guard, Release, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
 from turnstile.worker.settling import Settling
-from turnstile.worker.slots.queue_latency import QueueLatency
+from turnstile.worker.slots.slots import Slots
 from turnstile.worker.slots.tenant_admission import TenantCap
 from turnstile.worker.slots.tenant_slots import TenantSlots
 from turnstile.worker.turn_log import report_settled
@@ -46,30 +51,50 @@ log = structlog.get_logger("turnstile.worker")
 class Processor:
     """Processes the turns of one queue. Up to twice as many calls of `process` run at a time as the worker has slots."""
 
-    def __init__(self, deps: WorkerDeps) -> None:
-        resources = deps.resources
+    def __init__(
+        self,
+        resources: Resources,
+        heartbeat: Heartbeat,
+        slots: Slots,
+        threads: Executor,
+        *,
+        is_full: Callable[[], bool],
+        nudge_relay: Callable[[], None],
+        stopping: asyncio.Event,
+        given_up: asyncio.Event,
+        recovers: bool = False,
+        longest_attempt_seconds: float = math.inf,
+    ) -> None:
+        """`is_full`: whether at least as many turns are in work as there are slots. `recovers`: whether this process looks for
+        lost turns by itself (`worker.takeover`). `longest_attempt_seconds` bounds every attempt's timeout."""
         settings, database = resources.settings, resources.database
+        queue = settings.find_queue(settings.queue)
+        lasting = partial(outlast, given_up=given_up)
         self._settings = settings
         self._resources = resources
-        self._queue = settings.find_queue(settings.queue)
-        self._deps = deps
-        self._outlast: Outlast = partial(outlast, given_up=deps.given_up)
+        self._heartbeat = heartbeat
+        self._slots = slots
+        self._is_full = is_full
+        self._nudge_relay = nudge_relay
+        self._stopping = stopping
         self._terms = ClaimTerms(
-            queue=self._queue.name,
+            queue=queue.name,
             worker_id=resources.worker_id,
             lease_seconds=settings.lease_seconds,
-            max_crashes=self._queue.max_crashes,
-            halt=self._queue.halts,
+            max_crashes=queue.max_crashes,
+            halt=queue.halts,
             compensates=resources.handler.on_failed is not None,
-            compensation_expires_seconds=self._queue.expires_in_seconds,
+            compensation_expires_seconds=queue.expires_in_seconds,
         )
-        self._settling = Settling(settings, resources.handler, database, self._terms, self._outlast)
-        self._delivery = Delivery(settings, self._queue, database, resources.queues, self._outlast)
-        self._claiming = Claiming(deps, self._terms, self._outlast)
-        self._handling = Handling(self._queue, deps, self._outlast)
-        shares = TenantSlots(settings.tenant_slots, deps.slots.count)
-        self._cap = TenantCap(shares, self._queue.name, database, deps.nudge_relay, self._outlast)
-        self._parents = ParentWaking(database, deps.nudge_relay)
+        self.quarantine = Quarantine(self._terms.max_crashes)
+        self.handling = Handling(resources, queue, slots, threads, stopping, lasting, longest_attempt_seconds)
+        self.cap = TenantCap(
+            TenantSlots(settings.tenant_slots, slots.count), queue.name, database, nudge_relay, lasting
+        )
+        self._settling = Settling(settings, resources.handler, database, self._terms, lasting)
+        self._delivery = Delivery(settings, queue, database, resources.queues, lasting)
+        self._claiming = Claiming(database, self._terms, self.quarantine, nudge_relay, lasting, recovers=recovers)
+        self._parents = ParentWaking(database, nudge_relay)
         self._runs = SessionRuns()
         # A token is used by one session run only, also across restarts of a worker with the same id.
         life = f"{resources.worker_id}:{uuid4().hex}"
@@ -90,15 +115,11 @@ class Processor:
             log.info("session.lock", result=Guard.BUSY.result, seconds=0.0)
             await self._delivery.delete(message)
             return None
-        if not await self._cap.enter(wake_up):
-            self._deps.slots.turn_away()
+        if not await self.cap.enter(wake_up):
+            self._slots.turn_away()
             await self._delivery.delete(message)
             return None
         return await self._run_in_cap(wake_up, message)
-
-    def full_tenants(self) -> list[str]:
-        """The tenants that may take no more slots now."""
-        return self._cap.full_tenants()
 
     async def recover(self, lost: LostTurn, seat: Seat) -> "asyncio.Future[Any] | None":
         """Takes over a lost turn, in its seat in quarantine. There is no message to delete.
@@ -108,7 +129,7 @@ class Processor:
         wake_up = WakeUp(lost.tenant_id, lost.session_id, lost.turn_id)
         logs.bind(turn_id=str(lost.turn_id), session_id=lost.session_id, trace_id=lost.trace_id)
         try:
-            if self._runs.visit(wake_up) or self._cap.is_full(lost.tenant_id) or not await self._cap.enter(wake_up):
+            if self._runs.visit(wake_up) or self.cap.is_full(lost.tenant_id) or not await self.cap.enter(wake_up):
                 return None
             return await self._run_in_cap(wake_up, None, seat)
         finally:
@@ -123,7 +144,7 @@ class Processor:
             left_behind = await self._run_session(wake_up, message, seat)
             return left_behind
         finally:
-            self._cap.leave(wake_up.tenant_id, left_behind)
+            self.cap.leave(wake_up.tenant_id, left_behind)
 
     async def _run_session(
         self, wake_up: WakeUp, message: ReceivedMessage | None, seat: Seat | None = None
@@ -133,7 +154,7 @@ class Processor:
                 await self._delivery.delete(message)
             return None
         run.seat = seat
-        self._deps.heartbeat.take(run.kept)
+        self._heartbeat.take(run.kept)
         self._runs.keep(run)
         try:
             await self._work(run)
@@ -141,7 +162,7 @@ class Processor:
             self._runs.drop(run)
             run.kept.keeps_lock = False
             run.leave_quarantine()
-            self._deps.heartbeat.drop(run.kept)
+            self._heartbeat.drop(run.kept)
             # Only after an error in the run. A lock that is not ours any more is not changed (R3).
             if run.lock is not None:
                 await self._resources.lock.give_up(run.lock)
@@ -156,20 +177,6 @@ class Processor:
             await self._delivery.send_anew(wake_up, message)
         return run.left_behind
 
-    def hand_back(self) -> None:
-        """Stops every handler; their turns go back to PENDING, free of charge and due at once."""
-        self._handling.hand_back()
-
-    @property
-    def quarantine(self) -> Quarantine:
-        """The seats of turns that have crashed a worker before."""
-        return self._claiming.quarantine
-
-    @property
-    def queue_latency(self) -> QueueLatency:
-        """How long turns wait in the queue now; published with the heartbeat."""
-        return self._handling.queue_latency
-
     # --- lock
 
     async def _lock(self, wake_up: WakeUp, message: ReceivedMessage | None) -> SessionRun | None:
@@ -177,7 +184,12 @@ class Processor:
         began = time.monotonic()
         guard = Guard.BUSY if self._runs.visit(wake_up) else await self._resources.lock.acquire(lock)
         log.info("session.lock", result=guard.result, seconds=round(time.monotonic() - began, 4))
-        return SessionRun.under(guard, lock, wake_up, message)
+        if guard is Guard.BUSY:
+            # Normal, not an error (G3): the lock's holder finds the waiting mark and looks once more.
+            return None
+        kept = HeartbeatEntry(lock if guard is Guard.LOCKED else None, message)
+        # UNANSWERED is released at the end: if Redis did take it, the lock would turn away the session's wake-ups for a lease.
+        return SessionRun(wake_up, message, None if guard is Guard.UNGUARDED else lock, kept)
 
     # --- claim, handle, decide, settle; until the session has nothing due
 
@@ -189,7 +201,7 @@ class Processor:
                 # recovery of the session, for a whole visibility timeout after a crash.
                 self._begin_deletion(run, run.message)
             while isinstance(claimed, ClaimedTurn):
-                outcome = await self._handling.handle(run, claimed)
+                outcome = await self.handling.handle(run, claimed)
                 claimed = await self._settle(run, claimed, outcome)
             if claimed is NoClaim.LOOK_AGAIN:
                 # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
@@ -207,44 +219,41 @@ class Processor:
             return _superseded(run)
         more = self._may_go_on(run)
         settled = await self._settling.settle(turn, settlement, more=more)
-        match settled:
-            case Superseded():
-                return _superseded(run)
-            case Settled(status, following, reply):
-                run.kept.end()
-                if run.emitter is not None:
-                    run.emitter.settled(status, settlement)
-                report_settled(turn, status, settlement, seconds, halts=self._terms.halt)
-                self._parents.settled(turn, status, settlement)
-                if status is TurnStatus.FAILED or not more:
-                    self._deps.nudge_relay()
-                # Not awaited here: SQS may not respond before the next turn's lease, which is not renewed yet, or the session's
-                # lock runs out.
-                if run.message is not None:
-                    self._begin_deletion(run, run.message)
-                # Without a reply, the turn is not SUCCEEDED or the response to the settle was lost.
-                appended = None if reply is None else self._resources.history.append(turn, reply)
-                if appended is not None and not isinstance(following, ClaimedTurn):
-                    # Before the unlock: the session's next turn may run in another worker.
-                    await appended
-                return following
-            case _:
-                assert_never(settled)
+        if isinstance(settled, Superseded):
+            return _superseded(run)
+        run.kept.end()
+        if run.emitter is not None:
+            run.emitter.settled(settled.status, settlement)
+        report_settled(turn, settled.status, settlement, seconds, halts=self._terms.halt)
+        self._parents.settled(turn, settled.status, settlement)
+        if settled.status is TurnStatus.FAILED or not more:
+            self._nudge_relay()
+        # Not awaited here: SQS may not respond before the next turn's lease, which is not renewed yet, or the session's lock
+        # runs out.
+        if run.message is not None:
+            self._begin_deletion(run, run.message)
+        # Without a reply, the turn is not SUCCEEDED or the response to the settle was lost.
+        if settled.reply is not None:
+            appended = self._resources.history.append(turn, settled.reply)
+            if not isinstance(settled.next, ClaimedTurn):
+                # Before the unlock: the session's next turn may run in another worker.
+                await appended
+        return settled.next
 
     # --- unlock
 
     async def _unlock(self, run: SessionRun) -> bool:
         """Releases the session lock; True if the run must claim from the session once more first."""
         while True:
-            released = Release.LOOK_AGAIN if run.visited else await self._release(run)
+            released = Release.LOOK_AGAIN if run.kept.look_again else await self._release(run)
             # The waiting mark may be missing: without a lock, after the lock was lost for a while, or if Redis's response was
             # lost. A turn that was committed during the last settle has had a wake-up that found the session RUNNING. So after
             # work the session is looked at once more. Only once: while Redis is away every response is lost, and the relay
             # sends the row's wake-up again.
-            again = run.kept.mark_lost or released is Release.LOOK_AGAIN
+            again = run.kept.look_again or released is Release.LOOK_AGAIN
             if released in (Release.LOST, Release.UNKNOWN):
                 again = again or run.worked_since_look
-            run.worked_since_look = run.kept.mark_lost = run.visited = False
+            run.worked_since_look = run.kept.look_again = False
             if not again:
                 run.lock = None
                 return False
@@ -266,9 +275,9 @@ class Processor:
         return released
 
     def _may_go_on(self, run: SessionRun) -> bool:
-        wanted = self._deps.is_full() or self._cap.is_full(run.wake_up.tenant_id)
+        wanted = self._is_full() or self.cap.is_full(run.wake_up.tenant_id)
         may = run.may_go_on(self._settings, time.monotonic(), wanted=wanted)
-        return may and not self._deps.stopping.is_set()
+        return may and not self._stopping.is_set()
 
     # --- delete
 
@@ -280,7 +289,10 @@ class Processor:
 
 
 def _superseded(run: SessionRun) -> NoClaim:
-    """Another claim has the turn: discard the reply and change nothing."""
+    """Another claim has the turn: discard the reply, change nothing, emit no more events for it and claim no further turn."""
     log.info("turn.superseded")
-    run.give_up_turn()
+    run.kept.end()
+    if run.emitter is not None:
+        run.emitter.fall_silent()
+    run.exhausted = True
     return NoClaim.IDLE

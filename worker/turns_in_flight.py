@@ -15,17 +15,14 @@ class TurnsInFlight:
         return len(self._tasks)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begins a task."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def finished(self) -> None:
-        """Returns when nothing is in hand."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def abandon(self) -> None:
-        """Cancels all tasks: the last step of a shutdown."""
         for task in self._tasks:
             task.cancel()

@@ -17,7 +17,6 @@ from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
-from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.processor import Processor
 from turnstile.worker.resources import Resources
@@ -99,17 +98,15 @@ def processing(
     )
     with ThreadPoolExecutor(1) as threads:
         yield Processor(
-            WorkerDeps(
-                resources=resources,
-                heartbeat=cast("Any", Heart(kept)),
-                threads=threads,
-                slots=slots or Slots(64),
-                is_full=lambda: False,
-                nudge_relay=nudge_relay,
-                stopping=stopping or asyncio.Event(),
-                given_up=asyncio.Event(),
-                recovers=recovers,
-            ),
+            resources,
+            cast("Any", Heart(kept)),
+            slots or Slots(64),
+            threads,
+            is_full=lambda: False,
+            nudge_relay=nudge_relay,
+            stopping=stopping or asyncio.Event(),
+            given_up=asyncio.Event(),
+            recovers=recovers,
         )
 
 

@@ -63,7 +63,7 @@ async def test_further_wake_ups_of_a_running_session_and_no_others_call_no_redis
 
     with processing(settings, database, cast("Any", lock), "w", Handler(answer)) as processor:
         holding = asyncio.create_task(processor.process(message_about(uuid4())))
-        await until(lambda: processor._handling._attempts)
+        await until(lambda: processor.handling._attempts)
         for _ in range(10):
             await processor.process(message_about(uuid4()))
         assert lock.asked == [Guard.LOCKED]
