@@ -37,36 +37,6 @@ def theirs(settings: Settings) -> LockedSession:
 # --- acquire
 
 
-async def test_a_free_session_is_locked(lock: SessionLock, ours: LockedSession, keys: redis.asyncio.Redis) -> None:
-    assert await lock.acquire(ours) is Guard.LOCKED
-    assert await keys.get(ours.key) == "ours"
-
-
-async def test_of_many_simultaneous_calls_one_gets_the_lock(lock: SessionLock, settings: Settings) -> None:
-    guards = await asyncio.gather(*(lock.acquire(name_lock(settings, "t", "s", f"w-{n}")) for n in range(120)))
-
-    assert sorted(guards) == [Guard.BUSY] * 119 + [Guard.LOCKED]
-
-
-async def test_a_busy_session_gets_a_waiting_mark(
-    lock: SessionLock, ours: LockedSession, theirs: LockedSession, keys: redis.asyncio.Redis
-) -> None:
-    await lock.acquire(theirs)
-
-    assert await lock.acquire(ours) is Guard.BUSY
-    assert await keys.get(theirs.key) == "theirs"
-    assert await keys.exists(theirs.waiting_key)
-
-
-async def test_a_call_repeated_after_a_lost_response_has_the_lock(
-    lock: SessionLock, ours: LockedSession, keys: redis.asyncio.Redis
-) -> None:
-    await lock.acquire(ours)
-
-    assert await lock.acquire(ours) is Guard.LOCKED
-    assert not await keys.exists(ours.waiting_key)
-
-
 def test_lock_and_mark_are_in_one_slot_of_a_cluster(ours: LockedSession) -> None:
     assert key_slot(ours.key.encode()) == key_slot(ours.waiting_key.encode())
 
@@ -76,25 +46,6 @@ def test_the_key_has_the_prefix_and_names_tenant_and_session(settings: Settings,
 
 
 # --- release
-
-
-async def test_a_lock_is_released(lock: SessionLock, ours: LockedSession, keys: redis.asyncio.Redis) -> None:
-    await lock.acquire(ours)
-
-    assert await lock.release(ours) is Release.RELEASED
-    assert not await keys.exists(ours.key)
-
-
-async def test_the_waiting_mark_is_reported_once(
-    lock: SessionLock, ours: LockedSession, theirs: LockedSession, keys: redis.asyncio.Redis
-) -> None:
-    await lock.acquire(ours)
-    for _ in range(3):
-        await lock.acquire(theirs)
-
-    assert await lock.release(ours) is Release.LOOK_AGAIN
-    assert await keys.get(ours.key) == "ours"
-    assert await lock.release(ours) is Release.RELEASED
 
 
 async def test_a_lock_of_another_holder_is_not_released(
@@ -134,32 +85,6 @@ async def test_every_key_expires_after_a_lease(
 
 
 # --- extend
-
-
-async def test_a_flushed_lock_is_retaken(
-    lock: SessionLock, ours: LockedSession, theirs: LockedSession, keys: redis.asyncio.Redis
-) -> None:
-    await lock.acquire(ours)
-    await keys.delete(ours.key)
-
-    assert await lock.extend([ours]) == [Extension.RETAKEN]
-    assert await lock.acquire(theirs) is Guard.BUSY
-    assert await keys.pttl(ours.key) > 0
-
-
-async def test_locks_extended_together_have_their_own_results(
-    lock: SessionLock, settings: Settings, keys: redis.asyncio.Redis
-) -> None:
-    extended, lost, flushed = [name_lock(settings, "t", f"s-{number}", "ours") for number in range(3)]
-    await lock.acquire(extended)
-    await keys.pexpire(extended.key, 200)
-    await keys.set(lost.key, "theirs", px=900)
-
-    results = await lock.extend([extended, lost, flushed])
-
-    assert results == [Extension.EXTENDED, Extension.LOST, Extension.RETAKEN]
-    assert await keys.pttl(extended.key) > 200
-    assert (await keys.get(lost.key), await keys.pttl(lost.key) <= 900) == ("theirs", True)
 
 
 # --- Redis is away

@@ -70,15 +70,9 @@ async def test_the_message_of_a_busy_session_is_not_reported(
 
 
 async def test_the_message_of_a_session_with_a_locked_row_is_reported(
-    database: Database,
-    queues: MessageQueues,
-    settings: Settings,
-    source: EventSource,
-    function: MakeFunction,
-    monkeypatch: pytest.MonkeyPatch,
+    database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
 ) -> None:
     """Its row can't be written: without the message, the next wake-up would come at the resend deadline."""
-    monkeypatch.setattr(lambda_invocation, "BACK_AFTER_SECONDS", 1)
     await send_turns(database, queues, settings, "a", "b")
 
     with psycopg.connect(settings.database_url) as other:

@@ -11,7 +11,6 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.worker.aws_lambda import invocation as lambda_invocation
 
 
 async def test_a_malformed_message_goes_to_the_dlq_and_the_others_are_answered(
@@ -35,7 +34,6 @@ async def test_a_message_that_the_dlq_refuses_comes_back_alone_and_soon(
     function: MakeFunction,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lambda_invocation, "BACK_AFTER_SECONDS", 1)
     source.send("not ours")
     await send_turns(database, queues, settings, "a")
 
