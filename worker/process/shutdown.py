@@ -47,7 +47,7 @@ async def drain(
     hand_back: Callable[[], None],
     grace_seconds: float,
 ) -> None:
-    """Runs the shutdown once `stopping` is set; takes the grace period and two seconds at most. `hand_back` stops the handlers."""
+    """Runs the shutdown once `stopping` is set. Takes the grace period and two seconds at most."""
     log.info("shutdown.draining", busy=len(in_flight), grace_seconds=grace_seconds)
     done = asyncio.create_task(_all_done(in_flight, polling))
     over = asyncio.create_task(shutdown.grace_over.wait())
