@@ -23,13 +23,12 @@ from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.waiting_tenants import find_waiting_tenant
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import Outlast
-from turnstile.worker.slots.tenant_slots import MOST_DEFER_SECONDS, TenantSlots
+from turnstile.worker.slots.tenant_slots import TenantSlots
 
 BATCH = 50
 
 JITTER = 0.5
 """A deferral is longer or shorter by up to this share of itself."""
-LONGEST_DEFER_SECONDS = (1 + JITTER) * MOST_DEFER_SECONDS
 
 LOOK_SECONDS = 1.0
 """The shortest time between two looks for tenants that wait behind another tenant's backlog."""
