@@ -91,9 +91,11 @@ class Consumer:
     def full(self) -> bool:
         return self.room <= 0
 
-    def serve(self, run: Run) -> None:
-        """Starts the takeover of a lost turn, for which there is no message."""
-        self._begin(run, None)
+    def serve(self, run: Run, message: ReceivedMessage | None = None) -> None:
+        """Starts the processing of a message or, without one, the takeover of a lost turn."""
+        task = self.in_flight.begin(self._serve(run, message))
+        # Called after the task has left `in_flight`.
+        task.add_done_callback(lambda _: self._room_changed.set())
 
     def keep_free(self, slots: int) -> None:
         """Reserves slots for `serve`: polls leave them free until this is called with fewer."""
@@ -158,7 +160,7 @@ class Consumer:
             await self._give_back(received)
         else:
             for message in received:
-                self._begin(partial(self._process, message), message)
+                self.serve(partial(self._process, message), message)
         return len(received)
 
     async def _reserve(self, least: int = 1) -> int:
@@ -186,11 +188,6 @@ class Consumer:
     async def _wake_at_stop(self) -> None:
         await self._stopping.wait()
         self._room_changed.set()
-
-    def _begin(self, run: Run, message: ReceivedMessage | None) -> None:
-        task = self.in_flight.begin(self._serve(run, message))
-        # Called after the task has left `in_flight`.
-        task.add_done_callback(lambda _: self._room_changed.set())
 
     async def _serve(self, run: Run, message: ReceivedMessage | None) -> None:
         left_behind: asyncio.Future[Any] | None = None

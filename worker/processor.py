@@ -33,8 +33,7 @@ from turnstile.worker.claiming import Claiming
 from turnstile.worker.crash_isolation import Quarantine, Seat
 from turnstile.worker.database_retry import outlast
 from turnstile.worker.handler_run import Handling
-from turnstile.worker.heartbeat import Heartbeat
-from turnstile.worker.heartbeat_entry import HeartbeatEntry
+from turnstile.worker.heartbeat import Heartbeat, HeartbeatEntry
 from turnstile.worker.received_message import Delivery
 from turnstile.worker.resources import Resources
 from turnstile.worker.session_lock import Guard, Release, name_lock

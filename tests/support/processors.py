@@ -17,7 +17,7 @@ from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
-from turnstile.worker.heartbeat_entry import HeartbeatEntry
+from turnstile.worker.heartbeat import HeartbeatEntry
 from turnstile.worker.processor import Processor
 from turnstile.worker.resources import Resources
 from turnstile.worker.session_lock import SessionLock

@@ -51,16 +51,9 @@ class StopReason(StrEnum):
     @property
     def cancel_reason(self) -> CancelReason:
         """The cancel reason that the handler sees, unless the turn's row has one."""
-        return _CANCEL_REASONS[self]
-
-
-_CANCEL_REASONS = {
-    StopReason.CANCELED: CancelReason.USER,
-    StopReason.SHUTDOWN: CancelReason.SHUTDOWN,
-    StopReason.SUPERSEDED: CancelReason.SUPERSEDED,
-    # Never seen, because no handler is running.
-    StopReason.NO_SLOT: CancelReason.SHUTDOWN,
-}
+        # Nobody sees that of NO_SLOT, because no handler is running.
+        others = {StopReason.CANCELED: CancelReason.USER, StopReason.SUPERSEDED: CancelReason.SUPERSEDED}
+        return others.get(self, CancelReason.SHUTDOWN)
 
 
 @dataclass(frozen=True, slots=True)
