@@ -7,11 +7,9 @@ After it, the row always has a lease or a `send_at`. So wherever a worker dies, 
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
-from functools import partial
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -19,84 +17,61 @@ from uuid import uuid4
 import structlog
 
 from turnstile.config import logs
+from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError
+from turnstile.memory.history import History
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.lost_turns import LostTurn
 from turnstile.statements.settle import Superseded
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.outcome import Outcome
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.claiming import Claiming
 from turnstile.worker.crash_isolation import Quarantine, Seat
-from turnstile.worker.database_retry import outlast
 from turnstile.worker.handler_run import Handling
 from turnstile.worker.heartbeat import Heartbeat, HeartbeatEntry
 from turnstile.worker.received_message import Delivery
-from turnstile.worker.resources import Resources
-from turnstile.worker.session_lock import Guard, Release, name_lock
+from turnstile.worker.session_lock import Guard, Release, SessionLock, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
 from turnstile.worker.settling import Settling
-from turnstile.worker.slots.slots import Slots
 from turnstile.worker.slots.tenant_admission import TenantCap
-from turnstile.worker.slots.tenant_slots import TenantSlots
 from turnstile.worker.turn_log import report_settled
 
 log = structlog.get_logger("turnstile.worker")
 
 
+@dataclass(kw_only=True, eq=False)
 class Processor:
     """Processes the turns of one queue. Up to twice as many calls of `process` run at a time as the worker has slots."""
 
-    def __init__(
-        self,
-        resources: Resources,
-        heartbeat: Heartbeat,
-        slots: Slots,
-        threads: Executor,
-        *,
-        is_full: Callable[[], bool],
-        nudge_relay: Callable[[], None],
-        stopping: asyncio.Event,
-        given_up: asyncio.Event,
-        recovers: bool = False,
-        longest_attempt_seconds: float = math.inf,
-    ) -> None:
-        """`is_full`: whether at least as many turns are in work as there are slots. `recovers`: whether this process looks for
-        lost turns by itself (`worker.takeover`). `longest_attempt_seconds` bounds every attempt's timeout."""
-        settings, database = resources.settings, resources.database
-        queue = settings.find_queue(settings.queue)
-        lasting = partial(outlast, given_up=given_up)
-        self._settings = settings
-        self._resources = resources
-        self._heartbeat = heartbeat
-        self._slots = slots
-        self._is_full = is_full
-        self._nudge_relay = nudge_relay
-        self._stopping = stopping
-        self._terms = ClaimTerms(
-            queue=queue.name,
-            worker_id=resources.worker_id,
-            lease_seconds=settings.lease_seconds,
-            max_crashes=queue.max_crashes,
-            halt=queue.halts,
-            compensates=resources.handler.on_failed is not None,
-            compensation_expires_seconds=queue.expires_in_seconds,
-        )
-        self.quarantine = Quarantine(self._terms.max_crashes)
-        self.handling = Handling(resources, queue, slots, threads, stopping, lasting, longest_attempt_seconds)
-        self.cap = TenantCap(
-            TenantSlots(settings.tenant_slots, slots.count), queue.name, database, nudge_relay, lasting
-        )
-        self._settling = Settling(settings, resources.handler, database, self._terms, lasting)
-        self._delivery = Delivery(settings, queue, database, resources.queues, lasting)
-        self._claiming = Claiming(database, self._terms, self.quarantine, nudge_relay, lasting, recovers=recovers)
-        self._parents = ParentWaking(database, nudge_relay)
+    settings: Settings
+    queue: QueueAddress
+    terms: ClaimTerms
+    lock: SessionLock
+    heartbeat: Heartbeat
+    delivery: Delivery
+    cap: TenantCap
+    quarantine: Quarantine
+    claiming: Claiming
+    handling: Handling
+    settling: Settling
+    history: History
+    parents: ParentWaking
+    turn_away: Callable[[], None]
+    """Called when a session was deferred."""
+    is_full: Callable[[], bool]
+    """Whether at least as many turns are in work as there are slots."""
+    nudge_relay: Callable[[], None]
+    stopping: asyncio.Event
+    """When set, no more turns are begun."""
+
+    def __post_init__(self) -> None:
         self._runs = SessionRuns()
         # A token is used by one session run only, also across restarts of a worker with the same id.
-        life = f"{resources.worker_id}:{uuid4().hex}"
+        life = f"{self.terms.worker_id}:{uuid4().hex}"
         self._tokens = (f"{life}-{run}" for run in count(1))
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
@@ -105,18 +80,18 @@ class Processor:
         Raises DatabaseUnavailableError only after `given_up`; SQS then delivers the message again. Raises MessageStaysError for a
         message that the caller must give back to SQS.
         """
-        if (wake_up := await self._delivery.read(message)) is None:
+        if (wake_up := await self.delivery.read(message)) is None:
             return None
         # Bound to every log line of this run; `Handling.handle` binds the ids of each further turn.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
         if self._runs.visit(wake_up):
             # Before the tenant's cap: a deferred session would be woken in place of a session that really waits for a slot.
             log.info("session.lock", result=Guard.BUSY.result, seconds=0.0)
-            await self._delivery.delete(message)
+            await self.delivery.delete(message)
             return None
         if not await self.cap.enter(wake_up):
-            self._slots.turn_away()
-            await self._delivery.delete(message)
+            self.turn_away()
+            await self.delivery.delete(message)
             return None
         return await self._run_in_cap(wake_up, message)
 
@@ -150,10 +125,10 @@ class Processor:
     ) -> "asyncio.Future[Any] | None":
         if (run := await self._lock(wake_up, message)) is None:
             if message is not None:
-                await self._delivery.delete(message)
+                await self.delivery.delete(message)
             return None
         run.seat = seat
-        self._heartbeat.take(run.kept)
+        self.heartbeat.take(run.kept)
         self._runs.keep(run)
         try:
             await self._work(run)
@@ -161,10 +136,10 @@ class Processor:
             self._runs.drop(run)
             run.kept.keeps_lock = False
             run.leave_quarantine()
-            self._heartbeat.drop(run.kept)
+            self.heartbeat.drop(run.kept)
             # Only after an error in the run. A lock that is not ours any more is not changed (R3).
             if run.lock is not None:
-                await self._resources.lock.give_up(run.lock)
+                await self.lock.give_up(run.lock)
         if message is None:
             # Takeover finds the turn again if need be.
             return run.left_behind
@@ -173,15 +148,15 @@ class Processor:
         # The run waits for the deletion: otherwise deletions would pile up while SQS is away.
         await self._begin_deletion(run, message)
         if run.stays is not None:
-            await self._delivery.send_anew(wake_up, message)
+            await self.delivery.send_anew(wake_up, message)
         return run.left_behind
 
     # --- lock
 
     async def _lock(self, wake_up: WakeUp, message: ReceivedMessage | None) -> SessionRun | None:
-        lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, next(self._tokens))
+        lock = name_lock(self.settings, wake_up.tenant_id, wake_up.session_id, next(self._tokens))
         began = time.monotonic()
-        guard = Guard.BUSY if self._runs.visit(wake_up) else await self._resources.lock.acquire(lock)
+        guard = Guard.BUSY if self._runs.visit(wake_up) else await self.lock.acquire(lock)
         log.info("session.lock", result=guard.result, seconds=round(time.monotonic() - began, 4))
         if guard is Guard.BUSY:
             # Normal, not an error (G3): the lock's holder finds the waiting mark and looks once more.
@@ -194,8 +169,8 @@ class Processor:
 
     async def _work(self, run: SessionRun) -> None:
         while True:
-            claimed = await self._claiming.claim(run)
-            if self._resources.address.fifo and isinstance(claimed, ClaimedTurn) and run.message is not None:
+            claimed = await self.claiming.claim(run)
+            if self.queue.fifo and isinstance(claimed, ClaimedTurn) and run.message is not None:
                 # The lease protects the turn now. A message that stayed in flight would block its group, and so the
                 # recovery of the session, for a whole visibility timeout after a crash.
                 self._begin_deletion(run, run.message)
@@ -206,34 +181,34 @@ class Processor:
                 # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
                 if self._may_go_on(run):
                     continue
-                await self._claiming.leave_to_others(run)
+                await self.claiming.leave_to_others(run)
             if not await self._unlock(run):
                 return
 
     async def _settle(self, run: SessionRun, turn: ClaimedTurn, outcome: Outcome) -> Claim:
         seconds = time.monotonic() - run.kept.begun_at
         said = None if run.emitter is None else run.emitter.text
-        settlement = self._settling.decide(turn, outcome, seconds, said=said)
+        settlement = self.settling.decide(turn, outcome, seconds, said=said)
         if settlement is None:
             return _superseded(run)
         more = self._may_go_on(run)
-        settled = await self._settling.settle(turn, settlement, more=more)
+        settled = await self.settling.settle(turn, settlement, more=more)
         if isinstance(settled, Superseded):
             return _superseded(run)
         run.kept.end()
         if run.emitter is not None:
             run.emitter.settled(settled.status, settlement)
-        report_settled(turn, settled.status, settlement, seconds, halts=self._terms.halt)
-        self._parents.settled(turn, settled.status, settlement)
+        report_settled(turn, settled.status, settlement, seconds, halts=self.terms.halt)
+        self.parents.settled(turn, settled.status, settlement)
         if settled.status is TurnStatus.FAILED or not more:
-            self._nudge_relay()
+            self.nudge_relay()
         # Not awaited here: SQS may not respond before the next turn's lease, which is not renewed yet, or the session's lock
         # runs out.
         if run.message is not None:
             self._begin_deletion(run, run.message)
         # Without a reply, the turn is not SUCCEEDED or the response to the settle was lost.
         if settled.reply is not None:
-            appended = self._resources.history.append(turn, settled.reply)
+            appended = self.history.append(turn, settled.reply)
             if not isinstance(settled.next, ClaimedTurn):
                 # Before the unlock: the session's next turn may run in another worker.
                 await appended
@@ -261,29 +236,29 @@ class Processor:
                 self._runs.keep(run)
                 return True
             self._runs.drop(run)
-            await self._claiming.leave_to_others(run)
+            await self.claiming.leave_to_others(run)
 
     async def _release(self, run: SessionRun) -> Release:
         self._runs.drop(run)
         if run.lock is None:
             return Release.LOST
         run.kept.keeps_lock = False
-        released = await self._resources.lock.release(run.lock)
+        released = await self.lock.release(run.lock)
         held_seconds = round(time.monotonic() - run.started_at, 4)
         log.info("session.unlock", result=released.value, held_seconds=held_seconds, turns=run.turns)
         return released
 
     def _may_go_on(self, run: SessionRun) -> bool:
-        wanted = self._is_full() or self.cap.is_full(run.wake_up.tenant_id)
-        may = run.may_go_on(self._settings, time.monotonic(), wanted=wanted)
-        return may and not self._stopping.is_set()
+        wanted = self.is_full() or self.cap.is_full(run.wake_up.tenant_id)
+        may = run.may_go_on(self.settings, time.monotonic(), wanted=wanted)
+        return may and not self.stopping.is_set()
 
     # --- delete
 
     def _begin_deletion(self, run: SessionRun, message: ReceivedMessage) -> "asyncio.Future[None]":
         if run.deletion is None:
             run.kept.message = None
-            run.deletion = self._delivery.delete(message)
+            run.deletion = self.delivery.delete(message)
         return run.deletion
 
 

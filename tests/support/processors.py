@@ -17,6 +17,7 @@ from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
+from turnstile.worker.composition import make_processor
 from turnstile.worker.heartbeat import HeartbeatEntry
 from turnstile.worker.processor import Processor
 from turnstile.worker.resources import Resources
@@ -97,7 +98,7 @@ def processing(
         emitters=emitters or Emitters(settings, cast("Any", Deaf())),
     )
     with ThreadPoolExecutor(1) as threads:
-        yield Processor(
+        yield make_processor(
             resources,
             cast("Any", Heart(kept)),
             slots or Slots(64),

@@ -160,7 +160,7 @@ async def test_a_head_that_is_answered_in_the_same_run_after_all_leaves_no_messa
         rows_locked(settings, "true") as transaction,
         processing(settings, database, lock, "w", queues=sqs) as processor,
     ):
-        claim = processor._claiming.claim
+        claim = processor.claiming.claim
 
         async def claim_and_unlock(run: Any) -> Any:
             found = await claim(run)
@@ -169,7 +169,7 @@ async def test_a_head_that_is_answered_in_the_same_run_after_all_leaves_no_messa
                 transaction.rollback()
             return found
 
-        processor._claiming.claim = claim_and_unlock  # type: ignore[method-assign]
+        processor.claiming.claim = claim_and_unlock  # type: ignore[method-assign]
         await asyncio.wait_for(processor.process(message), HANGS)
 
     assert await statuses(database) == {"s": "SUCCEEDED"}
