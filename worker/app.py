@@ -28,7 +28,7 @@ from turnstile.worker.composition import TurnWork
 from turnstile.worker.consumer import Consumer
 from turnstile.worker.process.event_loop import WorkerLoop
 from turnstile.worker.process.handler_loading import load
-from turnstile.worker.process.health import Health, serve_health
+from turnstile.worker.process.health import serve_health
 from turnstile.worker.process.scale_in_protection import Terms, protect_while_busy
 from turnstile.worker.process.shutdown import Shutdown, drain
 from turnstile.worker.resources import Resources, name_worker
@@ -104,8 +104,6 @@ async def _find_queue(queues: MessageQueues, queue: str, stopping: asyncio.Event
 
 
 class _Worker:
-    """The parts of one worker process, and their connections to one another."""
-
     def __init__(self, resources: Resources, shutdown: Shutdown) -> None:
         settings = resources.settings
         self.settings = settings
@@ -135,7 +133,7 @@ class _Worker:
         signals = self.work.start()
         stack.push_async_callback(self.work.end, HEARTBEAT_END_SECONDS)
         if self.settings.health_port is not None:
-            server = await serve_health(Health(self._live, self._ready), self.settings.health_port)
+            server = await serve_health(self._live, self._ready, self.settings.health_port)
             stack.push_async_callback(server.cleanup)
         relay_stop = asyncio.Event()
         polling = asyncio.create_task(self.consumer.run(), name="consumer")
@@ -162,7 +160,13 @@ class _Worker:
         for task in broken:
             log.critical("worker.part_ended", part=task.get_name(), exc_info=task.exception())
         self.shutdown.stopping.set()
-        await drain(self.shutdown, self.work.in_flight, polling, self.work.processor, self.settings.grace_seconds)
+        await drain(
+            self.shutdown,
+            self.work.in_flight,
+            polling,
+            self.work.processor.handling.hand_back,
+            self.settings.grace_seconds,
+        )
         relay_stop.set()
         signals.cancel()
         await asyncio.wait(tasks, timeout=0.5)

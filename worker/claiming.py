@@ -5,6 +5,7 @@ transaction stays open; a handful of such sessions would exhaust the pool. So th
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 from uuid import uuid4
@@ -12,6 +13,7 @@ from uuid import uuid4
 import structlog
 
 from turnstile.backends.batcher import Batcher
+from turnstile.backends.postgres.database import Database
 from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToRecovery, NoClaim, claim
 from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.locked_rows import stays_locked
@@ -19,7 +21,6 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.message import WakeUp
 from turnstile.worker.crash_isolation import Quarantine
 from turnstile.worker.database_retry import Outlast
-from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.session_run import SessionRun
 from turnstile.worker.turn_log import report_ended, report_takeover
 
@@ -36,13 +37,23 @@ log = structlog.get_logger("turnstile.worker")
 class Claiming:
     """The claims of one worker; claims of the same moment share a statement."""
 
-    def __init__(self, deps: WorkerDeps, terms: ClaimTerms, outlast: Outlast) -> None:
-        self._deps = deps
+    def __init__(
+        self,
+        database: Database,
+        terms: ClaimTerms,
+        quarantine: Quarantine,
+        nudge_relay: Callable[[], None],
+        outlast: Outlast,
+        *,
+        recovers: bool,
+    ) -> None:
+        self._database = database
         self._terms = terms
+        self._quarantine = quarantine
+        self._nudge_relay = nudge_relay
         self._outlast = outlast
-        ask = partial(claim, deps.resources.database, terms)
-        self._claims: Batcher[ClaimRequest, Claim] = Batcher(ask, limit=CLAIM_BATCH)
-        self.quarantine = Quarantine(terms.max_crashes)
+        self._recovers = recovers
+        self._claims: Batcher[ClaimRequest, Claim] = Batcher(partial(claim, database, terms), limit=CLAIM_BATCH)
 
     async def claim(self, run: SessionRun) -> Claim:
         """Claims the session's head, or says why there is nothing to claim. Raises DatabaseUnavailableError after `given_up`."""
@@ -59,7 +70,7 @@ class Claiming:
             match found:
                 case EndedAtClaim():
                     report_ended(found, halts=self._terms.halt)
-                    self._deps.nudge_relay()
+                    self._nudge_relay()
                 case NoClaim.LOOK_AGAIN:
                     if looks == MAX_LOOKS:
                         run.stays = HEAD_LOCKED
@@ -82,10 +93,10 @@ class Claiming:
                     return found
                 case LeftToRecovery(crashes):
                     run.leave_quarantine()
-                    run.seat = self.quarantine.enter(crashes)
+                    run.seat = self._quarantine.enter(crashes)
                     if run.seat is None:
                         # It may not run beside the turns in quarantine here. Takeover here retries, or the message stays.
-                        run.stays = None if self._deps.recovers else "a turn with as many crashes runs alone"
+                        run.stays = None if self._recovers else "a turn with as many crashes runs alone"
                         return NoClaim.IDLE
                 case ClaimedTurn():
                     report_takeover(found)
@@ -97,8 +108,8 @@ class Claiming:
         """Makes the session's head due, and nudges the relay to send its wake-up now: this run must end, and a client waits."""
         if await stays_locked(lambda: self._outlast(partial(self._wake_head, run.wake_up))):
             run.stays = HEAD_LOCKED
-        self._deps.nudge_relay()
+        self._nudge_relay()
 
     async def _wake_head(self, wake_up: WakeUp) -> bool:
-        [owed] = await defer(self._deps.resources.database, [Defer(wake_up.tenant_id, wake_up.session_id, 0.0)])
+        [owed] = await defer(self._database, [Defer(wake_up.tenant_id, wake_up.session_id, 0.0)])
         return owed is Owed.LOCKED

@@ -6,19 +6,82 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 
+from turnstile.statements.claim import ClaimTerms
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_hints import listen
 from turnstile.worker.attempt.run_blocking import in_own_thread
-from turnstile.worker.dependencies import WorkerDeps
+from turnstile.worker.attempt.wake_parents import ParentWaking
+from turnstile.worker.claiming import Claiming
+from turnstile.worker.crash_isolation import Quarantine
+from turnstile.worker.database_retry import outlast
+from turnstile.worker.handler_run import Handling
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.process.shutdown import Shutdown
 from turnstile.worker.process.watchdog import Watchdog
 from turnstile.worker.processor import Processor
+from turnstile.worker.received_message import Delivery
 from turnstile.worker.resources import Resources
+from turnstile.worker.settling import Settling
 from turnstile.worker.slots.slots import Slots
+from turnstile.worker.slots.tenant_admission import TenantCap
+from turnstile.worker.slots.tenant_slots import TenantSlots
 from turnstile.worker.turns_in_flight import TurnsInFlight
+
+
+def make_processor(
+    resources: Resources,
+    heartbeat: Heartbeat,
+    slots: Slots,
+    threads: Executor,
+    *,
+    is_full: Callable[[], bool],
+    nudge_relay: Callable[[], None],
+    stopping: asyncio.Event,
+    given_up: asyncio.Event,
+    recovers: bool = False,
+    longest_attempt_seconds: float = math.inf,
+) -> Processor:
+    """The processor and its parts.
+
+    `recovers`: whether this process looks for lost turns by itself (`worker.takeover`). `longest_attempt_seconds` bounds every
+    attempt's timeout.
+    """
+    settings, database, handler = resources.settings, resources.database, resources.handler
+    queue = settings.find_queue(settings.queue)
+    lasting = partial(outlast, given_up=given_up)
+    terms = ClaimTerms(
+        queue=queue.name,
+        worker_id=resources.worker_id,
+        lease_seconds=settings.lease_seconds,
+        max_crashes=queue.max_crashes,
+        halt=queue.halts,
+        compensates=handler.on_failed is not None,
+        compensation_expires_seconds=queue.expires_in_seconds,
+    )
+    quarantine = Quarantine(terms.max_crashes)
+    shares = TenantSlots(settings.tenant_slots, slots.count)
+    return Processor(
+        settings=settings,
+        queue=resources.address,
+        terms=terms,
+        lock=resources.lock,
+        heartbeat=heartbeat,
+        delivery=Delivery(settings, queue, database, resources.queues, lasting),
+        cap=TenantCap(shares, queue.name, database, nudge_relay, lasting),
+        quarantine=quarantine,
+        claiming=Claiming(database, terms, quarantine, nudge_relay, lasting, recovers=recovers),
+        handling=Handling(resources, queue, slots, threads, stopping, lasting, longest_attempt_seconds),
+        settling=Settling(settings, handler, database, terms, lasting),
+        history=resources.history,
+        parents=ParentWaking(database, nudge_relay),
+        turn_away=slots.turn_away,
+        is_full=is_full,
+        nudge_relay=nudge_relay,
+        stopping=stopping,
+    )
 
 
 class TurnWork:
@@ -50,19 +113,17 @@ class TurnWork:
             self.watchdog.look,
         )
         self._threads = ThreadPoolExecutor(settings.concurrency, "handler")
-        self.processor = Processor(
-            WorkerDeps(
-                resources=resources,
-                heartbeat=self.heartbeat,
-                threads=self._threads,
-                slots=self.slots,
-                is_full=is_full,
-                nudge_relay=nudge_relay,
-                stopping=shutdown.stopping,
-                given_up=shutdown.given_up,
-                recovers=recovers,
-                longest_attempt_seconds=longest_attempt_seconds,
-            )
+        self.processor = make_processor(
+            resources,
+            self.heartbeat,
+            self.slots,
+            self._threads,
+            is_full=is_full,
+            nudge_relay=nudge_relay,
+            stopping=shutdown.stopping,
+            given_up=shutdown.given_up,
+            recovers=recovers,
+            longest_attempt_seconds=longest_attempt_seconds,
         )
         self._signals: asyncio.Task[None] | None = None
 
@@ -89,6 +150,6 @@ class TurnWork:
             slots=self.slots.count,
             # What is prefetched has no slot yet.
             busy=min(self.slots.count, len(self.in_flight)),
-            queue_latency_seconds=self.processor.queue_latency.seconds(time.monotonic()),
+            queue_latency_seconds=self.processor.handling.queue_latency.seconds(time.monotonic()),
             draining=self._shutdown.stopping.is_set(),
         )

@@ -66,9 +66,8 @@ class Consumer:
         self._process = process
         self._stopping = stopping
         self._slots = slots
-        self._room_left = slots.count
-        """Turns that polls may still bring. Handlers that ignored their cancellation keep their slots; prefetched turns make this
-        negative."""
+        self._reserved = 0
+        """Turns that polls under way may bring."""
         self._kept_free = 0
         self._room_changed = asyncio.Event()
         """Set when a poll that waits for room must look again."""
@@ -82,18 +81,21 @@ class Consumer:
 
     @property
     def room(self) -> int:
-        """Free slots, without the messages that polls under way may bring. Negative while turns are prefetched."""
+        """Free slots, whatever polls under way may bring. Negative while turns are prefetched.
+
+        Handlers that ignored their cancellation keep their slots.
+        """
         return self._slots.count - len(self.in_flight) - len(self._left_behind)
 
     @property
     def full(self) -> bool:
-        """Whether all slots are taken, so that another turn may have to wait."""
         return self.room <= 0
 
-    def serve(self, run: Run) -> None:
-        """Starts the takeover of a lost turn, for which there is no message."""
-        self._room_left -= 1
-        self.in_flight.begin(self._serve(run, None))
+    def serve(self, run: Run, message: ReceivedMessage | None = None) -> None:
+        """Starts the processing of a message or, without one, the takeover of a lost turn."""
+        task = self.in_flight.begin(self._serve(run, message))
+        # Called after the task has left `in_flight`.
+        task.add_done_callback(lambda _: self._room_changed.set())
 
     def keep_free(self, slots: int) -> None:
         """Reserves slots for `serve`: polls leave them free until this is called with fewer."""
@@ -105,7 +107,6 @@ class Consumer:
 
         A slot whose handler ignored its cancellation does not count as busy: if all slots are like that, the worker is deaf.
         """
-        # Not `_room_left`: a poll under way, which may hang, has reserved a part of it.
         if self.full and self._slots.count > len(self._left_behind):
             return 0.0
         return time.monotonic() - self._returned_at
@@ -152,14 +153,14 @@ class Consumer:
             log.warning("consumer.receive_failed", error=str(error), failures=failures + 1)
             return None
         finally:
-            self._room_left += most - len(received)
+            self._reserved -= most
             # Another poll may be waiting for this room.
             self._room_changed.set()
         if self._stopping.is_set():
             await self._give_back(received)
         else:
             for message in received:
-                self.in_flight.begin(self._serve(partial(self._process, message), message))
+                self.serve(partial(self._process, message), message)
         return len(received)
 
     async def _reserve(self, least: int = 1) -> int:
@@ -170,7 +171,7 @@ class Consumer:
                 if has_waited:
                     # The time spent waiting for room does not count as deaf.
                     self._returned_at = time.monotonic()
-                self._room_left -= most
+                self._reserved += most
                 return most
             has_waited = True
             self._room_changed.clear()
@@ -178,10 +179,11 @@ class Consumer:
         return 0
 
     def _find_room(self) -> int:
+        left = self.room - self._reserved
         # `ahead` changes as time goes on, without an event.
-        room = self._room_left + self._slots.ahead() - self._kept_free
+        room = left + self._slots.ahead() - self._kept_free
         # A poll that only prefetches asks for ten: no slot is idle meanwhile, and SQS charges ten like one.
-        return max(0, min(BATCH, room)) if self._room_left > 0 or room >= BATCH else 0
+        return max(0, min(BATCH, room)) if left > 0 or room >= BATCH else 0
 
     async def _wake_at_stop(self) -> None:
         await self._stopping.wait()
@@ -198,16 +200,12 @@ class Consumer:
             # A bug of ours. SQS delivers the message again, recovery finds a lost turn again, and the poll goes on.
             log.exception("consumer.failed", message_id=message_id)
         finally:
-            if left_behind is None or left_behind.done():
-                self._release(None)
-            else:
+            if left_behind is not None and not left_behind.done():
                 self._left_behind.add(left_behind)
-                left_behind.add_done_callback(self._release)
+                left_behind.add_done_callback(self._forget)
 
-    def _release(self, left_behind: "asyncio.Future[Any] | None") -> None:
-        if left_behind is not None:
-            self._left_behind.discard(left_behind)
-        self._room_left += 1
+    def _forget(self, left_behind: "asyncio.Future[Any]") -> None:
+        self._left_behind.discard(left_behind)
         self._room_changed.set()
 
     async def _run_or_give_back(self, run: Run, message: ReceivedMessage | None) -> "asyncio.Future[Any] | None":

@@ -1,7 +1,9 @@
 """Handle: runs the user's function for a claimed turn, and returns its outcome."""
 
+import asyncio
 import math
 import time
+from concurrent.futures import Executor
 
 import structlog
 
@@ -16,10 +18,10 @@ from turnstile.worker.attempt.context import TurnContext, turn_for_handler
 from turnstile.worker.attempt.once import RecordedValues
 from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason
 from turnstile.worker.database_retry import Outlast
-from turnstile.worker.dependencies import WorkerDeps
+from turnstile.worker.resources import Resources
 from turnstile.worker.session_run import SessionRun
 from turnstile.worker.slots.queue_latency import QueueLatency
-from turnstile.worker.slots.slots import QUICK_SECONDS
+from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
 
 MOST_WAIT_SECONDS = QUICK_SECONDS
 """The longest wait for a slot. Turns are prefetched only while handlers take no longer than this. If none has ended for so long,
@@ -29,15 +31,24 @@ log = structlog.get_logger("turnstile.handler")
 
 
 class Handling:
-    """Runs the attempts of one worker."""
-
-    def __init__(self, queue: QueueSettings, deps: WorkerDeps, outlast: Outlast) -> None:
-        resources = deps.resources
+    def __init__(
+        self,
+        resources: Resources,
+        queue: QueueSettings,
+        slots: Slots,
+        threads: Executor,
+        stopping: asyncio.Event,
+        outlast: Outlast,
+        longest_attempt_seconds: float,
+    ) -> None:
         self._settings = resources.settings
         self._resources = resources
         self._queue = queue
-        self._deps = deps
+        self._slots = slots
+        self._threads = threads
+        self._stopping = stopping
         self._outlast = outlast
+        self._longest_attempt_seconds = longest_attempt_seconds
         self._child_intake = ChildIntake(resources.settings, resources.database, resources.queues)
         # A dict used as an ordered set: the iteration order of a set would depend on memory addresses.
         self._attempts: dict[Attempt, None] = {}
@@ -51,11 +62,10 @@ class Handling:
             attempt.stop(StopReason.SHUTDOWN)
 
     async def handle(self, run: SessionRun, turn: ClaimedTurn) -> Outcome:
-        """Runs the handler to an outcome."""
         resources = self._resources
         handler = resources.handler.for_kind(turn.kind)
         asked = turn.timeout_seconds or handler.timeout or self._queue.timeout_seconds
-        timeout = min(asked, self._deps.longest_attempt_seconds)
+        timeout = min(asked, self._longest_attempt_seconds)
         grace = self._settings.cancel_grace_seconds
         run.emitter = resources.emitters.begin(turn)
         context = TurnContext(
@@ -68,7 +78,7 @@ class Handling:
             values=RecordedValues(turn, resources.database, self._outlast),
             children=Children(turn, resources.database, self._outlast, self._child_intake),
         )
-        attempt = Attempt(handler, turn_for_handler(turn), context, self._deps.threads)
+        attempt = Attempt(handler, turn_for_handler(turn), context, self._threads)
         logs.bind(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
         run.turns += 1
         run.worked_since_look = True
@@ -95,7 +105,7 @@ class Handling:
             run.leave_quarantine()
 
     async def _run_in_slot(self, attempt: Attempt, context: TurnContext, run: SessionRun, timeout: float) -> Outcome:
-        slots = self._deps.slots
+        slots = self._slots
         if not slots.take():
             since = time.monotonic()
             has_slot = await self._wait_for_slot(attempt)
@@ -114,7 +124,7 @@ class Handling:
                 slots.give_back(time.monotonic() - began if run.turns == 1 else math.inf)
 
     async def _wait_for_slot(self, attempt: Attempt) -> bool:
-        slots = self._deps.slots
+        slots = self._slots
         place = slots.stand_in_line()
         try:
             await attempt.wait_for(place, MOST_WAIT_SECONDS / 2)
@@ -128,7 +138,7 @@ class Handling:
             raise
         if not slots.leave(place):
             return False
-        if self._deps.stopping.is_set():
+        if self._stopping.is_set():
             # A stopping worker begins no more handlers. The next one in the line takes the same path.
             slots.give_back()
             return False

@@ -21,9 +21,9 @@ cancellation: other workers may take it over. The heartbeat goes on while a shut
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import psycopg
@@ -39,11 +39,11 @@ from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
 from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.background_call import BackgroundCall
-from turnstile.worker.heartbeat_entry import HeartbeatEntry
-from turnstile.worker.session_lock import Extension, SessionLock
+from turnstile.worker.session_lock import Extension, LockedSession, SessionLock
 
 PATIENCE_SECONDS = 2.0
 """The shortest timeout for Postgres, even if beats are closer together: otherwise a busy server would count as away."""
@@ -53,17 +53,47 @@ LATE_SECONDS = CONNECT_SECONDS + EXTEND_SECONDS
 log = structlog.get_logger("turnstile.heartbeat")
 
 
-@dataclass(frozen=True, slots=True)
-class Connections:
-    """The heartbeat's own connections, on its own event loop."""
+@dataclass(slots=True)
+class HeartbeatEntry:
+    """What the heartbeat keeps alive for one session run: its lock, its message, and the lease of its turn.
 
-    database: Database
-    lock: SessionLock
-    queues: MessageQueues
+    Written on the worker's event loop, read by the heartbeat's thread, which sets `renewed_at` and `look_again`.
+    """
+
+    lock: LockedSession | None
+    message: ReceivedMessage | None
+    turn: ClaimedTurn | None = None
+    stop: Callable[..., None] | None = None
+    """Stops the attempt of `turn` (`worker.attempt.attempt.Attempt.stop`). Must be called on the worker's event loop."""
+    renewed_at: float = field(default_factory=time.monotonic)
+    keeps_lock: bool = True
+    """False once the lock's release has begun: the heartbeat must not retake it."""
+    look_again: bool = False
+    """The session must be looked at once more before the lock is released: another wake-up of it has reached this worker, or the
+    lock was lost for a while, and perhaps the waiting mark with it."""
+    begun_at: float = 0.0
+    renew_until: float = 0.0
+
+    def begin(self, turn: ClaimedTurn, stop: Callable[..., None], renew_until: float) -> None:
+        """Begins to keep a turn's lease; call it right after the claim. `renew_until` is in monotonic seconds."""
+        self.begun_at = self.renewed_at = time.monotonic()
+        self.renew_until = renew_until
+        self.stop = stop
+        self.turn = turn
+
+    def end(self) -> None:
+        """Stops keeping the turn's lease; call it when the claim is settled or superseded."""
+        self.turn = None
+        self.stop = None
 
 
 class Heartbeat:
     """Start it once per process. `call_soon` runs a function on the worker's event loop from this thread."""
+
+    # Its own connections, on its own event loop.
+    _database: Database
+    _lock: SessionLock
+    _queues: MessageQueues
 
     def __init__(
         self,
@@ -75,7 +105,7 @@ class Heartbeat:
         beat_on: Callable[[], None],
     ) -> None:
         self._settings = settings
-        self._queues = queues
+        self._queues_of_worker = queues
         self._address = address
         self._call_soon = call_soon
         self._describe = describe
@@ -95,7 +125,6 @@ class Heartbeat:
     # --- from the worker's event loop
 
     def start(self) -> None:
-        """Starts the thread."""
         self._thread.start()
 
     def stop(self, timeout_seconds: float) -> None:
@@ -105,12 +134,10 @@ class Heartbeat:
         self._thread.join(timeout_seconds)
 
     def take(self, kept: HeartbeatEntry) -> None:
-        """Keeps this alive from the next beat on."""
         with self._guard:
             self._entries[id(kept)] = kept
 
     def drop(self, kept: HeartbeatEntry) -> None:
-        """Stops keeping this alive."""
         with self._guard:
             self._entries.pop(id(kept), None)
 
@@ -137,7 +164,7 @@ class Heartbeat:
         """Beats until `stop`, then withdraws the worker."""
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
-            connections = await self._connect(stack)
+            await self._connect(stack)
             # The first beat comes at once: it announces the worker, and until then the queue looks unserved.
             next_beat = time.monotonic()
             while not self._stopping:
@@ -147,19 +174,19 @@ class Heartbeat:
                 roused = self._roused.is_set()
                 self._roused.clear()
                 if roused and time.monotonic() < next_beat:
-                    await self._try_beat(connections, nudged=True)
+                    await self._try(self._look)
                     continue
-                went_well = await self._try_beat(connections, nudged=False)
+                went_well = await self._try(self._beat)
                 next_beat = (
                     time.monotonic() + self._settings.heartbeat
                     if went_well
                     else time.monotonic() + min(1.0, self._settings.heartbeat)
                 )
-            await self._withdraw(connections.database)
+            await self._withdraw()
             await self._messages.finish(LATE_SECONDS)
             await self._locks.finish(LATE_SECONDS)
 
-    async def _connect(self, stack: AsyncExitStack) -> Connections:
+    async def _connect(self, stack: AsyncExitStack) -> None:
         settings = self._settings
         # Locks, messages and the watchdog wait for the database call: a silent server must not delay more than the next beat.
         patience = max(PATIENCE_SECONDS, settings.heartbeat)
@@ -173,51 +200,50 @@ class Heartbeat:
         )
         redis = connect_lock(settings)
         stack.push_async_callback(redis.close)
-        connections = Connections(
-            await stack.enter_async_context(database), SessionLock(settings, redis), self._queues.for_another_loop()
-        )
-        stack.push_async_callback(connections.queues.close)
-        return connections
+        self._database = await stack.enter_async_context(database)
+        self._lock = SessionLock(settings, redis)
+        self._queues = self._queues_of_worker.for_another_loop()
+        stack.push_async_callback(self._queues.close)
 
     async def _wait_until(self, next_beat: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.01, next_beat - time.monotonic())):
                 await self._roused.wait()
 
-    async def _try_beat(self, connections: Connections, *, nudged: bool) -> bool:
+    async def _try(self, renewals: Callable[[], Awaitable[bool]]) -> bool:
         try:
             self._beat_on()
-            return await (self._look(connections) if nudged else self._beat(connections))
+            return await renewals()
         except Exception:
             # A bug of ours. If it ended this thread, every turn of the process would silently lose its lease.
             log.exception("heartbeat.failed")
             return False
 
-    async def _look(self, connections: Connections) -> bool:
+    async def _look(self) -> bool:
         """Renews the rows named by hints, and no others: a client that can publish hints must not cause writes of all rows."""
         with self._guard:
             nudged, self._nudged = self._nudged, set()
             entries = [kept for kept in self._entries.values() if kept.turn is not None and kept.turn.id in nudged]
-        return await self._renew_rows(connections.database, entries)
+        return await self._renew_rows(entries)
 
-    async def _beat(self, connections: Connections) -> bool:
+    async def _beat(self) -> bool:
         """One beat; False if the database was away: the next beat then comes sooner."""
         with self._guard:
             entries = list(self._entries.values())
-        renewed = await self._renew_rows(connections.database, entries)
+        renewed = await self._renew_rows(entries)
         now = time.monotonic()
         if locked := [kept for kept in entries if kept.lock and now - kept.renewed_at < self._settings.lease_seconds]:
-            self._locks.begin(lambda: self._extend_locks(connections.lock, locked))
+            self._locks.begin(lambda: self._extend_locks(locked))
         if received := [kept for kept in entries if kept.message]:
-            self._messages.begin(lambda: connections.queues.extend(self._address, self._still_kept(received)))
+            self._messages.begin(lambda: self._queues.extend(self._address, self._still_kept(received)))
         return renewed
 
-    async def _extend_locks(self, lock: SessionLock, entries: list[HeartbeatEntry]) -> None:
+    async def _extend_locks(self, entries: list[HeartbeatEntry]) -> None:
         locked = {kept.lock: kept for kept in entries if kept.lock is not None and kept.keeps_lock}
-        extensions = await lock.extend(list(locked), lambda one: locked[one].keeps_lock)
+        extensions = await self._lock.extend(list(locked), lambda one: locked[one].keeps_lock)
         for (one, kept), extension in zip(locked.items(), extensions, strict=True):
             if extension in (Extension.RETAKEN, Extension.LOST):
-                kept.mark_lost = True
+                kept.look_again = True
                 log.info("heartbeat.lock_lost", key=one.key, now=extension.value)
 
     def _still_kept(self, entries: list[HeartbeatEntry]) -> Iterator[ReceivedMessage]:
@@ -228,7 +254,7 @@ class Heartbeat:
             if message is not None:
                 yield message
 
-    async def _renew_rows(self, database: Database, entries: list[HeartbeatEntry]) -> bool:
+    async def _renew_rows(self, entries: list[HeartbeatEntry]) -> bool:
         now = time.monotonic()
         wanted = {
             (turn.id, turn.fence): kept
@@ -236,7 +262,7 @@ class Heartbeat:
             if (turn := kept.turn) is not None and now < kept.renew_until
         }
         try:
-            for renewal in await renew(database, list(wanted), self._settings.lease_seconds):
+            for renewal in await renew(self._database, list(wanted), self._settings.lease_seconds):
                 self._heed(wanted[renewal.id, renewal.fence], renewal, now)
         except DatabaseUnavailableError as error:
             log.warning("heartbeat.database_away", error=str(error), turns=len(wanted))
@@ -245,7 +271,7 @@ class Heartbeat:
         self.evidence.worked(time.monotonic())
         try:
             # After the renewals: the registry must not delay leases.
-            await announce(database, self._describe())
+            await announce(self._database, self._describe())
         except DatabaseUnavailableError as error:
             log.info("heartbeat.not_announced", error=str(error))
             return False
@@ -264,8 +290,8 @@ class Heartbeat:
         if renewal.renewed:
             kept.renewed_at = beat_at
 
-    async def _withdraw(self, database: Database) -> None:
+    async def _withdraw(self) -> None:
         try:
-            await withdraw(database, self._describe().worker_id)
+            await withdraw(self._database, self._describe().worker_id)
         except (DatabaseUnavailableError, psycopg.Error) as error:
             log.info("heartbeat.not_withdrawn", error=f"{type(error).__name__}: {error}")

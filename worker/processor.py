@@ -8,71 +8,70 @@ After it, the row always has a lease or a `send_at`. So wherever a worker dies, 
 
 import asyncio
 import time
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, assert_never
+from typing import Any
 from uuid import uuid4
 
 import structlog
 
 from turnstile.config import logs
+from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError
+from turnstile.memory.history import History
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.lost_turns import LostTurn
-from turnstile.statements.settle import Settled, Superseded
+from turnstile.statements.settle import Superseded
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.outcome import Outcome
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.claiming import Claiming
 from turnstile.worker.crash_isolation import Quarantine, Seat
-from turnstile.worker.database_retry import Outlast, outlast
-from turnstile.worker.dependencies import WorkerDeps
 from turnstile.worker.handler_run import Handling
+from turnstile.worker.heartbeat import Heartbeat, HeartbeatEntry
 from turnstile.worker.received_message import Delivery
-from turnstile.worker.session_lock import Guard, Release, name_lock
+from turnstile.worker.session_lock import Guard, Release, SessionLock, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
 from turnstile.worker.settling import Settling
-from turnstile.worker.slots.queue_latency import QueueLatency
 from turnstile.worker.slots.tenant_admission import TenantCap
-from turnstile.worker.slots.tenant_slots import TenantSlots
 from turnstile.worker.turn_log import report_settled
 
 log = structlog.get_logger("turnstile.worker")
 
 
+@dataclass(kw_only=True, eq=False)
 class Processor:
     """Processes the turns of one queue. Up to twice as many calls of `process` run at a time as the worker has slots."""
 
-    def __init__(self, deps: WorkerDeps) -> None:
-        resources = deps.resources
-        settings, database = resources.settings, resources.database
-        self._settings = settings
-        self._resources = resources
-        self._queue = settings.find_queue(settings.queue)
-        self._deps = deps
-        self._outlast: Outlast = partial(outlast, given_up=deps.given_up)
-        self._terms = ClaimTerms(
-            queue=self._queue.name,
-            worker_id=resources.worker_id,
-            lease_seconds=settings.lease_seconds,
-            max_crashes=self._queue.max_crashes,
-            halt=self._queue.halts,
-            compensates=resources.handler.on_failed is not None,
-            compensation_expires_seconds=self._queue.expires_in_seconds,
-        )
-        self._settling = Settling(settings, resources.handler, database, self._terms, self._outlast)
-        self._delivery = Delivery(settings, self._queue, database, resources.queues, self._outlast)
-        self._claiming = Claiming(deps, self._terms, self._outlast)
-        self._handling = Handling(self._queue, deps, self._outlast)
-        shares = TenantSlots(settings.tenant_slots, deps.slots.count)
-        self._cap = TenantCap(shares, self._queue.name, database, deps.nudge_relay, self._outlast)
-        self._parents = ParentWaking(database, deps.nudge_relay)
+    settings: Settings
+    queue: QueueAddress
+    terms: ClaimTerms
+    lock: SessionLock
+    heartbeat: Heartbeat
+    delivery: Delivery
+    cap: TenantCap
+    quarantine: Quarantine
+    claiming: Claiming
+    handling: Handling
+    settling: Settling
+    history: History
+    parents: ParentWaking
+    turn_away: Callable[[], None]
+    """Called when a session was deferred."""
+    is_full: Callable[[], bool]
+    """Whether at least as many turns are in work as there are slots."""
+    nudge_relay: Callable[[], None]
+    stopping: asyncio.Event
+    """When set, no more turns are begun."""
+
+    def __post_init__(self) -> None:
         self._runs = SessionRuns()
         # A token is used by one session run only, also across restarts of a worker with the same id.
-        life = f"{resources.worker_id}:{uuid4().hex}"
+        life = f"{self.terms.worker_id}:{uuid4().hex}"
         self._tokens = (f"{life}-{run}" for run in count(1))
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
@@ -81,24 +80,20 @@ class Processor:
         Raises DatabaseUnavailableError only after `given_up`; SQS then delivers the message again. Raises MessageStaysError for a
         message that the caller must give back to SQS.
         """
-        if (wake_up := await self._delivery.read(message)) is None:
+        if (wake_up := await self.delivery.read(message)) is None:
             return None
         # Bound to every log line of this run; `Handling.handle` binds the ids of each further turn.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
         if self._runs.visit(wake_up):
             # Before the tenant's cap: a deferred session would be woken in place of a session that really waits for a slot.
             log.info("session.lock", result=Guard.BUSY.result, seconds=0.0)
-            await self._delivery.delete(message)
+            await self.delivery.delete(message)
             return None
-        if not await self._cap.enter(wake_up):
-            self._deps.slots.turn_away()
-            await self._delivery.delete(message)
+        if not await self.cap.enter(wake_up):
+            self.turn_away()
+            await self.delivery.delete(message)
             return None
         return await self._run_in_cap(wake_up, message)
-
-    def full_tenants(self) -> list[str]:
-        """The tenants that may take no more slots now."""
-        return self._cap.full_tenants()
 
     async def recover(self, lost: LostTurn, seat: Seat) -> "asyncio.Future[Any] | None":
         """Takes over a lost turn, in its seat in quarantine. There is no message to delete.
@@ -108,7 +103,7 @@ class Processor:
         wake_up = WakeUp(lost.tenant_id, lost.session_id, lost.turn_id)
         logs.bind(turn_id=str(lost.turn_id), session_id=lost.session_id, trace_id=lost.trace_id)
         try:
-            if self._runs.visit(wake_up) or self._cap.is_full(lost.tenant_id) or not await self._cap.enter(wake_up):
+            if self._runs.visit(wake_up) or self.cap.is_full(lost.tenant_id) or not await self.cap.enter(wake_up):
                 return None
             return await self._run_in_cap(wake_up, None, seat)
         finally:
@@ -123,17 +118,17 @@ class Processor:
             left_behind = await self._run_session(wake_up, message, seat)
             return left_behind
         finally:
-            self._cap.leave(wake_up.tenant_id, left_behind)
+            self.cap.leave(wake_up.tenant_id, left_behind)
 
     async def _run_session(
         self, wake_up: WakeUp, message: ReceivedMessage | None, seat: Seat | None = None
     ) -> "asyncio.Future[Any] | None":
         if (run := await self._lock(wake_up, message)) is None:
             if message is not None:
-                await self._delivery.delete(message)
+                await self.delivery.delete(message)
             return None
         run.seat = seat
-        self._deps.heartbeat.take(run.kept)
+        self.heartbeat.take(run.kept)
         self._runs.keep(run)
         try:
             await self._work(run)
@@ -141,10 +136,10 @@ class Processor:
             self._runs.drop(run)
             run.kept.keeps_lock = False
             run.leave_quarantine()
-            self._deps.heartbeat.drop(run.kept)
+            self.heartbeat.drop(run.kept)
             # Only after an error in the run. A lock that is not ours any more is not changed (R3).
             if run.lock is not None:
-                await self._resources.lock.give_up(run.lock)
+                await self.lock.give_up(run.lock)
         if message is None:
             # Takeover finds the turn again if need be.
             return run.left_behind
@@ -153,98 +148,86 @@ class Processor:
         # The run waits for the deletion: otherwise deletions would pile up while SQS is away.
         await self._begin_deletion(run, message)
         if run.stays is not None:
-            await self._delivery.send_anew(wake_up, message)
+            await self.delivery.send_anew(wake_up, message)
         return run.left_behind
-
-    def hand_back(self) -> None:
-        """Stops every handler; their turns go back to PENDING, free of charge and due at once."""
-        self._handling.hand_back()
-
-    @property
-    def quarantine(self) -> Quarantine:
-        """The seats of turns that have crashed a worker before."""
-        return self._claiming.quarantine
-
-    @property
-    def queue_latency(self) -> QueueLatency:
-        """How long turns wait in the queue now; published with the heartbeat."""
-        return self._handling.queue_latency
 
     # --- lock
 
     async def _lock(self, wake_up: WakeUp, message: ReceivedMessage | None) -> SessionRun | None:
-        lock = name_lock(self._settings, wake_up.tenant_id, wake_up.session_id, next(self._tokens))
+        lock = name_lock(self.settings, wake_up.tenant_id, wake_up.session_id, next(self._tokens))
         began = time.monotonic()
-        guard = Guard.BUSY if self._runs.visit(wake_up) else await self._resources.lock.acquire(lock)
+        guard = Guard.BUSY if self._runs.visit(wake_up) else await self.lock.acquire(lock)
         log.info("session.lock", result=guard.result, seconds=round(time.monotonic() - began, 4))
-        return SessionRun.under(guard, lock, wake_up, message)
+        if guard is Guard.BUSY:
+            # Normal, not an error (G3): the lock's holder finds the waiting mark and looks once more.
+            return None
+        kept = HeartbeatEntry(lock if guard is Guard.LOCKED else None, message)
+        # UNANSWERED is released at the end: if Redis did take it, the lock would turn away the session's wake-ups for a lease.
+        return SessionRun(wake_up, message, None if guard is Guard.UNGUARDED else lock, kept)
 
     # --- claim, handle, decide, settle; until the session has nothing due
 
     async def _work(self, run: SessionRun) -> None:
         while True:
-            claimed = await self._claiming.claim(run)
-            if self._resources.address.fifo and isinstance(claimed, ClaimedTurn) and run.message is not None:
+            claimed = await self.claiming.claim(run)
+            if self.queue.fifo and isinstance(claimed, ClaimedTurn) and run.message is not None:
                 # The lease protects the turn now. A message that stayed in flight would block its group, and so the
                 # recovery of the session, for a whole visibility timeout after a crash.
                 self._begin_deletion(run, run.message)
             while isinstance(claimed, ClaimedTurn):
-                outcome = await self._handling.handle(run, claimed)
+                outcome = await self.handling.handle(run, claimed)
                 claimed = await self._settle(run, claimed, outcome)
             if claimed is NoClaim.LOOK_AGAIN:
                 # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
                 if self._may_go_on(run):
                     continue
-                await self._claiming.leave_to_others(run)
+                await self.claiming.leave_to_others(run)
             if not await self._unlock(run):
                 return
 
     async def _settle(self, run: SessionRun, turn: ClaimedTurn, outcome: Outcome) -> Claim:
         seconds = time.monotonic() - run.kept.begun_at
         said = None if run.emitter is None else run.emitter.text
-        settlement = self._settling.decide(turn, outcome, seconds, said=said)
+        settlement = self.settling.decide(turn, outcome, seconds, said=said)
         if settlement is None:
             return _superseded(run)
         more = self._may_go_on(run)
-        settled = await self._settling.settle(turn, settlement, more=more)
-        match settled:
-            case Superseded():
-                return _superseded(run)
-            case Settled(status, following, reply):
-                run.kept.end()
-                if run.emitter is not None:
-                    run.emitter.settled(status, settlement)
-                report_settled(turn, status, settlement, seconds, halts=self._terms.halt)
-                self._parents.settled(turn, status, settlement)
-                if status is TurnStatus.FAILED or not more:
-                    self._deps.nudge_relay()
-                # Not awaited here: SQS may not respond before the next turn's lease, which is not renewed yet, or the session's
-                # lock runs out.
-                if run.message is not None:
-                    self._begin_deletion(run, run.message)
-                # Without a reply, the turn is not SUCCEEDED or the response to the settle was lost.
-                appended = None if reply is None else self._resources.history.append(turn, reply)
-                if appended is not None and not isinstance(following, ClaimedTurn):
-                    # Before the unlock: the session's next turn may run in another worker.
-                    await appended
-                return following
-            case _:
-                assert_never(settled)
+        settled = await self.settling.settle(turn, settlement, more=more)
+        if isinstance(settled, Superseded):
+            return _superseded(run)
+        run.kept.end()
+        if run.emitter is not None:
+            run.emitter.settled(settled.status, settlement)
+        report_settled(turn, settled.status, settlement, seconds, halts=self.terms.halt)
+        self.parents.settled(turn, settled.status, settlement)
+        if settled.status is TurnStatus.FAILED or not more:
+            self.nudge_relay()
+        # Not awaited here: SQS may not respond before the next turn's lease, which is not renewed yet, or the session's lock
+        # runs out.
+        if run.message is not None:
+            self._begin_deletion(run, run.message)
+        # Without a reply, the turn is not SUCCEEDED or the response to the settle was lost.
+        if settled.reply is not None:
+            appended = self.history.append(turn, settled.reply)
+            if not isinstance(settled.next, ClaimedTurn):
+                # Before the unlock: the session's next turn may run in another worker.
+                await appended
+        return settled.next
 
     # --- unlock
 
     async def _unlock(self, run: SessionRun) -> bool:
         """Releases the session lock; True if the run must claim from the session once more first."""
         while True:
-            released = Release.LOOK_AGAIN if run.visited else await self._release(run)
+            released = Release.LOOK_AGAIN if run.kept.look_again else await self._release(run)
             # The waiting mark may be missing: without a lock, after the lock was lost for a while, or if Redis's response was
             # lost. A turn that was committed during the last settle has had a wake-up that found the session RUNNING. So after
             # work the session is looked at once more. Only once: while Redis is away every response is lost, and the relay
             # sends the row's wake-up again.
-            again = run.kept.mark_lost or released is Release.LOOK_AGAIN
+            again = run.kept.look_again or released is Release.LOOK_AGAIN
             if released in (Release.LOST, Release.UNKNOWN):
                 again = again or run.worked_since_look
-            run.worked_since_look = run.kept.mark_lost = run.visited = False
+            run.worked_since_look = run.kept.look_again = False
             if not again:
                 run.lock = None
                 return False
@@ -253,34 +236,37 @@ class Processor:
                 self._runs.keep(run)
                 return True
             self._runs.drop(run)
-            await self._claiming.leave_to_others(run)
+            await self.claiming.leave_to_others(run)
 
     async def _release(self, run: SessionRun) -> Release:
         self._runs.drop(run)
         if run.lock is None:
             return Release.LOST
         run.kept.keeps_lock = False
-        released = await self._resources.lock.release(run.lock)
+        released = await self.lock.release(run.lock)
         held_seconds = round(time.monotonic() - run.started_at, 4)
         log.info("session.unlock", result=released.value, held_seconds=held_seconds, turns=run.turns)
         return released
 
     def _may_go_on(self, run: SessionRun) -> bool:
-        wanted = self._deps.is_full() or self._cap.is_full(run.wake_up.tenant_id)
-        may = run.may_go_on(self._settings, time.monotonic(), wanted=wanted)
-        return may and not self._deps.stopping.is_set()
+        wanted = self.is_full() or self.cap.is_full(run.wake_up.tenant_id)
+        may = run.may_go_on(self.settings, time.monotonic(), wanted=wanted)
+        return may and not self.stopping.is_set()
 
     # --- delete
 
     def _begin_deletion(self, run: SessionRun, message: ReceivedMessage) -> "asyncio.Future[None]":
         if run.deletion is None:
             run.kept.message = None
-            run.deletion = self._delivery.delete(message)
+            run.deletion = self.delivery.delete(message)
         return run.deletion
 
 
 def _superseded(run: SessionRun) -> NoClaim:
-    """Another claim has the turn: discard the reply and change nothing."""
+    """Another claim has the turn: discard the reply, change nothing, emit no more events for it and claim no further turn."""
     log.info("turn.superseded")
-    run.give_up_turn()
+    run.kept.end()
+    if run.emitter is not None:
+        run.emitter.fall_silent()
+    run.exhausted = True
     return NoClaim.IDLE

@@ -15,8 +15,6 @@ TIMEOUT = "timeout"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How often and how soon a turn is retried."""
-
     max_attempts: int
     base_seconds: float
     cap_seconds: float

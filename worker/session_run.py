@@ -3,15 +3,15 @@
 import asyncio
 import time
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any
 
 from turnstile.config.settings import Settings
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.crash_isolation import Seat
-from turnstile.worker.heartbeat_entry import HeartbeatEntry
-from turnstile.worker.session_lock import Guard, LockedSession
+from turnstile.worker.heartbeat import HeartbeatEntry
+from turnstile.worker.session_lock import LockedSession
 
 
 @dataclass(slots=True)
@@ -28,39 +28,16 @@ class SessionRun:
     seat: Seat | None = None
     """Its seat in quarantine, if it has one, until the attempt for which it was taken is over."""
     emitter: Emitter | None = None
-    """The emitter of the current turn."""
     started_at: float = field(default_factory=time.monotonic)
     turns: int = 0
     worked_since_look: bool = False
     deletion: "asyncio.Future[None] | None" = None
-    """The deletion of its message, once it has begun."""
-    visited: bool = False
-    """Another wake-up of the session has reached this worker since the last claim."""
     stays: str | None = None
     """Why a wake-up of the session must be in the queue after this run, if it must: the row could not be made due."""
     left_behind: "asyncio.Future[Any] | None" = None
     """A handler of this run that ignored its cancellation and still runs."""
     exhausted: bool = False
     """The run must end: superseded, a handler that ignored its cancellation, or no slot for its turn."""
-
-    @classmethod
-    def under(
-        cls, guard: Guard, lock: LockedSession, wake_up: WakeUp, message: ReceivedMessage | None
-    ) -> "SessionRun | None":
-        """The run that starts after this attempt to lock; None if the session is busy."""
-        match guard:
-            case Guard.LOCKED:
-                return cls(wake_up, message, lock, HeartbeatEntry(lock, message))
-            case Guard.UNGUARDED:
-                return cls(wake_up, message, None, HeartbeatEntry(None, message))
-            case Guard.UNANSWERED:
-                # Released at the end: if Redis did take it, the lock would turn away the session's wake-ups for a lease.
-                return cls(wake_up, message, lock, HeartbeatEntry(None, message))
-            case Guard.BUSY:
-                # Normal, not an error (G3): the lock's holder finds the waiting mark and looks once more.
-                return None
-            case _:
-                assert_never(guard)
 
     def may_go_on(self, settings: Settings, now: float, *, wanted: bool) -> bool:
         """Whether it may claim another turn. `wanted`: the next wake-up would find no free slot.
@@ -75,7 +52,6 @@ class SessionRun:
 
     @property
     def most_crashes(self) -> int:
-        """The most crashes that a turn may have for this run to claim it."""
         return 0 if self.seat is None else self.seat.crashes
 
     def leave_quarantine(self) -> None:
@@ -84,19 +60,12 @@ class SessionRun:
         if seat is not None:
             seat.leave(self.left_behind)
 
-    def give_up_turn(self) -> None:
-        """Another claim has its turn: emit no more events for it and claim no further turn."""
-        self.kept.end()
-        if self.emitter is not None:
-            self.emitter.fall_silent()
-        self.exhausted = True
-
 
 class SessionRuns:
     """The sessions that this worker runs now, each until the release of its lock begins.
 
-    A wake-up for one of them needs no call to Redis: it sets `visited` instead of the waiting mark beside the lock (ADR 0005). A
-    session with many turns in the queue has a wake-up for each, and they all arrive during one run.
+    A wake-up for one of them needs no call to Redis: it sets `look_again` instead of the waiting mark beside the lock (ADR 0005).
+    A session with many turns in the queue has a wake-up for each, and they all arrive during one run.
     """
 
     def __init__(self) -> None:
@@ -106,7 +75,7 @@ class SessionRuns:
         """Whether the wake-up's session runs here. If so, that run claims once more before its release."""
         run = self._by_session.get((wake_up.tenant_id, wake_up.session_id))
         if run is not None:
-            run.visited = True
+            run.kept.look_again = True
         return run is not None
 
     def keep(self, run: SessionRun) -> None:
@@ -114,7 +83,7 @@ class SessionRuns:
         self._by_session[_session(run)] = run
 
     def drop(self, run: SessionRun) -> None:
-        """Removes the run. Call it before the lock is released: a wake-up in between would set `visited` on a finished run."""
+        """Removes the run. Call it before the lock is released: a wake-up in between would mark a finished run."""
         # Without Redis a session may have two runs here; the claim decides between them, and this table has the later one.
         if self._by_session.get(_session(run)) is run:
             del self._by_session[_session(run)]

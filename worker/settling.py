@@ -29,8 +29,6 @@ log = structlog.get_logger("turnstile.settle")
 
 
 class Settling:
-    """Ends the claims of one worker."""
-
     def __init__(
         self, settings: Settings, handler: Handler, database: Database, terms: ClaimTerms, outlast: Outlast
     ) -> None:

@@ -27,8 +27,6 @@ OFFER_AGAIN_SECONDS = 2.0
 
 
 class Takeover:
-    """The recovery loop. One for each worker process."""
-
     def __init__(
         self,
         settings: Settings,
@@ -64,19 +62,17 @@ class Takeover:
             self._database,
             self._settings.queue,
             self._settings.concurrency,
-            but_tenants=self._processor.full_tenants(),
+            but_tenants=self._processor.cap.full_tenants(),
         )
         waiting = [lost for lost in found if (lost.tenant_id, lost.session_id) not in self._offered]
-        left = self._processor.quarantine.count_admitted(lost.crashes for lost in waiting)
-        most = min(self._consumer.room, self._wave)
-        for lost in waiting:
-            if most <= 0:
-                break
-            if (seat := self._processor.quarantine.enter(lost.crashes)) is None:
-                continue
+        may_run = [(lost, seat) for lost in waiting if (seat := self._processor.quarantine.enter(lost.crashes))]
+        most = max(0, min(self._consumer.room, self._wave))
+        for lost, seat in may_run[:most]:
             self._offered[lost.tenant_id, lost.session_id] = now
             self._consumer.serve(partial(self._processor.recover, lost, seat))
-            most, left = most - 1, left - 1
+        for _, seat in may_run[most:]:
+            seat.leave()
         # Reserve slots for the remaining turns: a poll would fill the slots from the backlog.
+        left = len(may_run[most:])
         self._consumer.keep_free(left)
         return left > 0

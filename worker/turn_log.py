@@ -5,7 +5,6 @@ ERROR line says that the session waits for an operator (G9).
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -28,10 +27,7 @@ def report_settled(
     """
     fields: dict[str, Any] = {"fence": turn.fence, "seconds": round(seconds, 3)}
     if status is TurnStatus.FAILED:
-        owed = settlement.dead_letter and not halts
-        log.error("turn.failed", error_class=settlement.error_class, dead_letter=owed, **fields)
-        if halts:
-            _report_halt(settlement.error_class, turn.tenant_id)
+        _report_failure(settlement.error_class, turn.tenant_id, settlement.dead_letter, halts, fields)
     elif status is TurnStatus.PENDING:
         wait = round(settlement.after_seconds, 3)
         log.info(f"turn.{settlement.outcome}", error_class=settlement.error_class, after_seconds=wait, **fields)
@@ -62,18 +58,15 @@ def report_ended(ended: EndedAtClaim, *, halts: bool) -> None:
         "trace_id": ended.trace_id,
     }
     if ended.status is TurnStatus.FAILED:
-        log.error("turn.failed", error_class=ended.error_class, dead_letter=not halts, **ids)
-        if halts:
-            _report_halt(ended.error_class, ended.tenant_id, ids)
+        _report_failure(ended.error_class, ended.tenant_id, True, halts, ids)
     else:
         log.info(f"turn.{ended.status.lower()}", **ids)
 
 
-def _report_halt(error_class: str | None, tenant_id: str, ids: Mapping[str, str] = MappingProxyType({})) -> None:
-    log.error(
-        "turn.halted_session",
-        error_class=error_class,
-        tenant_id=tenant_id,
-        ways_on="turnstile retry, turnstile skip",
-        **ids,
-    )
+def _report_failure(
+    error_class: str | None, tenant_id: str, dead_letter: bool, halts: bool, fields: Mapping[str, Any]
+) -> None:
+    log.error("turn.failed", error_class=error_class, dead_letter=dead_letter and not halts, **fields)
+    if halts:
+        ways_on = "turnstile retry, turnstile skip"
+        log.error("turn.halted_session", error_class=error_class, tenant_id=tenant_id, ways_on=ways_on, **fields)

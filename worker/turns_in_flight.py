@@ -14,18 +14,16 @@ class TurnsInFlight:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begins a task."""
+    def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def finished(self) -> None:
-        """Returns when nothing is in hand."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def abandon(self) -> None:
-        """Cancels all tasks: the last step of a shutdown."""
         for task in self._tasks:
             task.cancel()

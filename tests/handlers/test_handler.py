@@ -50,41 +50,19 @@ def test_a_plain_function_needs_no_decorator(module: str) -> None:
     assert (found.timeout, found.max_attempts, found.retry_on, found.is_async) == (None, None, (), False)
 
 
-@pytest.mark.parametrize("name", ["module", ":function"])
-def test_a_name_that_is_not_module_and_function_is_refused(name: str | None) -> None:
-    with pytest.raises(SettingsError, match="TURNSTILE_HANDLER: expected module:function"):
-        load(name)
-
-
-@pytest.mark.parametrize("name", [None, ""])
-def test_a_missing_handler_is_a_settings_error(name: str | None) -> None:
-    with pytest.raises(SettingsError, match=r"^TURNSTILE_HANDLER: is not set; name a module:function$"):
-        load(name)
-
-
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    ("name", "reason"),
     [
-        ("import sys; sys.exit('at import')", "SystemExit: at import"),
-        ("def f(:", "SyntaxError: "),
+        ("module", r"expected module:function, got 'module'$"),
+        (":function", r"expected module:function, got ':function'$"),
+        (None, r"is not set; name a module:function$"),
+        ("", r"is not set; name a module:function$"),
+        (".here:f", r"\.here:f: TypeError"),
     ],
 )
-def test_an_exception_at_import_is_in_the_error(
-    body: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "bad_import.py").write_text(body)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    with pytest.raises(SettingsError) as refused:
-        load("bad_import:f")
-
-    assert str(refused.value).startswith(f"TURNSTILE_HANDLER: bad_import:f: {reason}")
-
-
-def test_a_relative_name_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"^TURNSTILE_HANDLER: \.here:f: TypeError"):
-        load(".here:f")
+def test_a_name_that_is_not_module_and_function_is_refused(name: str | None, reason: str) -> None:
+    with pytest.raises(SettingsError, match=f"^TURNSTILE_HANDLER: {reason}"):
+        load(name)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +189,8 @@ def test_a_function_with_other_parameters_is_refused_with_its_file_and_line(
         ("@handler(timeout=0)\ndef other(turn, ctx): ...", "ValueError: timeout must be more than 0"),
         ("@handler(120)\ndef other(turn, ctx): ...", "int is not a function (turn, ctx); options have names"),
         ("raise RuntimeError('two\\nlines')", "RuntimeError: two"),
+        ("import sys; sys.exit('at import')", "SystemExit: at import"),
+        ("def f(:", "SyntaxError: "),
     ],
 )
 def test_a_fault_elsewhere_in_the_module_is_refused_with_its_line(
@@ -219,7 +199,7 @@ def test_a_fault_elsewhere_in_the_module_is_refused_with_its_line(
     told = refusal(f"def fine(turn, ctx): ...\n\n{code}", "fine", tmp_path, monkeypatch)
 
     assert told.startswith(said)
-    assert told.endswith("(FILE.py, line 6)")
+    assert told.endswith(".py, line 6)")
 
 
 def test_a_fault_in_an_imported_module_is_refused_with_that_file_and_line(

@@ -17,8 +17,8 @@ from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
-from turnstile.worker.dependencies import WorkerDeps
-from turnstile.worker.heartbeat_entry import HeartbeatEntry
+from turnstile.worker.composition import make_processor
+from turnstile.worker.heartbeat import HeartbeatEntry
 from turnstile.worker.processor import Processor
 from turnstile.worker.resources import Resources
 from turnstile.worker.session_lock import SessionLock
@@ -98,18 +98,16 @@ def processing(
         emitters=emitters or Emitters(settings, cast("Any", Deaf())),
     )
     with ThreadPoolExecutor(1) as threads:
-        yield Processor(
-            WorkerDeps(
-                resources=resources,
-                heartbeat=cast("Any", Heart(kept)),
-                threads=threads,
-                slots=slots or Slots(64),
-                is_full=lambda: False,
-                nudge_relay=nudge_relay,
-                stopping=stopping or asyncio.Event(),
-                given_up=asyncio.Event(),
-                recovers=recovers,
-            ),
+        yield make_processor(
+            resources,
+            cast("Any", Heart(kept)),
+            slots or Slots(64),
+            threads,
+            is_full=lambda: False,
+            nudge_relay=nudge_relay,
+            stopping=stopping or asyncio.Event(),
+            given_up=asyncio.Event(),
+            recovers=recovers,
         )
 
 

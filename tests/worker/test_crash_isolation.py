@@ -46,12 +46,3 @@ def test_a_seat_is_given_back_once() -> None:
     first.leave()
 
     assert quarantine.enter(2) is None
-
-
-def test_the_number_of_turns_that_could_enter_is_counted() -> None:
-    quarantine = Quarantine(max_crashes=3)
-
-    assert quarantine.count_admitted([1, 1, 2, 3]) == 3, "one that is at its budget needs no place"
-    assert quarantine.count_admitted([2, 2]) == 1
-    quarantine.enter(2)
-    assert quarantine.count_admitted([0, 1, 2, 3]) == 2

@@ -33,11 +33,16 @@ async def state(database: Database) -> tuple[str, int]:
     return row["status"], row["generation"]
 
 
-@pytest.mark.parametrize("named", [{"tenant_id": "another"}, {"session_id": "another"}])
-async def test_a_message_of_another_tenant_or_session_revives_no_turn(
-    settings: Settings, database: Database, lock: SessionLock, named: dict[str, str]
+@pytest.mark.parametrize(
+    ("named", "its_queue"),
+    [({"tenant_id": "another"}, "turns"), ({"session_id": "another"}, "turns"), ({}, "another")],
+    ids=["tenant", "session", "queue"],
+)
+async def test_a_message_of_another_tenant_session_or_queue_revives_no_turn(
+    settings: Settings, database: Database, lock: SessionLock, named: dict[str, str], its_queue: str
 ) -> None:
     forged, sqs = dead_letter(await failed(database, settings), **named), Noting()
+    await database.fetch("UPDATE turns SET queue = %(queue)s", {"queue": its_queue})
 
     with structlog.testing.capture_logs() as lines, processing(settings, database, lock, "w", queues=sqs) as processor:
         await processor.process(forged)
@@ -46,19 +51,6 @@ async def test_a_message_of_another_tenant_or_session_revives_no_turn(
     assert sqs.deleted == [forged]
     assert sqs.dead == [(forged, "it names a turn of another tenant, session or queue")]
     assert [line["log_level"] for line in lines if line["event"] == "message.malformed"] == ["error"]
-
-
-async def test_a_message_on_another_queue_revives_no_turn(
-    settings: Settings, database: Database, lock: SessionLock
-) -> None:
-    forged, sqs = dead_letter(await failed(database, settings)), Noting()
-    await database.fetch("UPDATE turns SET queue = 'another'", {})
-
-    with processing(settings, database, lock, "w", queues=sqs) as processor:
-        await processor.process(forged)
-
-    assert await state(database) == ("FAILED", 1)
-    assert [message for message, _ in sqs.dead] == sqs.deleted == [forged]
 
 
 async def test_a_dead_letter_that_names_its_own_turn_revives_it(

@@ -86,54 +86,36 @@ async def test_locked_heads_delay_no_other_session_and_are_answered_after_the_lo
             await asyncio.wait_for(in_flight.finished(), 30)
 
 
+@pytest.mark.parametrize("queue_of_head", ["turns", "other"])
 async def test_the_message_stays_while_the_head_is_locked(
-    settings: Settings, database: Database, lock: SessionLock
+    settings: Settings, database: Database, lock: SessionLock, queue_of_head: str
 ) -> None:
-    [turn] = await submit_turns(database, settings, "one")
-    sqs = Noting()
+    both = settings.model_copy(update={"queues": (*settings.queues, QueueSettings(name="other"))})
+    wanted, sqs = [make_submission(queue_of_head), make_submission(settings.queue)], Noting()
+    await submit(database, wanted, resend_seconds=RESEND_SECONDS)
 
-    with processing(settings, database, lock, "w", queues=sqs) as processor, rows_locked(settings, "true"):
-        await stays(processor, turn)
+    with processing(both, database, lock, "w", queues=sqs) as processor, rows_locked(settings, "seq = 1"):
+        await stays(processor, wanted[1].turn_id)
 
     assert (sqs.deleted, sqs.sent) == ([], [])
 
 
-async def test_the_message_stays_while_a_head_of_another_queue_is_locked(
-    settings: Settings, database: Database, lock: SessionLock
-) -> None:
-    other = settings.model_copy(update={"queues": (*settings.queues, QueueSettings(name="other"))})
-    head, second = make_submission("other"), make_submission(settings.queue)
-    await submit(database, [head, second], resend_seconds=RESEND_SECONDS)
-
-    with processing(other, database, lock, "w") as processor, rows_locked(settings, "queue = 'other'"):
-        await stays(processor, second.turn_id)
-
-
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+@pytest.mark.parametrize("queues_are", [Noting, Gone])
 async def test_another_message_is_sent_if_the_first_is_deleted_already(
-    settings: Settings, database: Database, lock: SessionLock, fifo: bool
+    settings: Settings, database: Database, lock: SessionLock, fifo: bool, queues_are: type[Noting]
 ) -> None:
     first, _ = await submit_turns(database, settings, "one", "two")
-    message = message_about(first)
-    sqs = Noting()
+    message, sqs = message_about(first), queues_are()
 
     with (
         processing(settings, database, lock, "w", queues=sqs, fifo=fifo) as processor,
         rows_locked(settings, "seq = 2"),
     ):
-        await asyncio.wait_for(processor.process(message), HANGS)
+        assert await asyncio.wait_for(processor.process(message), HANGS) is None
 
     assert sqs.deleted == [message]
-    assert [sent.wake_up for sent in sqs.sent] == [WakeUp("t", "s", first)]
-
-
-async def test_a_wake_up_that_can_not_be_sent_ends_no_session_run_with_an_error(
-    settings: Settings, database: Database, lock: SessionLock
-) -> None:
-    first, _ = await submit_turns(database, settings, "one", "two")
-
-    with processing(settings, database, lock, "w", queues=Gone()) as processor, rows_locked(settings, "seq = 2"):
-        assert await asyncio.wait_for(processor.process(message_about(first)), HANGS) is None
+    assert [sent.wake_up for sent in sqs.sent] == ([] if isinstance(sqs, Gone) else [WakeUp("t", "s", first)])
 
 
 async def test_a_head_that_is_locked_for_a_moment_is_made_due(
@@ -178,7 +160,7 @@ async def test_a_head_that_is_answered_in_the_same_run_after_all_leaves_no_messa
         rows_locked(settings, "true") as transaction,
         processing(settings, database, lock, "w", queues=sqs) as processor,
     ):
-        claim = processor._claiming.claim
+        claim = processor.claiming.claim
 
         async def claim_and_unlock(run: Any) -> Any:
             found = await claim(run)
@@ -187,7 +169,7 @@ async def test_a_head_that_is_answered_in_the_same_run_after_all_leaves_no_messa
                 transaction.rollback()
             return found
 
-        processor._claiming.claim = claim_and_unlock  # type: ignore[method-assign]
+        processor.claiming.claim = claim_and_unlock  # type: ignore[method-assign]
         await asyncio.wait_for(processor.process(message), HANGS)
 
     assert await statuses(database) == {"s": "SUCCEEDED"}

@@ -15,7 +15,7 @@ from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import Claim
 from turnstile.statements.submit import Accepted, submit
-from turnstile.worker.heartbeat_entry import HeartbeatEntry
+from turnstile.worker.heartbeat import HeartbeatEntry
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
 
 RESEND_SECONDS = 60.0
@@ -90,8 +90,8 @@ async def test_a_run_that_fails_releases_its_lock_and_drops_it_from_the_heartbea
         raise RuntimeError("a bug of ours")
 
     with processing(settings, database, cast("Any", looking), "ours") as ours:
-        ours._deps.heartbeat.take = looking.runs.append
-        ours._claiming._claims = cast("Any", break_off)
+        ours.heartbeat.take = looking.runs.append
+        ours.claiming._claims = cast("Any", break_off)
         with pytest.raises(RuntimeError):
             await ours.process(message_about(uuid4()))
 
@@ -119,7 +119,7 @@ async def test_a_run_that_goes_on_after_its_unlock_keeps_its_lock(
     handler = Handler(lambda turn, _: meanwhile.append(looking.runs[0].keeps_lock))
 
     with processing(settings, database, cast("Any", looking), "ours", handler) as ours:
-        ours._deps.heartbeat.take = looking.runs.append
+        ours.heartbeat.take = looking.runs.append
         await ours.process(message_about(uuid4()))
 
     assert meanwhile == [True, True]

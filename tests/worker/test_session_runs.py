@@ -63,7 +63,7 @@ async def test_further_wake_ups_of_a_running_session_and_no_others_call_no_redis
 
     with processing(settings, database, cast("Any", lock), "w", Handler(answer)) as processor:
         holding = asyncio.create_task(processor.process(message_about(uuid4())))
-        await until(lambda: processor._handling._attempts)
+        await until(lambda: processor.handling._attempts)
         for _ in range(10):
             await processor.process(message_about(uuid4()))
         assert lock.asked == [Guard.LOCKED]
@@ -83,7 +83,7 @@ async def test_a_wake_up_near_the_end_of_a_run_is_answered_by_it(
     await submit_turns(database, settings, "one")
 
     with processing(settings, database, cast("Any", lock), "w") as processor:
-        history = processor._resources.history
+        history = processor.history
         append = history.append
 
         async def meanwhile(*appended: Any) -> None:
@@ -138,7 +138,7 @@ async def test_a_run_that_may_not_go_on_is_not_marked(settings: Settings, databa
         return turn.input
 
     with processing(at_its_end, database, cast("Any", lock), "w", Handler(answer)) as processor:
-        leave_to_others = processor._claiming.leave_to_others
+        leave_to_others = processor.claiming.leave_to_others
 
         async def meanwhile(run: Any) -> None:
             owed.append(len(lock.asked))
@@ -146,7 +146,7 @@ async def test_a_run_that_may_not_go_on_is_not_marked(settings: Settings, databa
                 await processor.process(message_about(uuid4()))
             await leave_to_others(run)
 
-        processor._claiming.leave_to_others = meanwhile  # type: ignore[method-assign]
+        processor.claiming.leave_to_others = meanwhile  # type: ignore[method-assign]
         await processor.process(message_about(uuid4()))
 
     assert lock.asked == [Guard.LOCKED, Guard.BUSY, Guard.BUSY]

@@ -21,7 +21,7 @@ from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker import handler_run
 from turnstile.worker.attempt.outcome import StopReason
-from turnstile.worker.heartbeat_entry import HeartbeatEntry
+from turnstile.worker.heartbeat import HeartbeatEntry
 from turnstile.worker.processor import Processor
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
@@ -174,7 +174,7 @@ async def test_a_waiting_turn_is_handed_back_at_a_shutdown(room: Room) -> None:
     running = await room.running("a")
     waiting = await room.in_line("b")
 
-    room.processor.hand_back()
+    room.processor.handling.hand_back()
     await room.through()
 
     assert [(await room.row(one))["outcomes"] for one in (running, waiting)] == [["released"], ["released"]]

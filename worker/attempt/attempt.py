@@ -16,9 +16,17 @@ from typing import Any
 from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.worker.attempt.attempt_endings import AttemptEnding
 from turnstile.worker.attempt.context import TurnContext
-from turnstile.worker.attempt.outcome import Failed, Outcome, Stopped, StopReason, Succeeded, TimedOut, classify
+from turnstile.worker.attempt.outcome import (
+    AttemptEnding,
+    Failed,
+    Outcome,
+    Stopped,
+    StopReason,
+    Succeeded,
+    TimedOut,
+    classify,
+)
 from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
 
 HAND_BACK_GRACE_SECONDS = 1.0
@@ -30,8 +38,6 @@ class HandlerExitedError(Exception):
 
 
 class Attempt:
-    """One run of the handler."""
-
     def __init__(self, handler: Handler, turn: Turn, context: TurnContext, threads: Executor) -> None:
         self._handler = handler
         self._turn = turn

@@ -9,14 +9,13 @@ import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import ParentSupersededError, SubmissionRefusedError
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
-from turnstile.worker.attempt.attempt_endings import ClaimLost
+from turnstile.worker.attempt.outcome import ClaimLost
 
 MAX_BATCH = 50
 
@@ -24,16 +23,10 @@ log = structlog.get_logger("turnstile.worker")
 
 
 class ChildIntake:
-    """Submits the children of all attempts of one worker."""
-
     def __init__(self, settings: Settings, database: Database, queues: MessageQueues) -> None:
-        self._settings = settings
+        self.find_queue = settings.find_queue
         self._submitting = Submitting(settings, database, WakeUpSending(queues, list(settings.queues_by_name)))
         self._batcher = Batcher(self._commit_and_wake, limit=MAX_BATCH)
-
-    def find_queue(self, name: str) -> QueueSettings:
-        """A declared queue. Raises UnknownQueueError."""
-        return self._settings.find_queue(name)
 
     async def accept(self, submission: Submission) -> Accepted:
         """Commits a child and sends its wake-up.

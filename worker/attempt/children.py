@@ -26,9 +26,9 @@ from turnstile.turn.limits import check_attempts, check_seconds
 from turnstile.turn.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turnstile.turn.settlement import JoinPolicy
 from turnstile.turn.status import TurnStatus
-from turnstile.worker.attempt.attempt_endings import JoinPending
 from turnstile.worker.attempt.child_intake import ChildIntake
 from turnstile.worker.attempt.once import check_key
+from turnstile.worker.attempt.outcome import JoinPending
 from turnstile.worker.attempt.reply import clean
 from turnstile.worker.database_retry import Outlast
 
@@ -40,8 +40,6 @@ _LOST = frozenset({TurnStatus.FAILED, TurnStatus.CANCELED})
 
 
 class Children:
-    """The children of one attempt's turn."""
-
     def __init__(self, turn: ClaimedTurn, database: Database, outlast: Outlast, intake: ChildIntake) -> None:
         self._turn = turn
         self._database = database
@@ -69,13 +67,19 @@ class Children:
         """
         if key is None:
             self._calls += 1
-            # Can't collide with a handler's own key: `_check_own_key` refuses the prefix.
             key = f"#{self._calls}"
         else:
-            _check_own_key(key)
+            check_key(key)
+            if key.startswith("#"):
+                raise ValueError("a key may not begin with '#': calls without a key are numbered that way")
         self._asked_for.add(key)
         if len(self._asked_for) > MAX_CHILDREN:
             raise ValueError(f"one turn may start {MAX_CHILDREN} children")
+        for name, seconds in (("timeout_seconds", timeout_seconds), ("expires_in_seconds", expires_in_seconds)):
+            if seconds is not None:
+                check_seconds(name, seconds)
+        if max_attempts is not None:
+            check_attempts(max_attempts)
         child_id = make_child_id(self._turn.id, self._turn.created_at, self._turn.generation, key)
         session_id = _check_session(self._turn, f"child:{child_id}" if session is None else session)
         submission = Submission(
@@ -88,9 +92,9 @@ class Children:
             trace=continue_trace(
                 TraceContext(self._turn.trace_id, self._turn.span_id).traceparent, secrets.randbits(192)
             ),
-            expires_in_seconds=_check_seconds("expires_in_seconds", expires_in_seconds) or declared.expires_in_seconds,
-            max_attempts=_check_attempts(max_attempts),
-            timeout_seconds=_check_seconds("timeout_seconds", timeout_seconds),
+            expires_in_seconds=expires_in_seconds or declared.expires_in_seconds,
+            max_attempts=max_attempts,
+            timeout_seconds=timeout_seconds,
             metadata=_check_metadata(metadata),
             parent=ParentClaim(self._turn.id, self._turn.fence, key),
         )
@@ -152,12 +156,6 @@ def _check_joined(children: Sequence[Child], states: Sequence[ChildState], polic
         raise ChildFailedError(child, state.status.value, state.error_class, state.error)
 
 
-def _check_own_key(key: str) -> None:
-    check_key(key)
-    if key.startswith("#"):
-        raise ValueError("a key may not begin with '#': calls without a key are numbered that way")
-
-
 def _check_session(turn: ClaimedTurn, session: str) -> str:
     if session == turn.session_id:
         raise ValueError("a child in its parent's own session would wait behind its parent for ever")
@@ -179,11 +177,3 @@ def _check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None
         return None
     cleaned: dict[str, Any] = clean(dict(metadata), what="metadata", most=MAX_METADATA_CHARACTERS).value
     return cleaned
-
-
-def _check_seconds(name: str, seconds: float | None) -> float | None:
-    return None if seconds is None else check_seconds(name, seconds)
-
-
-def _check_attempts(many: int | None) -> int | None:
-    return None if many is None else check_attempts(many)

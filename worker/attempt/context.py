@@ -48,8 +48,6 @@ def turn_for_handler(turn: ClaimedTurn) -> Turn:
 
 
 class TurnContext:
-    """The implementation of `handlers.handler.Context` for one attempt."""
-
     def __init__(
         self,
         turn: ClaimedTurn,
@@ -117,7 +115,6 @@ class TurnContext:
         self.deadline = datetime.now(UTC) + timedelta(seconds=timeout_seconds)
 
     def cancel(self, reason: CancelReason) -> None:
-        """Asks the handler to end, in whatever thread it runs."""
         # In this order: a handler that sees `cancelled` also sees the reason.
         self._cancel_reason = reason
         self._cancelled = True

@@ -12,8 +12,6 @@ LAST_CALL_SECONDS = 0.3
 
 
 class Emitters:
-    """Creates the emitters of one worker, and waits for their last events."""
-
     def __init__(self, settings: Settings, writer: EventWriter) -> None:
         self._prefix = settings.redis_prefix
         self._cap = settings.events_cap

@@ -40,7 +40,6 @@ class Gathered:
         return [one for one in self._waiting if isinstance(one, Saying)]
 
     def add(self, saying: Saying) -> None:
-        """Appends a saying."""
         self._waiting.append(saying)
         self._bytes += len(saying.data.encode())
 
@@ -52,7 +51,6 @@ class Gathered:
             self._waiting.append([text])
 
     def put(self, sayings: list[Saying]) -> None:
-        """Replaces the content by these sayings."""
         self._waiting = [*sayings]
         self._bytes = sum(len(one.data.encode()) for one in sayings)
 
@@ -66,7 +64,6 @@ class Gathered:
 
 
 def deltas(texts: Iterable[str]) -> list[Saying]:
-    """One DELTA for each text."""
     return [Saying(EventKind.DELTA, encode({"text": text})) for text in texts]
 
 

@@ -1,4 +1,8 @@
-"""How an attempt ended: a closed set of outcomes, and the function that turns an exception into one. Pure."""
+"""How an attempt ended: a closed set of outcomes, and the function that turns an exception into one. Pure.
+
+Calls on the context raise an AttemptEnding through the handler. It is no subclass of Exception, so that a handler's `except
+Exception` does not catch it by mistake. If a handler catches it all the same and returns, its return value is its reply.
+"""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,7 +14,6 @@ from turnstile.handlers.exceptions import Reject, Retry, Snooze
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.limits import check_wait
 from turnstile.turn.settlement import JoinPolicy
-from turnstile.worker.attempt.attempt_endings import AttemptEnding, ClaimLost, JoinPending
 
 HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, DatabaseUnavailableError)
 """Exceptions that count as retryable whatever the handler's `retry_on` says: their cause may go away by itself."""
@@ -18,9 +21,24 @@ HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, Datab
 MAX_ERROR_CHARACTERS = 2000
 
 
-class StopReason(StrEnum):
-    """Why a handler is asked to end."""
+class AttemptEnding(BaseException):
+    """The attempt is over for a reason outside the handler; it has not failed."""
 
+
+class ClaimLost(AttemptEnding):
+    """Another claim has the turn now: the results of this attempt are discarded."""
+
+
+class JoinPending(AttemptEnding):
+    """The children have not ended yet: the handler runs again from its beginning when they have."""
+
+    def __init__(self, children: tuple[UUID, ...], policy: JoinPolicy) -> None:
+        super().__init__(f"waits for {policy} of {len(children)} children")
+        self.children = children
+        self.policy = policy
+
+
+class StopReason(StrEnum):
     CANCELED = "canceled"
     """A client or an operator cancelled the turn."""
     SHUTDOWN = "shutdown"
@@ -33,16 +51,9 @@ class StopReason(StrEnum):
     @property
     def cancel_reason(self) -> CancelReason:
         """The cancel reason that the handler sees, unless the turn's row has one."""
-        return _CANCEL_REASONS[self]
-
-
-_CANCEL_REASONS = {
-    StopReason.CANCELED: CancelReason.USER,
-    StopReason.SHUTDOWN: CancelReason.SHUTDOWN,
-    StopReason.SUPERSEDED: CancelReason.SUPERSEDED,
-    # Never seen, because no handler is running.
-    StopReason.NO_SLOT: CancelReason.SHUTDOWN,
-}
+        # Nobody sees that of NO_SLOT, because no handler is running.
+        others = {StopReason.CANCELED: CancelReason.USER, StopReason.SUPERSEDED: CancelReason.SUPERSEDED}
+        return others.get(self, CancelReason.SHUTDOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,6 @@ log = structlog.get_logger("turnstile.lambda")
 
 
 class LambdaContext(Protocol):
-    """The part of Lambda's context object that is used here."""
-
     aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int:

@@ -44,8 +44,6 @@ def longest_attempt(settings: Settings, whole_seconds: float) -> float:
 
 
 class Invocation:
-    """The processing of one event. Create it on the event loop."""
-
     def __init__(self, resources: Resources, ends_at: float, whole_seconds: float) -> None:
         self._resources = resources
         self._stops_at = ends_at - RESERVE_SECONDS
@@ -90,7 +88,7 @@ class Invocation:
         await asyncio.wait({all_done}, timeout=self._seconds_left() - grace)
         self._shutdown.stopping.set()
         if not all_done.done():
-            await drain(self._shutdown, self._work.in_flight, all_done, self._work.processor, grace)
+            await drain(self._shutdown, self._work.in_flight, all_done, self._work.processor.handling.hand_back, grace)
 
     async def _serve(self, message: ReceivedMessage) -> None:
         async with self._room:

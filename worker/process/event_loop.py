@@ -43,7 +43,6 @@ class WorkerLoop(asyncio.SelectorEventLoop):
         return main.result()
 
     async def getaddrinfo(self, *asked: Any, **how: Any) -> Any:
-        """The same as asyncio's, on the resolver threads."""
         return await self.run_in_executor(self._resolvers, partial(socket.getaddrinfo, *asked, **how))
 
     def close(self) -> None:

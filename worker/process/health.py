@@ -7,7 +7,6 @@ one outage would restart every worker of the fleet. Ready means that Redis and P
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 import structlog
 from aiohttp import web
@@ -17,26 +16,23 @@ from turnstile.errors import AddressUnusableError
 log = structlog.get_logger("turnstile.health")
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The checks behind the two endpoints."""
+async def serve_health(
+    live: Callable[[], Mapping[str, bool]], ready: Callable[[], Awaitable[Mapping[str, bool]]], port: int
+) -> web.AppRunner:
+    """Serves both checks on `port` of all interfaces (0: a free port), until the runner's `cleanup`.
 
-    live: Callable[[], Mapping[str, bool]]
-    ready: Callable[[], Awaitable[Mapping[str, bool]]]
+    Raises AddressUnusableError.
+    """
 
+    async def answer_live(_: web.Request) -> web.Response:
+        return _response(live())
 
-async def serve_health(health: Health, port: int) -> web.AppRunner:
-    """Serves on `port` of all interfaces (0: a free port), until the runner's `cleanup`. Raises AddressUnusableError."""
-
-    async def live(_: web.Request) -> web.Response:
-        return _response(health.live())
-
-    async def ready(_: web.Request) -> web.Response:
-        return _response({**health.live(), **await health.ready()})
+    async def answer_ready(_: web.Request) -> web.Response:
+        return _response({**live(), **await ready()})
 
     listening = _listen(port)
     app = web.Application()
-    app.add_routes([web.get("/healthz", live), web.get("/readyz", ready)])
+    app.add_routes([web.get("/healthz", answer_live), web.get("/readyz", answer_ready)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
     await runner.setup()
     await web.SockSite(runner, listening).start()

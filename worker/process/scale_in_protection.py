@@ -25,8 +25,6 @@ log = structlog.get_logger("turnstile.protection")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The times of protection."""
-
     look_seconds: float = 1.0
     protected_seconds: float = 900.0
     """At least the queue's timeout for a turn. ECS ends the protection after so many minutes, rounded up."""
@@ -60,7 +58,6 @@ class Protection:
         return False if now - self._worked_at >= self._terms.idle_seconds else None
 
     def succeeded(self, *, protected: bool, now: float) -> None:
-        """Notes that the agent has accepted the call."""
         self._ends_at = now + self._terms.protected_seconds if protected else None
         self._fails = False
 

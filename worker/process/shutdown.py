@@ -7,10 +7,10 @@ attempt refunded, within two seconds. So a deployment costs no turn an attempt, 
 
 import asyncio
 import signal
+from collections.abc import Callable
 
 import structlog
 
-from turnstile.worker.processor import Processor
 from turnstile.worker.turns_in_flight import TurnsInFlight
 
 HAND_BACK_SECONDS = 1.6
@@ -20,8 +20,6 @@ log = structlog.get_logger("turnstile.shutdown")
 
 
 class Shutdown:
-    """The stages of a shutdown, as events."""
-
     def __init__(self) -> None:
         self.stopping = asyncio.Event()
         """When set, no more turns are begun."""
@@ -31,7 +29,6 @@ class Shutdown:
         """When set, an outage of the database is no longer waited for."""
 
     def install(self) -> None:
-        """Handles SIGTERM and SIGINT on the running loop."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.signal)
@@ -47,7 +44,7 @@ async def drain(
     shutdown: Shutdown,
     in_flight: TurnsInFlight,
     polling: asyncio.Task[None],
-    processor: Processor,
+    hand_back: Callable[[], None],
     grace_seconds: float,
 ) -> None:
     """Runs the shutdown once `stopping` is set. Takes the grace period and two seconds at most."""
@@ -60,7 +57,7 @@ async def drain(
         log.info("shutdown.handing_back", busy=len(in_flight))
         # A poll under way is cancelled; messages that it would bring become visible again by themselves.
         polling.cancel()
-        processor.hand_back()
+        hand_back()
         finished = asyncio.create_task(in_flight.finished())
         await asyncio.wait({finished}, timeout=HAND_BACK_SECONDS)
         shutdown.given_up.set()

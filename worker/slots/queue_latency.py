@@ -19,5 +19,4 @@ class QueueLatency:
         self._noted_at = now
 
     def seconds(self, now: float) -> float:
-        """The estimate; 0 when it is too old."""
         return self._seconds if now - self._noted_at < FORGET_SECONDS else 0.0

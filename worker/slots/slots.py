@@ -41,7 +41,6 @@ class Slots:
         return min(self.count, int(len(self._ends) * AHEAD_SECONDS / PACE_SECONDS))
 
     def on_give_back(self, call: Callable[[], None]) -> None:
-        """Sets the function that is called whenever a slot was given back."""
         self._given_back = call
 
     def turn_away(self) -> None:

@@ -23,13 +23,12 @@ from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.waiting_tenants import find_waiting_tenant
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import Outlast
-from turnstile.worker.slots.tenant_slots import MOST_DEFER_SECONDS, TenantSlots
+from turnstile.worker.slots.tenant_slots import TenantSlots
 
 BATCH = 50
 
 JITTER = 0.5
 """A deferral is longer or shorter by up to this share of itself."""
-LONGEST_DEFER_SECONDS = (1 + JITTER) * MOST_DEFER_SECONDS
 
 LOOK_SECONDS = 1.0
 """The shortest time between two looks for tenants that wait behind another tenant's backlog."""
@@ -38,8 +37,6 @@ log = structlog.get_logger("turnstile.tenants")
 
 
 class TenantCap:
-    """The cap of one worker, for one queue."""
-
     def __init__(
         self,
         slots: TenantSlots,
@@ -70,7 +67,7 @@ class TenantCap:
             await self._look_for_others(tenant_id)
         locked = False
         if self.is_full(tenant_id):
-            seconds = self._slots.defer_seconds(tenant_id, time.monotonic())
+            seconds = self._slots.defer_seconds(tenant_id)
             seconds *= random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - not a secret
             ask = partial(self._defer, Defer(tenant_id, session_id, seconds))
             locked = await stays_locked(partial(self._is_locked, ask))
@@ -87,7 +84,6 @@ class TenantCap:
         return not self._slots.has_room(tenant_id, time.monotonic())
 
     def full_tenants(self) -> list[str]:
-        """The tenants whose next session would be deferred."""
         return self._slots.full_tenants(time.monotonic())
 
     def leave(self, tenant_id: str, left_behind: "asyncio.Future[Any] | None") -> None:

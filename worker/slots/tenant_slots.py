@@ -43,7 +43,6 @@ class TenantSlots:
         self._taken: Counter[str] = Counter()
         # A dict keeps the order, and a session waits only once, however many of its wake-ups come.
         self._waiting: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        self._line_ends: dict[str, float] = {}
         self._seen_last: tuple[str, float] | None = None
         self._seen_before: tuple[str, float] | None = None
         """The last tenant seen before the one in `_seen_last`."""
@@ -55,7 +54,6 @@ class TenantSlots:
         self._seen_last = (tenant_id, now)
 
     def has_room(self, tenant_id: str, now: float) -> bool:
-        """Whether the tenant may take another slot."""
         match self._share:
             case "all":
                 return True
@@ -67,7 +65,6 @@ class TenantSlots:
                 assert_never(self._share)
 
     def full_tenants(self, now: float) -> list[str]:
-        """The tenants that may not take another slot."""
         return [tenant for tenant in self._taken if not self.has_room(tenant, now)]
 
     def must_look(self, tenant_id: str, now: float) -> bool:
@@ -84,7 +81,6 @@ class TenantSlots:
         return False
 
     def leave(self, tenant_id: str) -> None:
-        """Gives a slot back."""
         self._taken[tenant_id] -= 1
         if not self._taken[tenant_id]:
             del self._taken[tenant_id]
@@ -106,13 +102,10 @@ class TenantSlots:
             del self._waiting[chosen]
         return chosen, longest
 
-    def defer_seconds(self, tenant_id: str, now: float) -> float:
-        """The deferral of the tenant's next session, in seconds, by its place in the line. Each call takes a place."""
-        self._line_ends = {tenant: end for tenant, end in self._line_ends.items() if end > now}
-        step = TURN_SECONDS / max(1, self._taken[tenant_id])
-        end = min(self._line_ends.get(tenant_id, now) + step, now + MOST_DEFER_SECONDS)
-        self._line_ends[tenant_id] = end
-        return max(LEAST_DEFER_SECONDS, end - now)
+    def defer_seconds(self, tenant_id: str) -> float:
+        """The deferral of the tenant's next session, in seconds: the more of its sessions wait, the longer."""
+        line = TURN_SECONDS * (len(self._waiting.get(tenant_id, ())) + 1) / max(1, self._taken[tenant_id])
+        return min(max(LEAST_DEFER_SECONDS, line), MOST_DEFER_SECONDS)
 
     def _crowds(self, tenant_id: str) -> bool:
         # TIMES_FREE slots for each slot that stays free. So a new tenant finds a slot even beside several floods, and the floods

@@ -11,8 +11,8 @@ import turnstile.message_queue
 import turnstile.producer.submit.intake
 import turnstile.producer.submit.turn_request
 import turnstile.relay.renewal_evidence
+import turnstile.worker.composition
 import turnstile.worker.heartbeat
-import turnstile.worker.processor
 import turnstile.worker.received_message
 import turnstile.worker.retry_decision
 import turnstile.worker.settling
@@ -137,7 +137,7 @@ def snooze_charges_an_attempt() -> None:
 def crash_budget_ignored() -> None:
     """A turn that kills its worker is claimed again without end."""
 
-    @instead_of(turnstile.worker.processor, "ClaimTerms")
+    @instead_of(turnstile.worker.composition, "ClaimTerms")
     def terms(original: Any, **fields: Any) -> Any:
         return original(**{**fields, "max_crashes": 1_000_000})
 

@@ -14,8 +14,8 @@ from turnstile.statements.claim import claim
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.limits import MAX_SECONDS
-from turnstile.worker.attempt.attempt_endings import ClaimLost, JoinPending
 from turnstile.worker.attempt.children import MAX_CHILDREN, MAX_INPUT_CHARACTERS
+from turnstile.worker.attempt.outcome import ClaimLost, JoinPending
 
 
 async def test_a_later_run_finds_the_same_children(family: Family, parent: ClaimedTurn) -> None:

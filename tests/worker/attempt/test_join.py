@@ -6,7 +6,7 @@ from tests.support.claims import submit_turns
 from tests.worker.attempt.child_turns import FAILURE, Family
 from turnstile.handlers.child import Child, ChildFailedError
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.worker.attempt.attempt_endings import JoinPending
+from turnstile.worker.attempt.outcome import JoinPending
 
 
 async def test_a_join_of_open_children_ends_the_attempt(family: Family, parent: ClaimedTurn) -> None:

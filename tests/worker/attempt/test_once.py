@@ -11,8 +11,8 @@ from tests.worker.attempt.child_turns import RETRY, straight
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.worker.attempt.attempt_endings import ClaimLost
 from turnstile.worker.attempt.once import MAX_ALL_CHARACTERS, MAX_VALUE_CHARACTERS, RecordedValues, check_key
+from turnstile.worker.attempt.outcome import ClaimLost
 from turnstile.worker.attempt.reply import UnfitReplyError
 
 

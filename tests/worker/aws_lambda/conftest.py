@@ -8,10 +8,12 @@ import pytest
 from tests.conftest import sqs_client
 from tests.support.event_source import EventSource
 from tests.support.stacks.stack import Stack
-from tests.worker.aws_lambda.lambda_invocations import MakeFunction, answer
+from tests.worker.aws_lambda.lambda_invocations import MakeFunction, Site, answer
+from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
+from turnstile.message_queue import MessageQueues
 from turnstile.worker.aws_lambda import invocation as lambda_invocation
 from turnstile.worker.aws_lambda.handler import Function
 
@@ -47,3 +49,10 @@ def function(settings: Settings) -> Iterator[MakeFunction]:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def site(
+    database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
+) -> Site:
+    return Site(database, queues, settings, source, function)

@@ -5,13 +5,9 @@ import asyncio
 import pytest
 
 from tests.conftest import environment_of
-from tests.support.event_source import EventSource
 from tests.support.stacks.stack import Stack
-from tests.worker.aws_lambda.lambda_invocations import rows, send_turns
-from turnstile.backends.postgres.database import Database
+from tests.worker.aws_lambda.lambda_invocations import Site
 from turnstile.config.queue_settings import QueueSettings
-from turnstile.config.settings import Settings
-from turnstile.message_queue import MessageQueues
 from turnstile.worker.aws_lambda import handler as lambda_handler
 from turnstile.worker.aws_lambda.event import EventRefusedError
 from turnstile.worker.aws_lambda.handler import handle
@@ -25,20 +21,14 @@ class LambdaContext:
 
 
 async def test_the_entry_point_reads_its_settings_from_the_environment(
-    stack: Stack,
-    database: Database,
-    queues: MessageQueues,
-    settings: Settings,
-    queue: QueueSettings,
-    source: EventSource,
-    monkeypatch: pytest.MonkeyPatch,
+    site: Site, stack: Stack, queue: QueueSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variables = {
         **environment_of(stack),
-        "DATABASE_URL": settings.database_url,
+        "DATABASE_URL": site.settings.database_url,
         "TURNSTILE_QUEUES": f"[{queue.model_dump_json()}]",
-        "TURNSTILE_QUEUE": settings.queue,
-        "TURNSTILE_REDIS_PREFIX": settings.redis_prefix,
+        "TURNSTILE_QUEUE": site.settings.queue,
+        "TURNSTILE_REDIS_PREFIX": site.settings.redis_prefix,
         "TURNSTILE_HANDLER": "tests.worker.aws_lambda.lambda_invocations:answer",
         "TURNSTILE_LOG_LEVEL": "error",
     }
@@ -47,13 +37,13 @@ async def test_the_entry_point_reads_its_settings_from_the_environment(
     monkeypatch.delenv("TURNSTILE_API_KEYS", raising=False)
     monkeypatch.setattr(lambda_handler, "_function", None)
     monkeypatch.setattr("turnstile.config.logs.configure", lambda _: None)
-    await send_turns(database, queues, settings, "a")
-    event = await source.poll(1)
+    await site.send("a")
+    event = await site.source.poll(1)
 
     answered = await asyncio.to_thread(handle, event, LambdaContext())
 
     assert answered == {"batchItemFailures": []}
-    assert await rows(database, "status") == [("SUCCEEDED",)]
+    assert await site.rows("status") == [("SUCCEEDED",)]
     with pytest.raises(EventRefusedError):
         await asyncio.to_thread(handle, {"Records": [{}]}, LambdaContext())
     assert lambda_handler._function is not None

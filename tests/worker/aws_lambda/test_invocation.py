@@ -7,95 +7,75 @@ import time
 import psycopg
 import pytest
 
-from tests.support.event_source import EventSource
 from tests.support.probes import until
 from tests.support.redis_hands import OwnSessionLock
-from tests.worker.aws_lambda.lambda_invocations import MakeFunction, rows, send_turns
-from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import Settings
+from tests.worker.aws_lambda.lambda_invocations import Site
 from turnstile.handlers.context import Context, Turn
 from turnstile.handlers.exceptions import Retry
-from turnstile.message_queue import MessageQueues
 from turnstile.turn.message import decode
 from turnstile.worker.aws_lambda import invocation as lambda_invocation
 from turnstile.worker.session_lock import name_lock
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
-async def test_a_batch_is_answered_and_no_message_reported(
-    database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
-) -> None:
+async def test_a_batch_is_answered_and_no_message_reported(site: Site) -> None:
     answered: list[tuple[str, int]] = []
-    await send_turns(database, queues, settings, "a", "b", "b", "b")
+    await site.send("a", "b", "b", "b")
 
     async def note(turn: Turn, _: Context) -> str:
         answered.append((turn.session_id, turn.seq))
         return "ok"
 
-    assert await source.invoke(function(note), await source.poll(4)) == []
+    assert await site.invoke(4, site.function(note)) == []
 
-    assert await rows(database, "status", "attempt") == [("SUCCEEDED", 1)] * 4
+    assert await site.rows("status", "attempt") == [("SUCCEEDED", 1)] * 4
     assert sorted(answered) == [("a", 1), ("b", 1), ("b", 2), ("b", 3)]
     assert [seq for session, seq in answered if session == "b"] == [1, 2, 3]
-    assert await queues.count(settings.queue) == 0
+    assert await site.queues.count(site.settings.queue) == 0
 
 
-async def test_the_message_of_a_turn_that_is_retried_is_not_reported(
-    database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
-) -> None:
+async def test_the_message_of_a_turn_that_is_retried_is_not_reported(site: Site) -> None:
     async def fail(_: Turn, __: Context) -> None:
         raise Retry(after=600)
 
-    await send_turns(database, queues, settings, "a")
+    await site.send("a")
 
-    assert await source.invoke(function(fail), await source.poll(1)) == []
+    assert await site.invoke(1, site.function(fail)) == []
 
-    assert await rows(database, "status", "failures") == [("PENDING", 1)]
+    assert await site.rows("status", "failures") == [("PENDING", 1)]
 
 
-async def test_the_message_of_a_busy_session_is_not_reported(
-    database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
-) -> None:
+async def test_the_message_of_a_busy_session_is_not_reported(site: Site) -> None:
     """The other worker has the waiting mark and looks once more."""
-    lock = OwnSessionLock(settings)
-    other_lock = name_lock(settings, "t", "a", "other")
+    lock = OwnSessionLock(site.settings)
+    other_lock = name_lock(site.settings, "t", "a", "other")
     await lock.acquire(other_lock)
-    await send_turns(database, queues, settings, "a", "b")
+    await site.send("a", "b")
 
-    assert await source.invoke(function(), await source.poll(2)) == []
+    assert await site.invoke(2) == []
 
-    assert await rows(database, "status") == [("PENDING",), ("SUCCEEDED",)]
+    assert await site.rows("status") == [("PENDING",), ("SUCCEEDED",)]
     assert (await lock.release(other_lock)).value == "look again"
     await lock.close()
 
 
-async def test_the_message_of_a_session_with_a_locked_row_is_reported(
-    database: Database,
-    queues: MessageQueues,
-    settings: Settings,
-    source: EventSource,
-    function: MakeFunction,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_message_of_a_session_with_a_locked_row_is_reported(site: Site) -> None:
     """Its row can't be written: without the message, the next wake-up would come at the resend deadline."""
-    monkeypatch.setattr(lambda_invocation, "BACK_AFTER_SECONDS", 1)
-    await send_turns(database, queues, settings, "a", "b")
+    await site.send("a", "b")
 
-    with psycopg.connect(settings.database_url) as other:
+    with psycopg.connect(site.settings.database_url) as other:
         other.execute("SELECT 1 FROM turns WHERE session_id = 'a' FOR NO KEY UPDATE")
-        kept = await source.invoke(function(), await source.poll(2))
+        kept = await site.invoke(2)
         other.rollback()
 
     assert [decode(body).session_id for body in kept] == ["a"]
-    assert await rows(database, "status") == [("PENDING",), ("SUCCEEDED",)]
-    assert await source.invoke(function(), await source.poll(1)) == []
-    assert await rows(database, "status") == [("SUCCEEDED",), ("SUCCEEDED",)]
+    assert await site.rows("status") == [("PENDING",), ("SUCCEEDED",)]
+    assert await site.invoke(1) == []
+    assert await site.rows("status") == [("SUCCEEDED",), ("SUCCEEDED",)]
 
 
 @pytest.mark.parametrize("fifo", [True])
-async def test_a_session_of_a_fifo_queue_does_not_wait_for_the_slowest_turn_of_its_batch(
-    database: Database, queues: MessageQueues, settings: Settings, source: EventSource, function: MakeFunction
-) -> None:
+async def test_a_session_of_a_fifo_queue_does_not_wait_for_the_slowest_turn_of_its_batch(site: Site) -> None:
     """Its message is deleted when its claim is committed, so that the next one of its group can be delivered."""
     slow_may_end = threading.Event()
 
@@ -104,40 +84,35 @@ async def test_a_session_of_a_fifo_queue_does_not_wait_for_the_slowest_turn_of_i
             await asyncio.to_thread(slow_may_end.wait)
         return "ok"
 
-    await send_turns(database, queues, settings, "slow", "quick")
-    first = asyncio.create_task(source.invoke(function(wait_if_slow), await source.poll(2)))
-    await until(lambda: _succeeded(database, "quick"))
-    await send_turns(database, queues, settings, "quick")
+    await site.send("slow", "quick")
+    first = asyncio.create_task(site.invoke(2, site.function(wait_if_slow)))
+    await until(lambda: _succeeded(site, "quick"))
+    await site.send("quick")
 
-    await source.invoke(function(), await source.poll(1))
+    await site.invoke(1)
 
     slow_may_end.set()
     assert await first == []
-    assert await rows(database, "session_id", "status") == [
+    assert await site.rows("session_id", "status") == [
         ("quick", "SUCCEEDED"), ("quick", "SUCCEEDED"), ("slow", "SUCCEEDED"),
     ]  # fmt: skip
 
 
-async def _succeeded(database: Database, session: str) -> bool:
-    return (session, "SUCCEEDED") in await rows(database, "session_id", "status")
+async def _succeeded(site: Site, session: str) -> bool:
+    return (session, "SUCCEEDED") in await site.rows("session_id", "status")
 
 
 async def test_while_postgres_is_away_all_messages_are_reported_in_time_and_come_back_soon(
-    database: Database,
-    queues: MessageQueues,
-    settings: Settings,
-    source: EventSource,
-    function: MakeFunction,
-    monkeypatch: pytest.MonkeyPatch,
+    site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lambda_invocation, "RESERVE_SECONDS", 5.0)
-    await send_turns(database, queues, settings, "a", "b")
-    away = settings.model_copy(update={"database_url": "postgresql://127.0.0.1:1/none"})
-    event = await source.poll(2)
+    await site.send("a", "b")
+    away = site.settings.model_copy(update={"database_url": "postgresql://127.0.0.1:1/none"})
+    event = await site.source.poll(2)
     began = time.monotonic()
 
-    assert len(await source.invoke(function(settings=away), event, seconds=6.0)) == 2
+    assert len(await site.source.invoke(site.function(settings=away), event, seconds=6.0)) == 2
 
     assert time.monotonic() - began < 6.0
-    assert await source.invoke(function(), await source.poll(2)) == []
-    assert await rows(database, "status", "attempt") == [("SUCCEEDED", 1)] * 2
+    assert await site.invoke(2) == []
+    assert await site.rows("status", "attempt") == [("SUCCEEDED", 1)] * 2

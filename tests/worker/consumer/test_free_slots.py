@@ -26,7 +26,7 @@ async def test_messages_are_received_for_free_slots_only(rig: Rig, stack: Stack)
     async with rig.consuming(2, rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 2)
 
-        assert (len(consumer.in_flight), consumer._room_left) == (2, 0)
+        assert (len(consumer.in_flight), consumer.room - consumer._reserved) == (2, 0)
         assert visible(stack, url) == 3
         rig.release.set()
         await until(lambda: len(rig.received) == 5)
@@ -44,7 +44,7 @@ async def test_a_handler_that_was_left_behind_keeps_its_slot_until_it_ends(rig: 
     await rig.send(2)
     async with rig.consuming(1, work) as consumer:
         await until(lambda: len(rig.received) == 1 and len(consumer.in_flight) == 0)
-        assert consumer._room_left == 0
+        assert consumer.room - consumer._reserved == 0
 
         runaway.set_result(None)
 

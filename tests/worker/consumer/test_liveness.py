@@ -21,7 +21,7 @@ async def test_a_consumer_that_receives_is_not_deaf(rig: Rig) -> None:
 async def test_a_consumer_is_full_while_all_slots_are_busy(rig: Rig) -> None:
     await rig.send(1)
     async with rig.consuming(2, rig.work_until_released) as consumer:
-        await until(lambda: len(consumer.in_flight) == 1 and consumer._room_left == 0)
+        await until(lambda: len(consumer.in_flight) == 1 and consumer.room - consumer._reserved == 0)
         assert not consumer.full
 
         await rig.send(1)

@@ -74,7 +74,7 @@ async def test_room_that_a_poll_gives_back_wakes_a_waiting_poll(rig: Rig) -> Non
         assert [(most, wait) for most, wait, _ in scripted.asked] == [(10, True), (10, True), (10, False)]
         scripted.asked[1][2].set_result(10)
         await until(lambda: len(consumer.in_flight) == 10)
-        assert consumer._room_left == 0
+        assert consumer.room - consumer._reserved == 0
 
         scripted.asked[2][2].set_result(3)
 
@@ -90,4 +90,4 @@ async def test_a_stop_ends_polls_that_wait_for_room(rig: Rig) -> None:
     async with rig.consuming(20, rig.work_until_released, in_good_order=True) as consumer:
         await until(lambda: len(rig.received) == 20 and consumer._beside == BESIDE)
 
-    assert consumer._room_left == 20
+    assert consumer.room - consumer._reserved == 20

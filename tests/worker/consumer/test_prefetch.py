@@ -29,7 +29,7 @@ async def test_a_poll_that_only_prefetches_asks_for_ten(rig: Rig) -> None:
     await rig.send(40)
     async with rig.consuming(Paced(10, ahead=25), rig.work_until_released) as consumer:
         await until(lambda: len(rig.received) == 30)
-        assert (consumer._room_left, rig.watched.polls) == (-20, 3)
+        assert (consumer.room - consumer._reserved, rig.watched.polls) == (-20, 3)
         assert len(consumer.in_flight) == 30
 
     assert set(rig.watched.most) == {10}
@@ -57,7 +57,7 @@ async def test_room_that_is_gone_a_moment_later_ends_no_poll(rig: Rig) -> None:
         slots.take()
         slots.give_back(0.1)
         await until(lambda: len(rig.received) == 20)
-        assert consumer._room_left == -10
+        assert consumer.room - consumer._reserved == -10
         rig.release.set()
         await rig.send(1)
         await until(lambda: len(rig.received) == 21)

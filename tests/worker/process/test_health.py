@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from turnstile.errors import AddressUnusableError
-from turnstile.worker.process.health import Health, serve_health
+from turnstile.worker.process.health import serve_health
 
 
 class Checks:
@@ -33,7 +33,7 @@ def checks() -> Checks:
 
 @pytest.fixture
 async def server(checks: Checks) -> AsyncIterator[web.AppRunner]:
-    opened = await serve_health(Health(checks.are_live, checks.are_ready), 0)
+    opened = await serve_health(checks.are_live, checks.are_ready, 0)
     yield opened
     await opened.cleanup()
 
@@ -49,8 +49,12 @@ async def client(server: web.AppRunner) -> AsyncIterator[httpx.AsyncClient]:
         yield opened
 
 
-async def test_a_healthy_worker_is_live_and_ready(client: httpx.AsyncClient) -> None:
-    live, ready = await client.get("/healthz"), await client.get("/readyz?from=balancer")
+async def test_a_healthy_worker_is_live_without_a_call_to_a_server_and_ready(
+    client: httpx.AsyncClient, checks: Checks
+) -> None:
+    live = await client.get("/healthz")
+    assert checks.asked_for_ready == 0
+    ready = await client.get("/readyz?from=balancer")
 
     assert (live.status_code, live.json()) == (200, {"ok": True, "checks": {"loop": True, "receiving": True}})
     assert ready.status_code == 200
@@ -77,12 +81,6 @@ async def test_an_outage_makes_a_worker_not_ready_and_restarts_none(client: http
     assert ready.json()["checks"]["postgres"] is False
 
 
-async def test_the_live_check_calls_no_server(client: httpx.AsyncClient, checks: Checks) -> None:
-    await client.get("/healthz")
-
-    assert checks.asked_for_ready == 0
-
-
 async def test_a_taken_port_is_refused_with_its_number(server: web.AppRunner, checks: Checks) -> None:
     with pytest.raises(AddressUnusableError, match=f"^port {port_of(server)} is taken$"):
-        await serve_health(Health(checks.are_live, checks.are_ready), port_of(server))
+        await serve_health(checks.are_live, checks.are_ready, port_of(server))

@@ -2,17 +2,9 @@
 
 import pytest
 
-from turnstile.worker.slots.queue_latency import FORGET_SECONDS, WEIGHT, QueueLatency
+from turnstile.worker.slots.queue_latency import WEIGHT, QueueLatency
 
 NOW = 1_000_000.0
-
-
-def test_a_single_long_wait_counts_for_a_tenth() -> None:
-    queue_latency = QueueLatency()
-
-    queue_latency.note(100.0, NOW)
-
-    assert queue_latency.seconds(NOW) == pytest.approx(100.0 * WEIGHT)
 
 
 def test_the_estimate_follows_lasting_waits() -> None:
@@ -27,6 +19,17 @@ def test_the_estimate_follows_lasting_waits() -> None:
     assert estimates[-1] == pytest.approx(100.0, rel=0.01)
 
 
+def test_a_single_long_wait_counts_for_a_tenth_and_for_a_minute() -> None:
+    queue_latency = QueueLatency()
+
+    queue_latency.note(100.0, NOW)
+
+    assert queue_latency.seconds(NOW) == queue_latency.seconds(NOW + 59.9) == pytest.approx(100.0 * WEIGHT)
+    assert queue_latency.seconds(NOW + 60.0) == 0.0
+    queue_latency.note(1.0, NOW + 61.0)
+    assert queue_latency.seconds(NOW + 61.0) == pytest.approx(WEIGHT)
+
+
 def test_a_negative_wait_counts_as_0() -> None:
     """Clocks differ, and a turn may be claimed a moment before its own time."""
     queue_latency = QueueLatency()
@@ -34,21 +37,3 @@ def test_a_negative_wait_counts_as_0() -> None:
     queue_latency.note(-100.0, NOW)
 
     assert queue_latency.seconds(NOW) == 0.0
-
-
-def test_an_estimate_is_forgotten_after_a_minute() -> None:
-    queue_latency = QueueLatency()
-    queue_latency.note(100.0, NOW)
-
-    assert FORGET_SECONDS == 60.0
-    assert queue_latency.seconds(NOW + 59.9) == pytest.approx(100.0 * WEIGHT)
-    assert queue_latency.seconds(NOW + 60.0) == 0.0
-
-
-def test_a_forgotten_estimate_does_not_come_back() -> None:
-    queue_latency = QueueLatency()
-    queue_latency.note(10_000.0, NOW)
-
-    queue_latency.note(1.0, NOW + 61.0)
-
-    assert queue_latency.seconds(NOW + 61.0) == pytest.approx(WEIGHT)

@@ -41,21 +41,6 @@ async def test_the_wait_of_a_turn_begins_with_its_submit(database: Database, set
     assert 300.0 <= turn.queue_latency_seconds < 360.0
 
 
-@pytest.mark.parametrize(("queue_latency_seconds", "resend_seconds"), [(0.0, 60.0), (100.0, 200.0), (26_000.0, 1800.0)])
-async def test_the_resend_deadline_is_twice_the_queue_latency_within_bounds(
-    database: Database, settings: Settings, queue_latency_seconds: float, resend_seconds: float
-) -> None:
-    await database.fetch(
-        "INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds) VALUES ('w', %(q)s, 'h', 1, 1, %(d)s)",
-        {"q": settings.queue, "d": queue_latency_seconds},
-    )
-
-    await submit(database, [make_submission(settings.queue)], resend_seconds=60.0)
-
-    [row] = await database.fetch("SELECT extract(epoch FROM send_at - created_at)::float8 AS resend FROM turns", {})
-    assert row["resend"] == pytest.approx(resend_seconds, abs=1.0)
-
-
 LONG = 120.0
 """With this lease, forty seconds may pass between two heartbeats."""
 

@@ -87,29 +87,19 @@ def test_a_slot_that_is_given_back_is_announced() -> None:
 # --- prefetched turns
 
 
-@pytest.mark.parametrize(("ends", "ahead"), [(9, 0), (10, 1), (19, 1), (200, 20)])
-def test_a_tenth_of_the_handlers_of_the_last_second_is_prefetched(clock: Clock, ends: int, ahead: int) -> None:
-    slots = Slots(100)
+@pytest.mark.parametrize(
+    ("ends", "ran_seconds", "ahead"),
+    [(9, 0.2, 0), (10, 0.2, 1), (19, 0.2, 1), (200, 0.2, 20), (10_000, 0.2, 64), (64, QUICK_SECONDS + 0.1, 0)],
+    ids=["few", "ten", "not yet twenty", "many", "more than slots", "slow handlers"],
+)
+def test_a_tenth_of_the_quick_handlers_of_the_last_second_is_prefetched(
+    clock: Clock, ends: int, ran_seconds: float, ahead: int
+) -> None:
+    slots = Slots(64)
 
-    end(slots, ends)
+    end(slots, ends, ran_seconds)
 
     assert slots.ahead() == ahead
-
-
-def test_at_most_as_many_turns_as_slots_are_prefetched(clock: Clock) -> None:
-    slots = Slots(64)
-
-    end(slots, 10_000)
-
-    assert slots.ahead() == 64
-
-
-def test_nothing_is_prefetched_for_slow_handlers(clock: Clock) -> None:
-    slots = Slots(64)
-
-    end(slots, 64, ran_seconds=QUICK_SECONDS + 0.1)
-
-    assert slots.ahead() == 0
 
 
 def test_nothing_is_prefetched_for_a_while_after_a_deferral(clock: Clock) -> None:

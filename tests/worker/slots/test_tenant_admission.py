@@ -33,32 +33,29 @@ async def owed_in(database: Database, turn_id: UUID) -> float:
 
 
 class Door:
-    """A worker whose tenants have one slot each."""
+    """A worker with such slots."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database, slots: TenantSlots) -> None:
         self.settings = settings
         self.database = database
         self.nudges = 0
-        self.cap = self._make_cap(TenantSlots(1, 64))
-
-    def _make_cap(self, slots: TenantSlots) -> TenantCap:
         given_up = asyncio.Event()
         given_up.set()
         outlasting = partial(outlast, given_up=given_up)
-        return TenantCap(slots, self.settings.queue, self.database, self._nudge, outlasting)
+        self.cap = TenantCap(slots, settings.queue, database, self._nudge, outlasting)
 
     def _nudge(self) -> None:
         self.nudges += 1
 
-    async def comes(self, session: str) -> UUID:
+    async def comes(self, session: str, tenant: str = "t") -> UUID:
         """A turn of a session that has only this one."""
-        wanted = make_submission(self.settings.queue, session, tenant_id="t")
+        wanted = make_submission(self.settings.queue, session, tenant_id=tenant)
         await submit(self.database, [wanted], resend_seconds=RESEND_SECONDS)
         return wanted.turn_id
 
-    async def enters(self, session: str) -> bool:
+    async def enters(self, session: str, tenant: str = "t") -> bool:
         """Whether the session is let in."""
-        return await self.cap.enter(WakeUp("t", session, UUID(int=1)))
+        return await self.cap.enter(WakeUp(tenant, session, UUID(int=1)))
 
     async def owed_in(self, turn_id: UUID) -> float:
         """Seconds until a wake-up is due."""
@@ -80,8 +77,8 @@ class Slow:
 
 @pytest.fixture
 def door(settings: Settings, database: Database) -> Door:
-    """Without any session."""
-    return Door(settings, database)
+    """Each tenant has one slot."""
+    return Door(settings, database, TenantSlots(1, 64))
 
 
 async def test_a_session_beyond_the_share_is_deferred_and_woken_when_a_slot_is_free(door: Door) -> None:
@@ -123,7 +120,7 @@ async def test_a_handler_that_was_left_behind_keeps_the_slot_until_it_ends(door:
 
 async def test_a_slot_that_becomes_free_during_the_deferral_is_taken(settings: Settings) -> None:
     database = Slow()
-    door = Door(settings, cast("Database", database))
+    door = Door(settings, cast("Database", database), TenantSlots(1, 64))
     await door.enters("first")
     coming = asyncio.create_task(door.enters("second"))
     await database.asked.wait()
@@ -164,50 +161,34 @@ async def test_a_session_that_runs_here_is_not_deferred(settings: Settings, data
 # --- fair shares
 
 
-class FairDoor(Door):
-    """A worker of four slots with fair shares."""
-
-    def __init__(self, settings: Settings, database: Database) -> None:
-        super().__init__(settings, database)
-        self.cap = self._make_cap(TenantSlots("fair", 4))
-
-    async def wakes_up(self, session: str, tenant: str = "t") -> bool:
-        """A session's wake-up comes."""
-        return await self.cap.enter(WakeUp(tenant, session, UUID(int=1)))
-
-
 @pytest.fixture
-def fair(settings: Settings, database: Database) -> FairDoor:
-    """Without any session."""
-    return FairDoor(settings, database)
+def fair(settings: Settings, database: Database) -> Door:
+    """Four slots in fair shares."""
+    return Door(settings, database, TenantSlots("fair", 4))
 
 
-async def test_a_tenant_behind_a_flood_is_found_before_its_message_is_received(fair: FairDoor) -> None:
+async def test_a_tenant_behind_a_flood_is_found_before_its_message_is_received(fair: Door) -> None:
     for n in range(3):
-        await fair.wakes_up(f"s{n}")
+        await fair.enters(f"s{n}")
     behind = await fair.comes("behind")
-    await submit(
-        fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], resend_seconds=RESEND_SECONDS
-    )
+    await fair.comes("s", "two")
 
-    assert not await fair.wakes_up("behind")
+    assert not await fair.enters("behind")
 
     assert 0 < await fair.owed_in(behind) < 2 * LEAST_DEFER_SECONDS
-    assert await fair.wakes_up("s", "two")
+    assert await fair.enters("s", "two")
 
 
-async def test_the_table_is_read_once_a_second_at_most(fair: FairDoor) -> None:
+async def test_the_table_is_read_once_a_second_at_most(fair: Door) -> None:
     for n in range(4):
-        await fair.wakes_up(f"s{n}")
-    await submit(
-        fair.database, [make_submission(fair.settings.queue, "s", tenant_id="two")], resend_seconds=RESEND_SECONDS
-    )
+        await fair.enters(f"s{n}")
+    await fair.comes("s", "two")
 
-    assert await fair.wakes_up("s4")
+    assert await fair.enters("s4")
 
 
 async def test_while_the_database_is_away_a_flood_is_not_deferred_for_unknown_tenants(settings: Settings) -> None:
     async with Database("postgresql://127.0.0.1:1/nowhere", "test", size=1, wait_seconds=0.1) as database:
-        fair = FairDoor(settings, database)
+        fair = Door(settings, database, TenantSlots("fair", 4))
 
-        assert {await fair.wakes_up(f"s{n}") for n in range(5)} == {True}
+        assert {await fair.enters(f"s{n}") for n in range(5)} == {True}

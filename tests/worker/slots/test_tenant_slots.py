@@ -187,38 +187,23 @@ def test_the_number_of_remembered_sessions_is_limited() -> None:
 # --- how long a session is deferred
 
 
-def defer(slots: TenantSlots, times: int, now: float = NOW) -> list[float]:
-    return [slots.defer_seconds("a", now) for _ in range(times)]
+@pytest.mark.parametrize(
+    ("waiting", "seconds"), [(0, LEAST_DEFER_SECONDS), (10, 11 * TURN_SECONDS / 5), (1000, MOST_DEFER_SECONDS)]
+)
+def test_a_deferral_grows_with_the_tenants_line_up_to_a_limit(waiting: int, seconds: float) -> None:
+    slots = slots_of(5)
+    for n in range(5 + waiting):
+        slots.enter("a", f"s{n}", NOW)
 
-
-def test_the_first_in_line_are_deferred_for_the_shortest_time() -> None:
-    slots = slots_of(10)
-    flood(slots, "a")
-
-    assert defer(slots, 10) == [LEAST_DEFER_SECONDS] * 10
-
-
-def test_a_deferral_grows_with_the_place_in_the_tenants_line() -> None:
-    slots = slots_of(10)
-    flood(slots, "a", "b")
-
-    line = defer(slots, 100)
-
-    assert slots.defer_seconds("b", NOW) == LEAST_DEFER_SECONDS
-    assert line[19] == pytest.approx(2 * TURN_SECONDS)
-    assert line[99] == pytest.approx(10 * TURN_SECONDS)
-
-
-def test_no_deferral_is_longer_than_the_limit() -> None:
-    slots = slots_of(10)
-    flood(slots, "a")
-
-    assert defer(slots, 50_000)[-1] == MOST_DEFER_SECONDS
+    assert slots.defer_seconds("a") == seconds
 
 
 def test_a_flood_that_is_over_lengthens_no_deferral() -> None:
-    slots = slots_of(10)
+    slots = slots_of(5)
     flood(slots, "a")
-    defer(slots, 50_000)
+    for _ in range(100):
+        slots.leave("a")
+        slots.next_waiting("a", NOW)
+        slots.enter("a", "again", NOW)
 
-    assert defer(slots, 1, now=NOW + MOST_DEFER_SECONDS) == [LEAST_DEFER_SECONDS]
+    assert slots.defer_seconds("a") == LEAST_DEFER_SECONDS
