@@ -215,7 +215,6 @@ class Client:
             "session": session,
             "key": key,
             "content": wish.content,
-            "on_busy": wish.on_busy,
             "wait": WAIT_SECONDS if "Prefer" in headers else None,
             "webhook": "webhook_url" in body,
         }
@@ -267,8 +266,7 @@ class Client:
             outcome = "ok" if code < 300 else "fail" if code < 500 else "unknown"
         except (httpx.HTTPError, ValueError):
             outcome = "unknown"
-        known = {name: answer.get(name) for name in ("status", "generation", "attempt", "output")}
-        known["merged"] = answer.get("merged", False)
+        known = {name: answer.get(name) for name in ("status", "generation", "output")}
         turn_id = fields.get("turn_id") or answer.get("id")
         call = {**fields, **known, "turn_id": turn_id} if outcome == "ok" else fields
         self.journal.write(

@@ -75,8 +75,8 @@ class Servers:
             redis_url=self.stack.redis.url,
             redis_prefix=self.redis_prefix,
             sqs=self.sqs,
-            queue_url=self.queue_url(self.queue),
-            dlq_url=self.queue_url(self.dlq),
+            queue_urls=(self.queue_url(self.queue),),
+            dlq_urls=(self.queue_url(self.dlq),),
         )
 
 

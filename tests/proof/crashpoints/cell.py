@@ -144,7 +144,7 @@ class Director:
         self.victim.kill()
         self._tidy_up()
         self.rested_at = time.time()
-        self._await(lambda: not stage.lock_keys(), stage.settings.lease_seconds + 1.0, None)
+        self._await(lambda: not stage.is_locked(), stage.settings.lease_seconds + 1.0, None)
 
     def _cast(self, role: str, *, victim: bool = False, **part: Any) -> Actor:
         options = self.stage.victim_options if victim else self.stage.options

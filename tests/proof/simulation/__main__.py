@@ -7,13 +7,11 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from itertools import count
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from itertools import count, islice
 
 from tests.proof.simulation.judging import Judged, digest, judge, run_seed
 
-SEEDS_A_TASK = 2
 PROGRESS_SECONDS = 30.0
 
 
@@ -43,19 +41,6 @@ def _parse() -> argparse.Namespace:
     if options.seeds is None and options.turns is None and options.seconds is None:
         options.seeds = 1
     return options
-
-
-def _judge_some(seeds: list[int]) -> list[Judged]:
-    return [judge(seed) for seed in seeds]
-
-
-def _tasks(options: argparse.Namespace) -> Iterator[list[int]]:
-    for first in count(options.seed, SEEDS_A_TASK):
-        last = options.seed + options.seeds if options.seeds is not None else first + SEEDS_A_TASK
-        seeds = list(range(first, min(first + SEEDS_A_TASK, last)))
-        if not seeds:
-            return
-        yield seeds
 
 
 class _Sum:
@@ -94,22 +79,15 @@ class _Sum:
 
 def _run_many(options: argparse.Namespace) -> int:
     total = _Sum()
-    tasks = _tasks(options)
+    seeds = count(options.seed) if options.seeds is None else iter(range(options.seed, options.seed + options.seeds))
     with ProcessPoolExecutor(options.jobs) as pool:
-        running: set[Future[list[Judged]]] = set()
-        more = True
-        while more or running:
-            while more and len(running) < 2 * options.jobs:
-                seeds = next(tasks, None)
-                if seeds is None:
-                    more = False
-                    break
-                running.add(pool.submit(_judge_some, seeds))
+        running = {pool.submit(judge, seed) for seed in islice(seeds, 2 * options.jobs)}
+        while running:
             done, running = wait(running, timeout=PROGRESS_SECONDS, return_when=FIRST_COMPLETED)
             for future in done:
-                for judged in future.result():
-                    total.add(judged)
-            more = more and not _enough(options, total)
+                total.add(future.result())
+            more = 0 if _enough(options, total) else len(done)
+            running |= {pool.submit(judge, seed) for seed in islice(seeds, more)}
             if time.monotonic() - total.told_at >= PROGRESS_SECONDS:
                 total.say()
     total.say()
