@@ -106,13 +106,7 @@ class Matrix:
             yield from self._gather(0.2)
 
     def cell(self, cell: Cell) -> Callable[[Path], Director]:
-        return lambda folder: Director(
-            self._stack, folder, cell.point.story, cell=cell, fifo=cell.fifo, seed=self._seed
-        )
-
-    def rehearsal(self, story: str, *, fifo: bool) -> Callable[[Path], Director]:
-        """Makes the director of a story without a fault."""
-        return lambda folder: Director(self._stack, folder, story, cell=None, fifo=fifo, seed=self._seed)
+        return lambda folder: Director(self._stack, folder, cell, self._seed)
 
     def stop(self) -> None:
         for running in self._running.values():

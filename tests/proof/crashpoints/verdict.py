@@ -31,8 +31,7 @@ def collect(director: "Director", actors: "list[Actor]") -> None:
     write_terms(terms, director.folder)
     until = max(director.healed_at, director.struck_at) + terms.lease_seconds
     strikes = [(prelude.fault, prelude.point, director.victim.started_at) for prelude in director.story.preludes]
-    if cell is not None:
-        strikes.append((cell.fault, cell.point.name, director.struck_at))
+    strikes.append((cell.fault, cell.point.name, director.struck_at))
     for kind, point, at in strikes:
         stage.journal.write(Fault(at=at, until=until, kind=kind.value, target=point, pid=director.victim.pid))
     for actor in actors:
@@ -57,7 +56,7 @@ def _expectations(director: "Director", evidence: Evidence) -> list[str]:
     stage, problems = director.stage, []
     rows = {row.turn_id: row for row in evidence.turns}
     allowed = {director.story.may_fail} - {None}
-    if director.cell is not None and director.cell.fault is FaultKind.EXCEPTION:
+    if director.cell.fault is FaultKind.EXCEPTION:
         # At the await of the handler the bug is the handler's.
         allowed |= {BUG, "ChildFailedError"}
     for turn_id, wanted in stage.expected.items():
@@ -74,7 +73,7 @@ def _expectations(director: "Director", evidence: Evidence) -> list[str]:
 
 
 def _convictions(director: "Director", evidence: Evidence) -> list[str]:
-    bug = director.cell is not None and director.cell.fault is FaultKind.EXCEPTION
+    bug = director.cell.fault is FaultKind.EXCEPTION
     violations = check(evidence)
     stories = stories_of(evidence, [violation.turn_id for violation in violations])
     return [

@@ -24,7 +24,6 @@ from tests.proof.checker.__main__ import main as judge
 from tests.proof.load.load import run
 from tests.proof.load.plan import Plan
 from tests.proof.load.report import render, tell
-from tests.proof.planted_bugs.catalogue import BUGS
 
 WAYS = ("queue", "api")
 MINUTES = 15.0
@@ -74,7 +73,6 @@ def make_plans(asked: argparse.Namespace) -> list[Plan]:
         burst_seconds=every / 12,
         sample_seconds=min(5.0, max(0.5, seconds / 200)),
         seed=asked.seed,
-        plant=asked.plant,
     )
     if asked.quick:
         plan = replace(
@@ -104,7 +102,6 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="both for some seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the evidence goes (default .bench/load/<time>)")
-    parser.add_argument("--plant", choices=sorted(BUGS), metavar="BUG", help="a planted bug, in every process")
     parser.add_argument("--render", type=Path, metavar="FOLDER", help="write this run to docs/load.md")
     return parser.parse_args(arguments)
 

@@ -9,7 +9,6 @@ import psycopg
 from bench.contenders import OURS
 from bench.stage import Room
 from tests.proof.chaos import audit
-from tests.proof.chaos.fork_server import PLANT
 from tests.proof.chaos.handler_evidence import RUNS
 from tests.proof.chaos.quiescence import Remains
 from tests.proof.chaos.scaled_settings import API_KEYS, HANDLER
@@ -33,7 +32,6 @@ def variables_of(plan: Plan, room: Room, folder: Path) -> dict[str, str]:
     return {
         **OURS.environment(room, plan.slots, 0.0),
         RUNS: str(folder / "runs.jsonl"),
-        **({PLANT: plan.plant} if plan.plant else {}),
         "TURNSTILE_HANDLER": HANDLER,
         "TURNSTILE_API_KEYS": API_KEYS,
         "TURNSTILE_REDIS_PREFIX": REDIS_PREFIX,
