@@ -64,8 +64,6 @@ class Look:
 
 @dataclass(slots=True)
 class Running(Launched):
-    """One contender in its room."""
-
     stage: Stage
     room: Room
     contender: Contender

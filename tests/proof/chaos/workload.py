@@ -9,8 +9,6 @@ from tests.proof.chaos import family_acts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """A turn that a client wants answered."""
-
     content: dict[str, Any]
     scheduled_seconds: float | None = None
     max_attempts: int | None = None

@@ -37,7 +37,6 @@ LATE_IMPORTS = (
 
 
 def main() -> int:
-    """Reads the options, starts a stack, plays the cells."""
     options = _parse()
     # Before the first module of the product is imported.
     survey.install(awaiting=passing.pass_await, entering=passing.pass_with, iterating=passing.pass_for)

@@ -27,8 +27,6 @@ EXIT_BROKEN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What an actor is told to play."""
-
     role: str
     settings: dict[str, Any]
     folder: str

@@ -69,8 +69,6 @@ class Cell:
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """What became of a cell."""
-
     name: str
     fault: str
     seconds: float = 0.0
@@ -84,8 +82,6 @@ class Result:
 
 
 class Director:
-    """Plays one cell."""
-
     def __init__(self, stack: Any, folder: Path, cell: Cell, seed: int) -> None:
         self.stack, self.folder, self.cell, self.seed = stack, folder, cell, seed
         self.story: Story = STORIES[cell.point.story]

@@ -28,8 +28,6 @@ Make = Callable[[], Awaitable[Any]]
 
 
 class FaultKind(StrEnum):
-    """What strikes at a point."""
-
     KILL = "kill"
     STOP = "stop"
     EXCEPTION = "exception"

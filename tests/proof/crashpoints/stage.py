@@ -185,7 +185,6 @@ class Stage:
         self._sqs.send_message(QueueUrl=self._urls[self.queue], MessageBody=body, **fields)
 
     def send_malformed(self) -> None:
-        """Puts a malformed message on the main queue."""
         self.malformed += 1
         self.send_raw(MALFORMED)
 
@@ -248,7 +247,6 @@ class Stage:
             self._locked = None
 
     def mark_waiting(self, session: str, seconds: float) -> None:
-        """Sets the session's waiting mark."""
         self._redis.set(f"{self._lock_key(session)}:waiting", "1", px=int(seconds * 1000))
 
     def cache_newer_history(self, session: str) -> None:
@@ -268,7 +266,6 @@ class Stage:
         return are_empty(self.remains)
 
     def dead_letters_in_flight(self) -> bool:
-        """Whether dead letters are in flight."""
         names = ["ApproximateNumberOfMessagesNotVisible"]
         answer = self._sqs.get_queue_attributes(QueueUrl=self._urls[self.dlq], AttributeNames=names)
         return int(answer["Attributes"][names[0]]) > 0

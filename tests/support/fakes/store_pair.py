@@ -83,8 +83,6 @@ class Stand(Protocol):
 
 
 class FakeStand:
-    """The fake store."""
-
     def __init__(self) -> None:
         self._seconds = START_SECONDS
         self.tables = Tables(lambda: self._seconds, ORIGIN)

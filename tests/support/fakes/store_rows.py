@@ -24,8 +24,6 @@ Key = tuple[str, str]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class TurnRow:
-    """A row of `turns`."""
-
     id: UUID
     tenant_id: str
     session_id: str
@@ -97,8 +95,6 @@ class SessionRow:
 
 @dataclass(slots=True, eq=False)
 class MessageRow:
-    """A row of `messages`."""
-
     turn_id: UUID
     ordinal: int
     role: str
@@ -109,8 +105,6 @@ class MessageRow:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class AttemptRow:
-    """A row of `turn_attempts`."""
-
     turn_id: UUID
     attempt: int
     fence: int
@@ -125,8 +119,6 @@ class AttemptRow:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class SubmissionRow:
-    """A row of `submissions`."""
-
     tenant_id: str
     key: str
     fingerprint: bytes
@@ -137,8 +129,6 @@ class SubmissionRow:
 
 @dataclass(slots=True, eq=False)
 class ChosenIdRow:
-    """A row of `chosen_ids`."""
-
     tenant_id: str
     turn_id: UUID
     created_at: Instant
@@ -149,8 +139,6 @@ class ChosenIdRow:
 
 @dataclass(slots=True, eq=False)
 class ValueRow:
-    """A row of `turn_values`."""
-
     turn_id: UUID
     key: str
     value: Any
@@ -160,8 +148,6 @@ class ValueRow:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class WorkerRow:
-    """A row of `workers`."""
-
     worker_id: str
     queue: str
     host: str
