@@ -1,6 +1,7 @@
-"""python -m tests.proof.simulation [--seed N] [--seeds COUNT | --turns N | --seconds S] [--jobs 2] [--trace]
+"""python -m tests.proof.simulation [--seed N] [--turns N | --seconds S] [--jobs 2] [--trace]
 
-Runs seed after seed and checks each one. Exit code 1 if a seed fails; it is printed, with the command that replays it.
+Runs one seed, or seed after seed until one fails, and checks each. Exit code 1 if a seed fails; it is printed, with the command
+that replays it.
 """
 
 import argparse
@@ -20,7 +21,7 @@ def main() -> int:
     if options.digest:
         sys.stdout.write(digest(run_seed(options.seed)[1]) + "\n")
         return 0
-    if options.seeds == 1 or options.trace:
+    if options.trace or (options.turns is None and options.seconds is None):
         judged = judge(options.seed, traced=options.trace)
         sys.stdout.write((judged.report or f"seed {judged.seed}: {judged.turns} turns, 0 violations") + "\n")
         return int(bool(judged.violations))
@@ -30,17 +31,12 @@ def main() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.proof.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--seeds", type=int, help="how many seeds")
     parser.add_argument("--turns", type=int, help="seeds until so many turns have run")
     parser.add_argument("--seconds", type=float, help="seeds for so long, in real time")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--keep-going", action="store_true", help="go on after a seed that fails")
     parser.add_argument("--trace", action="store_true", help="one seed, with the product's log lines")
     parser.add_argument("--digest", action="store_true", help="one seed: only a hash over all that happened")
-    options = parser.parse_args()
-    if options.seeds is None and options.turns is None and options.seconds is None:
-        options.seeds = 1
-    return options
+    return parser.parse_args()
 
 
 class _Sum:
@@ -79,7 +75,7 @@ class _Sum:
 
 def _run_many(options: argparse.Namespace) -> int:
     total = _Sum()
-    seeds = count(options.seed) if options.seeds is None else iter(range(options.seed, options.seed + options.seeds))
+    seeds = count(options.seed)
     with ProcessPoolExecutor(options.jobs) as pool:
         running = {pool.submit(judge, seed) for seed in islice(seeds, 2 * options.jobs)}
         while running:
@@ -95,11 +91,9 @@ def _run_many(options: argparse.Namespace) -> int:
 
 
 def _enough(options: argparse.Namespace, total: _Sum) -> bool:
-    if total.failed and not options.keep_going:
-        return True
     if options.seconds is not None:
-        return time.monotonic() - total.begun >= options.seconds
-    return options.turns is not None and total.turns >= options.turns
+        return bool(total.failed) or time.monotonic() - total.begun >= options.seconds
+    return bool(total.failed) or total.turns >= options.turns
 
 
 if __name__ == "__main__":
