@@ -10,13 +10,13 @@ needs afterwards:
   needed that is part of the result. The same holds for a bug (EXCEPTION) that leaves something hanging.
 """
 
-import json
 import os
 import signal
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +76,6 @@ class Result:
     killed_to_end: bool = False
     """The turns of a victim that hung ended only after it was killed."""
     not_struck: bool = False
-
-    def as_line(self) -> bytes:
-        return json.dumps(asdict(self)).encode() + b"\n"
 
 
 class Director:
@@ -273,12 +270,12 @@ class Director:
         self.result.problems += judge(self)
 
 
-def play_in_child(director: Director, report: int) -> None:
+def play_in_child(director: Director, report: Connection) -> None:
     os.setsid()
     try:
         result = director.play()
     except BaseException as error:
         result = director.result
         result.problems.append(f"the harness failed: {type(error).__name__}: {error}")
-    os.write(report, result.as_line())
+    report.send(result)
     os._exit(0)
