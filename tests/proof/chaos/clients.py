@@ -15,7 +15,7 @@ from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.readers import Reader
 from tests.proof.chaos.scaled_settings import TENANTS, Options
 from tests.proof.chaos.supervisor import pause
-from tests.proof.chaos.workload import Wish, make_calm_wish, make_memory_wish, make_speech, make_wish
+from tests.proof.chaos.workload import Wish, calmed, make_memory_wish, make_speech, make_wish
 from tests.proof.checker.evidence import Call
 
 TIMEOUT_SECONDS = 4.0
@@ -127,9 +127,10 @@ class Client:
         place = self.rng.randrange(len(self._sessions))
         session = self._sessions[place]
         for _ in range(self.rng.choice(BURSTS)):
-            make = make_calm_wish if self.options.is_calm else make_wish
             terms = self.options
-            wish = make(self.rng, now(), terms.sleep_seconds, terms.families, terms.histories)
+            wish = make_wish(self.rng, now(), terms.sleep_seconds, terms.families, terms.histories)
+            if terms.is_calm:
+                wish = calmed(wish)
             if self.options.speeches and self.rng.random() < self.options.speeches:
                 wish = make_speech(self.rng)
             if self.rng.random() < self.options.memory:
