@@ -7,7 +7,6 @@ make bench ARGS='--render .bench/results/x'  writes a run's tables and plots to 
 """
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from bench.experiment import Experiment, Sample, Samples, Scale
 from bench.experiments import ALL
 from bench.launch import NotMeasuredError, end_on_sigterm
 from bench.rendering import render, tell
-from bench.results import look_around, write_samples, write_surroundings
+from bench.results import look_around, tell_command, write_samples, write_surroundings
 from bench.stage import ROOT, Stage, open_stage
 
 ROUNDS = 3
@@ -29,7 +28,7 @@ QUICK_CONTENDERS = "ours,handmade,floor"
 PAGE = ROOT / "docs" / "performance.md"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     asked = _parse(arguments)
     end_on_sigterm()
     if asked.render:
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with open_stage(folder) as stage:
         found = measure(stage, chosen, scale, rounds, folder)
         versions = {name: status.version or "" for name, status in stage.stack.status().items() if status.version}
-    surroundings = look_around(_command(asked), versions)
+    surroundings = look_around(tell_command("bench", arguments, but="--out"), versions)
     write_surroundings(folder, surroundings)
     print(f"\n{tell(surroundings, found)}\n\nresults: {folder}")
     return 0
@@ -91,9 +90,9 @@ def _line(experiment: Experiment, sample: Sample) -> str:
     return f"{who}: {', '.join([*figures, *filter(None, [sample.note])])}"
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="make bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="make bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--only", metavar="NAMES", help=f"experiments: {','.join(one.name for one in ALL)}")
     parser.add_argument("--contenders", metavar="NAMES", help=f"only these of {','.join(CONTENDERS)}")
@@ -108,16 +107,5 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _command(asked: argparse.Namespace) -> str:
-    words = [
-        *(["--quick"] if asked.quick else []),
-        *(["--full"] if asked.full else []),
-        *(["--only", asked.only] if asked.only else []),
-        *(["--contenders", asked.contenders] if asked.contenders else []),
-        *(["--rounds", str(asked.rounds)] if asked.rounds else []),
-    ]
-    return f"make bench ARGS={shlex.quote(' '.join(words))}" if words else "make bench"
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

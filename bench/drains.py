@@ -54,17 +54,15 @@ def figures(before: Look, after: Look) -> dict[str, float]:
     )
     milliseconds = {
         f"{name}_cpu_ms": 1000 * (getattr(after, name) - getattr(before, name)) / turns
-        for name in ("worker", "emulator", "postgres", "redis")
+        for name in ("worker", "postgres", "redis")
     }
     return milliseconds | {
         "turns": float(turns),
         "seconds": seconds,
         "turns_per_second": turns / seconds,
         "worker_cores": (after.worker - before.worker) / seconds,
-        "emulator_cores": (after.emulator - before.emulator) / seconds,
         "other_cores": (after.machine - before.machine - known) / seconds,
         "calls_per_1000": 1000 * (after.calls - before.calls) / turns,
-        "prolongings": float(after.prolongings - before.prolongings),
     }
 
 

@@ -4,9 +4,8 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from turnstile.ops.dev.stack.ports import LOOPBACK
 
@@ -60,27 +59,12 @@ def _until(numbers: Iterator[int], per_second: float | None, seconds: float) -> 
 
 
 async def _post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> int:
+    """One request on a kept-alive connection: its status. The answer must have a Content-Length."""
     body = json.dumps({"input": {"number": number}}).encode()
-    status, _ = await post(reader, writer, f"/v1/sessions/session-{number}/turns", body)
-    return status
-
-
-async def post(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    path: str,
-    body: bytes,
-    headers: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[int, bytes]:
-    """One request on a kept-alive connection: its status and the answer's body, which must have a Content-Length.
-
-    Raises OSError or asyncio.IncompleteReadError where the connection breaks.
-    """
-    named = {"Host": "bench", "Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
-    head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
-    writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+    head = f"Host: bench\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    writer.write(f"POST /v1/sessions/session-{number}/turns HTTP/1.1\r\n{head}\r\n".encode() + body)
     answered = await reader.readuntil(b"\r\n\r\n")
     lower = answered.lower()
     at = lower.index(b"content-length:") + len(b"content-length:")
-    answer = await reader.readexactly(int(lower[at : lower.index(b"\r\n", at)]))
-    return int(answered.split(b" ", 2)[1]), answer
+    await reader.readexactly(int(lower[at : lower.index(b"\r\n", at)]))
+    return int(answered.split(b" ", 2)[1])

@@ -14,7 +14,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from bench.contenders import OURS, Contender
+from bench.contenders import OURS
 from bench.launch import end_on_sigterm
 from bench.running import run
 from bench.stage import ROOT, Stage, open_stage
@@ -32,25 +32,24 @@ def main() -> None:
     asked = parser.parse_args()
     if shutil.which("valgrind") is None:
         sys.exit("bench.instructions: there is no valgrind here")
-    contender = OURS
     end_on_sigterm()
     # Or the first drain of a fresh checkout would compile the modules, and the difference say too little.
     compileall.compile_dir(ROOT, rx=re.compile(r"/\."), quiet=1)
     asked.out.mkdir(parents=True, exist_ok=True)
     with open_stage(asked.out) as stage:
-        few, many = (_count(stage, contender, turns, asked.out / f"{turns}-turns") for turns in (FEW, MANY))
-    print(f"{contender.name}: {(many - few) / (MANY - FEW) / 1000:,.0f} thousand instructions a turn")
+        few, many = (_count(stage, turns, asked.out / f"{turns}-turns") for turns in (FEW, MANY))
+    print(f"ours: {(many - few) / (MANY - FEW) / 1000:,.0f} thousand instructions a turn")
 
 
-def _count(stage: Stage, contender: Contender, turns: int, out: Path) -> int:
+def _count(stage: Stage, turns: int, out: Path) -> int:
     counted = [
         # The order of sets, and so what is executed, would be another in each process.
         *("env", "PYTHONHASHSEED=0"),
         *("valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"),
     ]
     with stage.room("instructions") as room:
-        stage.sqs.send_all(room.queue_url, contender.fill(room, turns))
-        with run(stage, room, contender, slots=64, wrapped=counted) as running:
+        stage.sqs.send_all(room.queue_url, OURS.fill(room, turns))
+        with run(stage, room, OURS, slots=64, wrapped=counted) as running:
             running.require_handled(turns, WAIT_SECONDS)
             running.require_empty(END_SECONDS)
             # It writes what it has counted when what it looks at has ended.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench import peers
-from bench.contenders import OURS, Contender
+from bench.contenders import OURS
 from bench.drains import Work, drain
 from bench.launch import end_on_sigterm
 from bench.running import run
@@ -56,15 +56,14 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--out", type=Path, default=ROOT / ".bench" / "profile")
     asked = parser.parse_args()
-    contender = OURS
     end_on_sigterm()
     peers.install()
     asked.out.mkdir(parents=True, exist_ok=True)
     stacks_file = asked.out / "stacks"
     stacks_file.unlink(missing_ok=True)
     with open_stage(asked.out) as stage:
-        milliseconds = drain(stage, contender, Work(count=asked.turns))["worker_cpu_ms"]
-        _record(stage, contender, asked.turns, stacks_file)
+        milliseconds = drain(stage, OURS, Work(count=asked.turns))["worker_cpu_ms"]
+        _record(stage, asked.turns, stacks_file)
     stacks = [stack for line in stacks_file.read_text().splitlines() if (stack := parse_stack(line))]
     print(f"{milliseconds:.3f} ms of CPU a turn\n")
     views = (("part", part), ("of the product, with what it calls", of_the_product), ("by itself", running_function))
@@ -72,14 +71,14 @@ def main() -> None:
         print(tell(stacks, names, milliseconds, title) + "\n")
 
 
-def _record(stage: Stage, contender: Contender, turns: int, stacks_file: Path) -> None:
+def _record(stage: Stage, turns: int, stacks_file: Path) -> None:
     profiler = [
         *(str(peers.PEERS_BIN / "py-spy"), "record", "--format", "raw", "--rate", str(SAMPLES_PER_SECOND)),
         *("--gil", "--nonblocking", "--output", str(stacks_file), "--"),
     ]
     with stage.room("profile") as room:
-        stage.sqs.send_all(room.queue_url, contender.fill(room, turns))
-        with run(stage, room, contender, slots=64, wrapped=profiler) as running:
+        stage.sqs.send_all(room.queue_url, OURS.fill(room, turns))
+        with run(stage, room, OURS, slots=64, wrapped=profiler) as running:
             running.require_handled(turns, WAIT_SECONDS)
             # It writes when what it looks at has ended, and only then.
             for worker in running.tree.root.children():

@@ -4,10 +4,12 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,16 @@ def look_around(command: str, servers: Mapping[str, str]) -> Surroundings:
         servers=dict(servers),
         packages={name: importlib.metadata.version(name) for name in PACKAGES} | versions(),
     )
+
+
+def tell_command(target: str, arguments: Sequence[str], but: str) -> str:
+    """The command that makes such a run again, without the option `but`, which names a folder of this machine."""
+    kept = [
+        word
+        for before, word in pairwise(["", *arguments])
+        if but not in (before, word) and not word.startswith(f"{but}=")
+    ]
+    return f"make {target} ARGS={shlex.quote(shlex.join(kept))}" if kept else f"make {target}"
 
 
 def write_surroundings(folder: Path, surroundings: Surroundings) -> None:

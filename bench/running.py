@@ -13,7 +13,6 @@ from bench.programs.terms import START
 from bench.stage import Room, Stage
 
 OF_A_RECEIVER = ("ReceiveMessage", "DeleteMessage", "DeleteMessageBatch", "SendMessage", "SendMessageBatch")
-PROLONGING = ("ChangeMessageVisibility", "ChangeMessageVisibilityBatch")
 
 TOLD_CHARACTERS = 200
 
@@ -61,13 +60,10 @@ class Look:
     machine: float
     harness: float
     calls: int
-    prolongings: int
 
 
 @dataclass(slots=True)
 class Running(Launched):
-    """One contender in its room."""
-
     stage: Stage
     room: Room
     contender: Contender
@@ -95,7 +91,6 @@ class Running(Launched):
             machine=machine_busy_seconds(),
             harness=own_cpu_seconds(),
             calls=sum(counts.calls.get(action, 0) for action in OF_A_RECEIVER),
-            prolongings=sum(counts.calls.get(action, 0) for action in PROLONGING),
         )
 
     def require_polling(self, seconds: float) -> None:

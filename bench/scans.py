@@ -18,7 +18,7 @@ SCANS: dict[str, LiteralString] = {
     "mark lost": MARK_LOST,
     "take due": TAKE_DUE,
 }
-PARAMETERS: dict[str, Any] = {"stamp": 15.0, "resend": 5.0, "limit": 100, "left_out": [], "only": None}
+PARAMETERS: dict[str, Any] = {"stamp": 15.0, "resend": 5.0, "lease": 30.0, "limit": 100, "left_out": [], "only": None}
 EXECUTION = re.compile(r"Execution Time: ([\d.]+) ms")
 
 

@@ -37,13 +37,13 @@ def main(arguments: Sequence[str]) -> int:
         print(f"chaos: {error}", file=sys.stderr)
         return 2
     _describe(summary)
-    if judge([str(folder), "--limit", str(asked.limit)]) or summary.ill or summary.late:
+    if judge([str(folder), "--limit", "3"]) or summary.ill or summary.late:
         print(f"replay the plan of faults with: python -m tests.proof.chaos {' '.join(arguments) or '--seed 1'}")
         return 1
     if summary.unused and not options.is_calm:
         _say(f"this run does not count, kinds never used: {', '.join(summary.unused)}")
         return 2
-    if not asked.folder and not asked.keep:
+    if not asked.folder:
         shutil.rmtree(folder)
     return 0
 
@@ -68,23 +68,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         dest="between_faults_seconds",
         help="seconds between the faults of a lane",
     )
-    add(
-        "--bound",
-        type=float,
-        default=usual.bound_seconds,
-        dest="bound_seconds",
-        help="seconds within which all must settle afterwards",
-    )
-    add(
-        "--families",
-        type=float,
-        default=usual.families,
-        help="share of turns that start others or do something once",
-    )
-    add("--plant", help="switch on a planted bug (tests/proof/planted_bugs)")
     add("--folder", help="where the evidence goes, and stays")
-    add("--keep", action="store_true", help="keep the evidence of a clean run too")
-    add("--limit", type=int, default=3, help="stories to print for each invariant")
     add("--list", action="store_true", help="name the kinds of faults")
     return parser.parse_args(arguments)
 

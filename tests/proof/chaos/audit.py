@@ -25,17 +25,8 @@ CREATE TABLE audit (
     lease_until timestamptz, lease_before timestamptz, execute_at timestamptz, send_at timestamptz,
     cancel_requested boolean NOT NULL, error_class text);
 
-CREATE FUNCTION audit_insert() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO audit (turn_id, tenant, session, seq, after, attempt, failures, crashes, generation, fence, worker,
-                       lease_until, execute_at, send_at, cancel_requested, error_class)
-    VALUES (NEW.id, NEW.tenant_id, NEW.session_id, NEW.seq, NEW.status, NEW.attempt, NEW.failures, NEW.crashes,
-            NEW.generation, NEW.fence, NEW.worker_id, NEW.lease_until, NEW.execute_at, NEW.send_at,
-            NEW.cancel_requested_at IS NOT NULL, NEW.error_class);
-    RETURN NULL;
-END $$;
-
-CREATE FUNCTION audit_update() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Of an insert, OLD is null.
+CREATE FUNCTION audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO audit (turn_id, tenant, session, seq, before, after, attempt_before, attempt, failures, crashes, generation,
                        fence_before, fence, worker, lease_until, lease_before, execute_at, send_at, cancel_requested,
@@ -77,11 +68,11 @@ CREATE TRIGGER audit_join AFTER UPDATE OF joining ON turns FOR EACH ROW
 CREATE TRIGGER audit_halt AFTER UPDATE OF halted_by ON sessions FOR EACH ROW
     WHEN (OLD.halted_by IS DISTINCT FROM NEW.halted_by) EXECUTE FUNCTION audit_halt();
 
-CREATE TRIGGER audit_insert AFTER INSERT ON turns FOR EACH ROW EXECUTE FUNCTION audit_insert();
+CREATE TRIGGER audit_insert AFTER INSERT ON turns FOR EACH ROW EXECUTE FUNCTION audit_change();
 CREATE TRIGGER audit_update AFTER UPDATE ON turns FOR EACH ROW
     WHEN (OLD.status <> NEW.status OR OLD.fence <> NEW.fence OR OLD.generation <> NEW.generation
           OR OLD.seq IS DISTINCT FROM NEW.seq OR OLD.cancel_requested_at IS DISTINCT FROM NEW.cancel_requested_at)
-    EXECUTE FUNCTION audit_update();
+    EXECUTE FUNCTION audit_change();
 """
 
 COLLECT: dict[str, LiteralString] = {
@@ -102,7 +93,7 @@ COLLECT: dict[str, LiteralString] = {
     "turns": """
         SELECT id::text AS turn_id, tenant_id AS tenant, session_id AS session, seq, status, attempt, failures, crashes,
                max_attempts, generation, fence, extract(epoch FROM lease_until)::float8 AS lease_until,
-               extract(epoch FROM execute_at)::float8 AS execute_at, extract(epoch FROM send_at)::float8 AS send_at,
+               extract(epoch FROM send_at)::float8 AS send_at,
                cancel_requested_at IS NOT NULL AS cancel_requested, error_class,
                extract(epoch FROM dead_lettered_at)::float8 AS dead_lettered_at,
                extract(epoch FROM created_at)::float8 AS created_at,

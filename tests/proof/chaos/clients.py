@@ -15,7 +15,7 @@ from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.readers import Reader
 from tests.proof.chaos.scaled_settings import TENANTS, Options
 from tests.proof.chaos.supervisor import pause
-from tests.proof.chaos.workload import Wish, make_calm_wish, make_memory_wish, make_speech, make_wish
+from tests.proof.chaos.workload import Wish, calmed, make_memory_wish, make_speech, make_wish
 from tests.proof.checker.evidence import Call
 
 TIMEOUT_SECONDS = 4.0
@@ -127,9 +127,10 @@ class Client:
         place = self.rng.randrange(len(self._sessions))
         session = self._sessions[place]
         for _ in range(self.rng.choice(BURSTS)):
-            make = make_calm_wish if self.options.is_calm else make_wish
             terms = self.options
-            wish = make(self.rng, now(), terms.sleep_seconds, terms.families, terms.histories)
+            wish = make_wish(self.rng, now(), terms.sleep_seconds, terms.families, terms.histories)
+            if terms.is_calm:
+                wish = calmed(wish)
             if self.options.speeches and self.rng.random() < self.options.speeches:
                 wish = make_speech(self.rng)
             if self.rng.random() < self.options.memory:
@@ -215,7 +216,6 @@ class Client:
             "session": session,
             "key": key,
             "content": wish.content,
-            "on_busy": wish.on_busy,
             "wait": WAIT_SECONDS if "Prefer" in headers else None,
             "webhook": "webhook_url" in body,
         }
@@ -267,8 +267,7 @@ class Client:
             outcome = "ok" if code < 300 else "fail" if code < 500 else "unknown"
         except (httpx.HTTPError, ValueError):
             outcome = "unknown"
-        known = {name: answer.get(name) for name in ("status", "generation", "attempt", "output")}
-        known["merged"] = answer.get("merged", False)
+        known = {name: answer.get(name) for name in ("status", "generation", "output")}
         turn_id = fields.get("turn_id") or answer.get("id")
         call = {**fields, **known, "turn_id": turn_id} if outcome == "ok" else fields
         self.journal.write(

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from tests.proof.chaos.clients import Client
@@ -14,38 +14,20 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "eliza"
 ENDED_OTHERWISE = frozenset({"FAILED", "CANCELED"})
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    name: str
-    remarks: tuple[str, ...]
-    replies: tuple[str, ...]
-
-
-def read_transcripts(folder: Path = GOLDEN) -> list[Transcript]:
-    """The golden ones: `> ` and a remark, then its reply, a line each."""
-    return [_read(path) for path in sorted(folder.glob("*.txt"))]
-
-
-def _read(path: Path) -> Transcript:
+def read_transcript(path: Path) -> Conversation:
+    """A golden one, of no session yet: `> ` and a remark, then its reply, a line each."""
     lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-    return Transcript(path.stem, tuple(line.removeprefix("> ") for line in lines[::2]), tuple(lines[1::2]))
+    remarks = [line.removeprefix("> ") for line in lines[::2]]
+    return Conversation(tenant="", session="", name=path.stem, remarks=remarks, replies=lines[1::2])
 
 
-async def converse(client: Client, transcripts: Sequence[Transcript]) -> None:
+async def converse(client: Client, transcripts: Sequence[Conversation]) -> None:
     """One conversation after the other until the client stops. The next line is said when the last one has been answered."""
     rng = random.Random(f"{client.options.seed}/{client.name}/conversing")
     while not client.stopping.is_set():
         transcript = rng.choice(transcripts)
         session = f"{client.name}-talks-{rng.getrandbits(40):010x}"
-        client.journal.write(
-            Conversation(
-                tenant=client.tenant,
-                session=session,
-                name=transcript.name,
-                remarks=transcript.remarks,
-                replies=transcript.replies,
-            )
-        )
+        client.journal.write(replace(transcript, tenant=client.tenant, session=session))
         for number, remark in enumerate(transcript.remarks):
             # A turn that did not succeed is left out of the history: what follows would be another conversation.
             if not await _say(client, session, number, remark):
@@ -68,5 +50,5 @@ async def _say(client: Client, session: str, number: int, remark: str) -> bool:
 
 
 def start_conversations(clients: Sequence[Client]) -> list["asyncio.Task[None]"]:
-    transcripts = read_transcripts()
+    transcripts = [read_transcript(path) for path in sorted(GOLDEN.glob("*.txt"))]
     return [asyncio.create_task(converse(client, transcripts)) for client in clients]

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from tests.proof.chaos.journal import Journal, now
-from tests.proof.chaos.quiescence import gather_locks
+from tests.proof.chaos.quiescence import find_locks
 from tests.proof.chaos.rig import open_rig
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import pause
@@ -53,7 +53,8 @@ async def fail_over(kind: str, between_seconds: float, options: Options, folder:
         rested_at = await rig.rest()
         await rig.end(healed_at=healed_at, rested_at=rested_at)
         for server in (primary, *fleet.primaries[1:]):
-            await asyncio.to_thread(gather_locks, server.client, servers.redis_prefix, rig.journal)
+            for key in await asyncio.to_thread(list, find_locks(server.client, servers.redis_prefix)):
+                rig.journal.write(key)
     _say(f"{rig.tally.accepted} turns" + ("" if rested_at else "; did not come to rest"))
     return rested_at is not None
 

@@ -18,10 +18,6 @@ from turnstile.turn.conversation import Message
 HISTORY_LIMIT = 20
 
 
-class UnavailableError(ConnectionError):
-    """A provider that is away: worth a retry."""
-
-
 def began(turn: Turn, ctx: Context, remarks: Sequence[Message] | None = None) -> None:
     """The first line about a run. `remarks`: what the handler was shown as the history."""
     heard = None if remarks is None else [_whose(one) for one in remarks if one.role == "assistant"]
@@ -84,7 +80,7 @@ async def _act(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[str, Any
         case "converse":
             return str(await respond(turn, ctx))
         case "fail":
-            raise UnavailableError("the provider is away")
+            raise ConnectionError("the provider is away")
         case "bug":
             raise ValueError("not worth a retry")
         case "reject":

@@ -17,16 +17,14 @@ RUNS = "CHAOS_RUNS_FILE"
 """Names the file of the handlers' runs; other evidence of theirs goes beside it."""
 
 
-def record(turn: Turn, ctx: Context, what: str, *, generation: int = 0, **more: Any) -> None:
+def record(turn: Turn, ctx: Context, what: str, **more: Any) -> None:
     line = {
         "at": now(),
         "what": what,
         "turn_id": str(turn.id),
         "session": turn.session_id,
-        "seq": turn.seq,
         "attempt": ctx.attempt,
         "fence": ctx.fence,
-        "generation": generation,
         "pid": os.getpid(),
         **more,
     }

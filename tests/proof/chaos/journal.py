@@ -6,9 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from tests.proof.checker.evidence import FILES, Call, Fault, Life, QueuedMessage, RedisCommand, RedisKey, StreamRead
-from tests.proof.checker.memory_evidence import Conversation
-from tests.proof.checker.webhook_evidence import Posted
+from tests.proof.checker.evidence import FILES
 
 NAMES = {kind: name for name, kind in FILES.items()}
 
@@ -19,25 +17,19 @@ def now() -> float:
 
 
 class Journal:
-    """Writes the records that the harness itself makes. `folder` is the run's."""
+    """Writes the records that the harness itself makes, each at once. `folder` is the run's."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._files: dict[str, IO[str]] = {}
 
-    def write(
-        self,
-        record: Call | Conversation | Fault | Life | QueuedMessage | RedisCommand | RedisKey | StreamRead | Posted,
-    ) -> None:
+    def write(self, record: Any) -> None:
+        """Appends a record of one of the kinds of evidence to its file."""
         name = NAMES[type(record)]
         if name not in self._files:
-            self._files[name] = (self.folder / f"{name}.jsonl").open("a")
-        self._files[name].write(json.dumps(asdict(record), default=_plain) + "\n")
+            self._files[name] = (self.folder / f"{name}.jsonl").open("a", buffering=1)
+        self._files[name].write(json.dumps(asdict(record), default=str) + "\n")
 
     def close(self) -> None:
         for file in self._files.values():
             file.close()
-
-
-def _plain(value: Any) -> Any:
-    return str(value)

@@ -32,7 +32,6 @@ OUTCOMES = {Verdict.KEPT: "ok", Verdict.CONFLICT: "conflict", Verdict.NOT_KEPT: 
 
 
 async def remember(turn: Turn, ctx: Context, order: dict[str, Any]) -> dict[str, Any]:
-    """Some calls on `ctx.memory`, one after the other."""
     rng = random.Random(order["say"])
     acts = _Acts(turn, ctx, rng)
     steps: dict[Callable[[], Awaitable[None]], int] = {

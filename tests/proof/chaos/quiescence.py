@@ -10,7 +10,6 @@ import redis
 
 from tests.proof.chaos import audit
 from tests.proof.chaos.journal import Journal, now
-from tests.proof.chaos.scaled_settings import LEASE_SECONDS
 from tests.proof.chaos.supervisor import pause
 from tests.proof.checker.evidence import QueuedMessage, RedisKey
 
@@ -32,8 +31,8 @@ class Remains:
     redis_prefix: str
     sqs: Any
     """A boto3 client."""
-    queue_url: str
-    dlq_url: str
+    queue_urls: tuple[str, ...]
+    dlq_urls: tuple[str, ...]
 
 
 async def wait_for_rest(remains: Remains, bound_seconds: float) -> float | None:
@@ -48,54 +47,54 @@ async def wait_for_rest(remains: Remains, bound_seconds: float) -> float | None:
 
 def _is_at_rest(remains: Remains) -> bool:
     with psycopg.connect(remains.database_url) as connection:
-        row = connection.execute(OWED).fetchone()
-    if row is None or row[0]:
-        return False
-    answer = remains.sqs.get_queue_attributes(QueueUrl=remains.queue_url, AttributeNames=COUNTS)
-    return not any(int(value) for value in answer["Attributes"].values())
+        if not owes_nothing(connection):
+            return False
+    return are_empty(remains)
 
 
-async def gather(remains: Remains, journal: Journal, after_seconds: float = LEASE_SECONDS + 0.2) -> None:
-    """Everything that is left on the servers. The product's processes have ended by now.
-
-    `after_seconds` lets the locks of those that were killed expire.
-    """
-    await pause(after_seconds)
-    await asyncio.to_thread(_gather, remains, journal)
+def owes_nothing(connection: "psycopg.Connection[Any]") -> bool:
+    return connection.execute(OWED).fetchone() == (0,)
 
 
-def _gather(remains: Remains, journal: Journal) -> None:
+def are_empty(remains: Remains) -> bool:
+    """Whether the main queues have no messages: visible, in flight or delayed."""
+    answers = (remains.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=COUNTS) for url in remains.queue_urls)
+    return not any(int(value) for answer in answers for value in answer["Attributes"].values())
+
+
+def gather(remains: Remains, journal: Journal) -> None:
+    """Everything that is left on the servers. The product's processes have ended by now, and their locks have expired."""
     with redis.Redis.from_url(remains.redis_url, decode_responses=True) as client:
-        gather_locks(client, remains.redis_prefix, journal)
-    for url, dead in ((remains.queue_url, False), (remains.dlq_url, True)):
-        for message in _messages(remains.sqs, url):
-            journal.write(_queued(message, url.rpartition("/")[2], dead=dead))
+        for key in find_locks(client, remains.redis_prefix):
+            journal.write(key)
+    for urls, dead in ((remains.queue_urls, False), (remains.dlq_urls, True)):
+        for url in urls:
+            for message in take_messages(remains.sqs, url, dead=dead):
+                journal.write(message)
     audit.collect(remains.database_url, journal.folder)
 
 
-def gather_locks(client: Any, prefix: str, journal: Journal) -> None:
+def find_locks(client: Any, prefix: str) -> Iterator[RedisKey]:
     """All session locks of one Redis, whose client decodes."""
     for key in client.scan_iter(f"{prefix}lock:*", count=1000):
         if (value := client.get(key)) is not None:
-            journal.write(RedisKey(key=key, value=str(value), ttl_ms=int(client.pttl(key))))
+            yield RedisKey(key=key, value=str(value), ttl_ms=int(client.pttl(key)))
 
 
-def _messages(sqs: Any, url: str) -> Iterator[Any]:
-    seen: set[str] = set()
+def take_messages(sqs: Any, url: str, *, dead: bool) -> Iterator[QueuedMessage]:
+    """All messages of a queue. Each is deleted: of a FIFO queue, a group's next message comes only then."""
     fruitless = 0
     while fruitless < FRUITLESS_RECEIVES:
-        answer = sqs.receive_message(
-            QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=600, MessageAttributeNames=["All"]
-        )
-        fresh = [message for message in answer.get("Messages", []) if message["MessageId"] not in seen]
-        fruitless = 0 if fresh else fruitless + 1
-        seen |= {message["MessageId"] for message in fresh}
-        yield from fresh
-
-
-def _queued(message: Any, queue: str, *, dead: bool) -> QueuedMessage:
-    given = message.get("MessageAttributes", {})
-    attributes = {name: value["StringValue"] for name, value in given.items() if "StringValue" in value}
-    return QueuedMessage(
-        queue=queue, dead=dead, message_id=message["MessageId"], body=message["Body"], attributes=attributes
-    )
+        messages = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"])
+        found = messages.get("Messages", [])
+        fruitless = 0 if found else fruitless + 1
+        for message in found:
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            given = message.get("MessageAttributes", {})
+            yield QueuedMessage(
+                queue=url.rpartition("/")[2],
+                dead=dead,
+                message_id=message["MessageId"],
+                body=message["Body"],
+                attributes={name: value["StringValue"] for name, value in given.items() if "StringValue" in value},
+            )

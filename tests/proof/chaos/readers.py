@@ -38,7 +38,7 @@ class Reader:
                 return
 
     async def _connect(self) -> bool:
-        after, events, complete = self.after, [], False
+        after, events = self.after, []
         enough = self.rng.randint(1, 12) if self.rng.random() < IMPATIENCE else None
         headers = self.headers | ({"Last-Event-ID": after} if after is not None else {})
         url = f"{self.next_api()}/v1/turns/{self.turn_id}/events"
@@ -59,11 +59,7 @@ class Reader:
                         if len(events) == enough:
                             break
                     fields = {}
-                else:
-                    complete = True
         except httpx.HTTPError:
             pass
-        self.journal.write(
-            StreamRead(reader=self.name, turn_id=self.turn_id, after=after, events=events, complete=complete)
-        )
+        self.journal.write(StreamRead(reader=self.name, turn_id=self.turn_id, after=after, events=events))
         return bool(events) and events[-1]["event"] in ENDS

@@ -2,25 +2,26 @@
 
 import asyncio
 import itertools
-import json
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import httpx
 
-from tests.proof.chaos import scaled_settings
 from tests.proof.chaos.clients import TIMEOUT_SECONDS, Client, Tally
 from tests.proof.chaos.fork_server import PLANT
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.handler_evidence import RUNS
 from tests.proof.chaos.journal import Journal
 from tests.proof.chaos.quiescence import gather, wait_for_rest
-from tests.proof.chaos.scaled_settings import Options
+from tests.proof.chaos.scaled_settings import LEASE_SECONDS, Options, scaled
 from tests.proof.chaos.servers import Servers, open_servers
 from tests.proof.chaos.supervisor import Supervisor, pause
-from tests.proof.checker.evidence import Terms
+from tests.proof.terms import make_terms, write_terms
+from turnstile.config.settings import Settings
 from turnstile.ops.dev.stack.ports import choose_free
 from turnstile.ops.dev.stack.stack import LocalStack
 
@@ -77,27 +78,21 @@ class Rig:
     async def end(self, *, healed_at: float, rested_at: float | None, options: Options | None = None) -> list[str]:
         """Stops all processes and gathers the evidence; the names of processes that SIGTERM did not end."""
         late = await self.processes.stop_all()
-        await gather(self.servers.remains(), self.journal)
+        # The locks of those that were killed expire first.
+        await pause(LEASE_SECONDS + 0.2)
+        await asyncio.to_thread(gather, self.servers.remains(), self.journal)
         given = options or self.options
-        terms = Terms(
+        with patch.dict(os.environ, scaled(given, self.servers.queue, self.servers.dlq)):
+            settings = Settings()
+        terms = make_terms(
+            settings,
             name="chaos",
             seed=given.seed,
-            lease_seconds=given.lease_seconds,
-            grace_seconds=scaled_settings.GRACE_SECONDS,
-            resend_seconds=scaled_settings.RESEND_SECONDS,
-            relay_tick_seconds=scaled_settings.RELAY_TICK_SECONDS,
-            retry_cap_seconds=scaled_settings.RETRY_CAP_SECONDS,
-            max_attempts=scaled_settings.MAX_ATTEMPTS,
-            max_crashes=scaled_settings.MAX_CRASHES,
-            slots=scaled_settings.SLOTS,
             bound_seconds=given.bound_seconds,
             healed_at=healed_at,
             rested_at=rested_at,
             calm=given.is_calm,
-            fifo=given.fifo,
-            halts=given.halt,
             compensates=True,
-            tenant_slots=given.tenant_cap,
         )
         write_terms(terms, self.folder)
         return late
@@ -152,7 +147,3 @@ async def _is_ready(http: httpx.AsyncClient, url: str) -> bool:
         return (await http.get(f"{url}/readyz")).status_code == 200
     except httpx.HTTPError:
         return False
-
-
-def write_terms(terms: Terms, folder: Path) -> None:
-    (folder / "run.json").write_text(json.dumps(asdict(terms), indent=2) + "\n")

@@ -10,14 +10,8 @@ from dataclasses import dataclass
 from tests.proof.chaos.workload import HISTORIES
 
 LEASE_SECONDS = 1.5
-GRACE_SECONDS = 1.0
-RESEND_SECONDS = 4.0
-RELAY_TICK_SECONDS = 0.2
-RETRY_CAP_SECONDS = 1.0
 VISIBILITY_SECONDS = 4
-MAX_ATTEMPTS = 4
 MAX_CRASHES = 3
-SLOTS = 16
 WATCHDOG_SECONDS = 4.0
 TIMEOUT_SECONDS = 6.0
 
@@ -94,7 +88,7 @@ def scaled(options: Options, queue: str, dlq: str) -> dict[str, str]:
         "dlq": dlq,
         "visibility_seconds": max(VISIBILITY_SECONDS, math.ceil(options.lease_seconds)),
         "timeout_seconds": TIMEOUT_SECONDS,
-        "max_attempts": MAX_ATTEMPTS,
+        "max_attempts": 4,
         "max_crashes": MAX_CRASHES,
         "expires_in_seconds": 600.0,
         "on_failure": "halt" if options.halt else "dead_letter",
@@ -104,18 +98,18 @@ def scaled(options: Options, queue: str, dlq: str) -> dict[str, str]:
         "TURNSTILE_QUEUE": QUEUE,
         "TURNSTILE_HANDLER": HANDLER,
         "TURNSTILE_API_KEYS": API_KEYS,
-        "TURNSTILE_CONCURRENCY": str(SLOTS),
+        "TURNSTILE_CONCURRENCY": "16",
         "TURNSTILE_TENANT_SLOTS": str(options.tenant_cap or "all"),
         "TURNSTILE_LEASE_SECONDS": str(options.lease_seconds),
-        "TURNSTILE_RESEND_SECONDS": str(RESEND_SECONDS),
-        "TURNSTILE_RELAY_TICK_SECONDS": str(RELAY_TICK_SECONDS),
+        "TURNSTILE_RESEND_SECONDS": "4",
+        "TURNSTILE_RELAY_TICK_SECONDS": "0.2",
         "TURNSTILE_RELAY_STAMP_SECONDS": "2.0",
         "TURNSTILE_TAKEOVER_RESEND_SECONDS": "0.5",
         "TURNSTILE_RECEIVE_WAIT_SECONDS": "1",
-        "TURNSTILE_GRACE_SECONDS": str(GRACE_SECONDS),
+        "TURNSTILE_GRACE_SECONDS": "1",
         "TURNSTILE_CANCEL_GRACE_SECONDS": "0.5",
         "TURNSTILE_RETRY_BASE_SECONDS": "0.1",
-        "TURNSTILE_RETRY_CAP_SECONDS": str(RETRY_CAP_SECONDS),
+        "TURNSTILE_RETRY_CAP_SECONDS": "1",
         "TURNSTILE_WATCHDOG_SECONDS": str(max(WATCHDOG_SECONDS, options.lease_seconds)),
         "TURNSTILE_SESSION_RUN_SECONDS": "5",
         "TURNSTILE_STREAM_HEARTBEAT_SECONDS": "1",

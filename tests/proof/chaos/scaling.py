@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.proof.chaos import quick_minutes
@@ -34,18 +34,6 @@ SHRINK_SECONDS = 90.0
 """After the last wave the fleet is back at its minimum within so long."""
 FLOOD, EBB = (10.0, 40.0), (0.5, 40.0)
 """Turns a second, and for how many seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One value of the metric, and what was made of it."""
-
-    at: float
-    ready: int
-    running: int
-    tasks: int
-    protected: int
-    desired: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,9 +70,6 @@ class Fleet:
         self.most = max(self.most, len(tasks))
         protected = sum(self._is_protected(part) for part in tasks)
         desired = self._tracking.desired
-        point = Point(at=now(), ready=ready, running=running, tasks=len(tasks), protected=protected, desired=desired)
-        with (self.rig.folder / "scaling.jsonl").open("a") as file:
-            file.write(json.dumps(asdict(point)) + "\n")
         if desired != before:
             _say(f"{ready} ready, {running} running: {len(tasks)} -> {desired} workers, {protected} protected")
         await self._have(desired)

@@ -75,8 +75,8 @@ class Servers:
             redis_url=self.stack.redis.url,
             redis_prefix=self.redis_prefix,
             sqs=self.sqs,
-            queue_url=self.queue_url(self.queue),
-            dlq_url=self.queue_url(self.dlq),
+            queue_urls=(self.queue_url(self.queue),),
+            dlq_urls=(self.queue_url(self.dlq),),
         )
 
 
@@ -95,8 +95,7 @@ async def open_servers(options: Options, folder: Path, stack: LocalStack | None 
         sqs = await asyncio.to_thread(_make_queues, base, queue, dlq)
         ports = {"postgres": running.postgres.port, "redis": running.redis.port, "sqs": running.sqs.port}
         upstreams = {name: ("127.0.0.1", port) for name, port in ports.items()}
-        wire = folder / "wire.jsonl"
-        proxy = await exits.enter_async_context(ProxyControl.start(upstreams, wire, seed=options.seed))
+        proxy = await exits.enter_async_context(ProxyControl.start(upstreams, folder, seed=options.seed))
         yield Servers(
             options=options,
             stack=running,

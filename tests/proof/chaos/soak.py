@@ -50,8 +50,6 @@ class Moment:
 
 @dataclass(slots=True, kw_only=True)
 class Soak:
-    """Processes under load, and what they use."""
-
     rig: Rig
     rounds: int = 0
 

@@ -9,8 +9,6 @@ from tests.proof.chaos import family_acts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """A turn that a client wants answered."""
-
     content: dict[str, Any]
     scheduled_seconds: float | None = None
     max_attempts: int | None = None
@@ -46,11 +44,7 @@ HISTORIES = 0.3
 
 
 def make_wish(
-    rng: random.Random,
-    now: float,
-    sleep_seconds: tuple[float, float],
-    families: float = 0.0,
-    histories: float = HISTORIES,
+    rng: random.Random, now: float, sleep_seconds: tuple[float, float], families: float, histories: float
 ) -> Wish:
     """One turn of the ordinary mixture: most answer at once, some are slow, some fail, some start others (`families`)."""
     if rng.random() < families:
@@ -87,15 +81,9 @@ def make_speech(rng: random.Random) -> Wish:
     return Wish(content={"do": "speak", "words": words, "pause": 0.15, "n": f"{rng.getrandbits(40):010x}"})
 
 
-def make_calm_wish(
-    rng: random.Random,
-    now: float,
-    sleep_seconds: tuple[float, float],
-    families: float = 0.0,
-    histories: float = HISTORIES,
-) -> Wish:
+def calmed(wish: Wish) -> Wish:
     """For a calm run: nothing that charges an attempt."""
-    wish = replace(make_wish(rng, now, sleep_seconds, families, histories), on_busy=None)
+    wish = replace(wish, on_busy=None)
     if wish.content["do"] in family_acts.ACTS:
         return replace(wish, content=family_acts.calmed(wish.content))
     return wish if wish.content["do"] in CALM else Wish(content={"do": "echo", "history": True})

@@ -22,8 +22,6 @@ from tests.proof.checker.vocabulary import (
 
 
 class Counts(NamedTuple):
-    """A turn's counters."""
-
     attempt: int
     failures: int
     crashes: int

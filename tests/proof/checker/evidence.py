@@ -29,8 +29,6 @@ class Terms:
     lease_seconds: float
     grace_seconds: float
     resend_seconds: float
-    relay_tick_seconds: float
-    retry_cap_seconds: float
     max_attempts: int
     max_crashes: int
     slots: int
@@ -65,14 +63,10 @@ class Call:
     session: str = ""
     key: str | None = None
     content: Any = None
-    on_busy: str | None = None
-    merged: bool = False
-    """submit: the answer says that the input was added to a turn that another request had made."""
     turn_id: str | None = None
     """submit: the answered id. cancel, read: the id asked about."""
     status: str | None = None
     generation: int | None = None
-    attempt: int | None = None
     output: Any = None
     wait: float | None = None
     """submit, read: how many seconds it asked to wait for the turn's end; None: it did not."""
@@ -88,10 +82,8 @@ class HandlerRun:
     """began, ended (it returned or raised), cancelled; did, got: see `key`"""
     turn_id: str
     session: str
-    seq: int
     attempt: int
     fence: int
-    generation: int
     pid: int
     heard: Sequence[str] | None = None
     """began: the turn ids whose replies the handler was shown as the session's history, oldest first; None: not asked."""
@@ -197,7 +189,6 @@ class StreamRead:
     """The Last-Event-ID it resumed from; None: from the start."""
     events: Sequence[dict[str, Any]]
     """each {id, event, data}; `data` as it was sent, JSON text"""
-    complete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

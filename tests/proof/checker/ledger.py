@@ -69,8 +69,6 @@ def is_reply(said: Said) -> bool:
 
 
 class Ledger:
-    """The evidence, by turn and by session."""
-
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
         self.terms = evidence.terms

@@ -31,14 +31,11 @@ Findings = Iterator[Finding]
 
 
 def about(turn_id: str | None, claims: Iterable[str]) -> Findings:
-    """Findings about one turn."""
     return ((turn_id, claim) for claim in claims)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Finds what breaks one invariant."""
-
     invariant: str
     find: Callable[[Ledger], Findings]
 
@@ -51,5 +48,4 @@ class Rule:
 
 
 def rule(invariant: str) -> Callable[[Callable[[Ledger], Findings]], Rule]:
-    """Makes a rule of a function that yields findings."""
     return lambda find: Rule(invariant, find)

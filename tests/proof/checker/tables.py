@@ -85,13 +85,10 @@ class Row:
     generation: int
     fence: int
     lease_until: float | None
-    execute_at: float | None
     send_at: float | None
     cancel_requested: bool
     error_class: str | None
     dead_lettered_at: float | None
-    created_at: float
-    finished_at: float | None
     kind: str = "turn"
     parent: str | None = None
     """The turn that started it, or that it compensates."""
@@ -119,7 +116,6 @@ class AttemptRecord:
     fence: int
     generation: int
     worker: str | None
-    started_at: float | None
     finished_at: float
     outcome: str
     error_class: str | None = None

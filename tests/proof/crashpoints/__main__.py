@@ -36,7 +36,6 @@ LATE_IMPORTS = (
 
 
 def main() -> int:
-    """Reads the options, starts a stack, plays the cells."""
     options = _parse()
     # Before the first module of the product is imported.
     survey.install(awaiting=passing.pass_await, entering=passing.pass_with, iterating=passing.pass_for)
@@ -77,9 +76,6 @@ def _parse() -> argparse.Namespace:
         "--short", type=float, metavar="SECONDS", help="a sample: one cell for each point, more if time is left"
     )
     parser.add_argument("--jobs", type=int, default=10, help="cells at a time; they mostly wait")
-    parser.add_argument(
-        "--rehearse", action="store_true", help="play the stories without faults; print what each passes"
-    )
     parser.add_argument("--list", action="store_true", help="print the names of the cells and end")
     parser.add_argument("--keep", action="store_true", help="keep the evidence of clean cells too")
     return parser.parse_args()
@@ -110,14 +106,11 @@ def _warm_up(stack: "LocalStack") -> None:
 
 def _play(stack: "LocalStack", home: Path, cells: "list[Cell]", options: argparse.Namespace) -> bool:
     from tests.proof.crashpoints.matrix import Matrix
-    from tests.proof.crashpoints.stories import STORIES
 
     matrix = Matrix(stack, home, jobs=options.jobs, seed=options.seed, keep=options.keep)
     began = time.monotonic()
     directors: Iterator[Callable[[Path], Director]] = (matrix.cell(cell) for cell in cells)
-    if options.rehearse:
-        directors = (matrix.rehearsal(story, fifo=fifo) for story in STORIES for fifo in (False, True))
-    elif options.short is not None:
+    if options.short is not None:
         # One cell for each point in any case, more while there is time.
         sample = len({cell.point for cell in cells})
         in_time = itertools.takewhile(lambda _: time.monotonic() - began < options.short - LAST_CELL_SECONDS, directors)
@@ -142,9 +135,7 @@ def _play(stack: "LocalStack", home: Path, cells: "list[Cell]", options: argpars
 
 
 def _tell(result: "Result", options: argparse.Namespace) -> None:
-    if options.rehearse:
-        print(f"== {result.name} ({result.seconds:.1f} s)", *result.passed, sep="\n  ", flush=True)
-    elif options.short is not None and not result.problems:
+    if options.short is not None and not result.problems:
         print(f"  {result.seconds:4.1f} s  {result.name}", flush=True)
     if result.problems:
         print(f"\nNOT CLEAN: {result.name}", flush=True)

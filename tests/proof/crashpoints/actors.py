@@ -27,8 +27,6 @@ EXIT_BROKEN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What an actor is told to play."""
-
     role: str
     settings: dict[str, Any]
     folder: str
@@ -37,8 +35,8 @@ class Part:
     """intake: tenant, session, key and body of each submit."""
     rate: float | None = None
     """redrive: turns a second."""
-    announce: tuple[str, ...] | None = ()
-    """Points whose first passing it tells; None: all of them."""
+    announce: tuple[str, ...] = ()
+    """Points whose first passing it tells."""
 
 
 @dataclass(slots=True)
@@ -119,8 +117,7 @@ def fork_actor(siblings: Sequence[Actor] = ()) -> Actor:
 
 def _with_strikes(part: dict[str, Any]) -> dict[str, Any]:
     strikes = tuple(Strike(**{**strike, "fault": FaultKind(strike["fault"])}) for strike in part["strikes"])
-    announce = part["announce"]
-    return {**part, "strikes": strikes, "announce": announce if announce is None else tuple(announce)}
+    return {**part, "strikes": strikes, "announce": tuple(part["announce"])}
 
 
 def _play(part: Part, report: int) -> int:
@@ -136,7 +133,7 @@ def _play(part: Part, report: int) -> int:
     os.environ[RUNS] = str(folder / "runs.jsonl")
     logs.configure(settings)
     plan = Plan(list(part.strikes), report, _flusher(settings), part.announce)
-    if part.strikes or part.announce != ():
+    if part.strikes or part.announce:
         arm(plan)
     return _ROLES[part.role](part, settings, plan)
 

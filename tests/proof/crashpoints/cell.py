@@ -10,13 +10,13 @@ needs afterwards:
   needed that is part of the result. The same holds for a bug (EXCEPTION) that leaves something hanging.
 """
 
-import json
 import os
 import signal
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ STALE_SECONDS = 0.5
 CLIENT_SECONDS = 1.0
 ROW_LOCK_SECONDS = 6.0
 """Longer than it takes a worker to look in vain as often as it may."""
-REHEARSAL_SECONDS = 8.0
 POLL_SECONDS = 0.06
 REPEATS = 5
 """A session that a stopped API holds answers 503 for ten seconds, until Postgres ends that: its client asks again."""
@@ -70,8 +69,6 @@ class Cell:
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """What became of a cell."""
-
     name: str
     fault: str
     seconds: float = 0.0
@@ -79,21 +76,13 @@ class Result:
     killed_to_end: bool = False
     """The turns of a victim that hung ended only after it was killed."""
     not_struck: bool = False
-    passed: list[str] = field(default_factory=list)
-    """In a rehearsal: the points that the victim has passed."""
-
-    def as_line(self) -> bytes:
-        return json.dumps(asdict(self)).encode() + b"\n"
 
 
 class Director:
-    """Plays one cell, or (`cell.fault` None) rehearses a story without any fault."""
-
-    def __init__(self, stack: Any, folder: Path, story: str, *, cell: Cell | None, fifo: bool, seed: int) -> None:
-        self.stack, self.folder, self.cell, self.fifo, self.seed = stack, folder, cell, fifo, seed
-        self.story: Story = STORIES[story]
-        name = cell.name if cell else f"rehearsal of {story}, {'fifo' if fifo else 'standard'}"
-        self.result = Result(name=name, fault=cell.fault.value if cell else "none")
+    def __init__(self, stack: Any, folder: Path, cell: Cell, seed: int) -> None:
+        self.stack, self.folder, self.cell, self.seed = stack, folder, cell, seed
+        self.story: Story = STORIES[cell.point.story]
+        self.result = Result(name=cell.name, fault=cell.fault.value)
         self.healed_at = 0.0
         self.struck_at = 0.0
         self.rested_at: float | None = None
@@ -108,7 +97,7 @@ class Director:
         self._spare = list(self._actors)
         from tests.proof.crashpoints.stage import Stage
 
-        with closing(Stage(self.stack, self.folder, fifo=self.fifo, **self.story.options)) as self.stage:
+        with closing(Stage(self.stack, self.folder, fifo=self.cell.fifo, **self.story.options)) as self.stage:
             try:
                 self._perform()
             except StuckError as error:
@@ -132,7 +121,7 @@ class Director:
         stage.unlock_row()
         stage.unlock_session()
         self._rescue()
-        match self.cell and self.cell.fault:
+        match self.cell.fault:
             case FaultKind.STOP:
                 self._await(self._at_rest, BOUND_SECONDS, "at rest while the victim sleeps")
                 self.victim.signal(signal.SIGCONT)
@@ -144,11 +133,11 @@ class Director:
         self.victim.kill()
         self._tidy_up()
         self.rested_at = time.time()
-        self._await(lambda: not stage.lock_keys(), stage.settings.lease_seconds + 1.0, None)
+        self._await(lambda: not stage.is_locked(), stage.settings.lease_seconds + 1.0, None)
 
     def _cast(self, role: str, *, victim: bool = False, **part: Any) -> Actor:
         options = self.stage.victim_options if victim else self.stage.options
-        if victim and self.cell is not None:
+        if victim:
             main = Strike(
                 point=self.cell.point.name,
                 fault=self.cell.fault,
@@ -157,8 +146,6 @@ class Director:
                 flush=self.cell.flush,
             )
             part |= {"strikes": (*self.story.preludes, main), "announce": (self.story.at,) if self.story.at else ()}
-        elif victim:
-            part |= {"strikes": self.story.preludes, "announce": None}
         part = {"settings": options, "folder": str(self.folder), **part}
         if role == "api":
             part = {"requests": self.story.requests, **part}
@@ -178,14 +165,11 @@ class Director:
                 self._go_on()
             if time.monotonic() - began > ROW_LOCK_SECONDS:
                 self.stage.unlock_row()
-            if self.cell is None and provoked and self._rehearsed(time.monotonic() - began):
-                self.struck_at = self.healed_at = time.time()
-                return
             if struck := next((news for news in self.victim.news if news.get("last")), None):
                 # By the victim's own word: its log may speak of the fault before the news of it is read here.
                 self.struck_at, self.healed_at = struck["at"], time.time()
                 return
-            if self.cell and (not self.victim.alive() or time.monotonic() - began > STRIKE_SECONDS):
+            if not self.victim.alive() or time.monotonic() - began > STRIKE_SECONDS:
                 self.victim.listen(0)
                 if not any(news.get("last") for news in self.victim.news):
                     raise NotStruckError(f"the point was never reached (exit code {self.victim.code})")
@@ -196,12 +180,6 @@ class Director:
         for step in self.story.then:
             step(self.stage)
 
-    def _rehearsed(self, seconds: float) -> bool:
-        """Without a fault: the victim has done what it can do alone."""
-        if not self.victim.alive() or seconds > REHEARSAL_SECONDS:
-            return True
-        return self.story.role == "worker" and self._at_rest()
-
     # --- the rescue
 
     def _rescue(self) -> None:
@@ -210,7 +188,7 @@ class Director:
         self._cast("worker")
         if self.story.other_queue:
             self._cast("worker", settings=self.stage.options | {"queue": self.stage.declared[1]["name"]})
-        if self.story.role == "redrive" and self.cell is not None:
+        if self.story.role == "redrive":
             self._repeat_redrive()
 
     def _repeat_requests(self) -> None:
@@ -288,18 +266,16 @@ class Director:
     def _collect(self) -> None:
         from tests.proof.crashpoints.verdict import collect, judge
 
-        if self.cell is None:
-            self.result.passed = [news["passed"] for news in self.victim.news if "passed" in news]
         collect(self, self._actors)
         self.result.problems += judge(self)
 
 
-def play_in_child(director: Director, report: int) -> None:
+def play_in_child(director: Director, report: Connection) -> None:
     os.setsid()
     try:
         result = director.play()
     except BaseException as error:
         result = director.result
         result.problems.append(f"the harness failed: {type(error).__name__}: {error}")
-    os.write(report, result.as_line())
+    report.send(result)
     os._exit(0)

@@ -7,7 +7,6 @@ answers names the turn and the fence it was answered under.
 
 import asyncio
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from tests.proof.chaos.handler_evidence import record
@@ -19,10 +18,6 @@ DEAF_SECONDS = 1.5
 CHILDREN = 2
 
 
-def _record(turn: Turn, ctx: Context, what: str, heard: Sequence[str] | None = None) -> None:
-    record(turn, ctx, what, generation=generation_of(ctx), heard=heard)
-
-
 def generation_of(ctx: Context) -> int:
     """The generation of the claim, which a handler of a user has no business with."""
     return int(ctx._turn.generation)  # type: ignore[attr-defined]
@@ -31,7 +26,7 @@ def generation_of(ctx: Context) -> int:
 @handler()
 async def act(turn: Turn, ctx: Context) -> Any:
     heard = [remark.content["turn"] for remark in await ctx.history() if remark.role == "assistant"]
-    _record(turn, ctx, "began", heard)
+    record(turn, ctx, "began", heard=heard)
     how = "ended"
     try:
         return await _act(turn, ctx)
@@ -39,7 +34,7 @@ async def act(turn: Turn, ctx: Context) -> Any:
         how = "cancelled"
         raise
     finally:
-        _record(turn, ctx, how)
+        record(turn, ctx, how)
 
 
 async def _act(turn: Turn, ctx: Context) -> Any:
@@ -72,13 +67,13 @@ async def _act(turn: Turn, ctx: Context) -> Any:
 @handler()
 def act_in_thread(turn: Turn, ctx: Context) -> Any:
     """A plain function that returns an awaitable: run in a thread, then awaited."""
-    _record(turn, ctx, "began")
+    record(turn, ctx, "began")
     return _answer_later(turn, ctx)
 
 
 async def _answer_later(turn: Turn, ctx: Context) -> Any:
     await _wait(0.01)
-    _record(turn, ctx, "ended")
+    record(turn, ctx, "ended")
     return {"turn": str(turn.id), "fence": ctx.fence}
 
 

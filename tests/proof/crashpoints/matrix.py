@@ -1,16 +1,17 @@
 """Which cells there are, which of them a short run takes, and playing many at a time."""
 
 import fnmatch
-import json
+import multiprocessing
 import os
 import random
-import select
 import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tests.proof.crashpoints.cell import Cell, Director, Result, play_in_child
@@ -22,6 +23,8 @@ from turnstile.ops.dev.stack.stack import LocalStack
 MOST_TRIES = 3
 """Of a cell whose fault did not strike. On a machine that is too busy an answer of Redis comes too late at times, and the victim
 goes another way than to the point."""
+
+FORK = multiprocessing.get_context("fork")
 
 CELL_SECONDS = 120.0
 """A cell that takes longer hangs in the harness itself."""
@@ -73,8 +76,8 @@ def select_cells(cells: Iterable[Cell], pattern: str) -> list[Cell]:
 
 @dataclass(slots=True)
 class _Running:
-    pid: int
-    report: int
+    process: BaseProcess
+    report: Connection
     folder: Path
     name: str
     fault: str
@@ -88,7 +91,7 @@ class Matrix:
 
     def __init__(self, stack: LocalStack, home: Path, *, jobs: int, seed: int, keep: bool = False) -> None:
         self._stack, self._home, self._jobs, self._seed, self._keep = stack, home, jobs, seed, keep
-        self._running: dict[int, _Running] = {}
+        self._running: list[_Running] = []
         self._count = 0
         self.replayed = 0
         """Cells that were played once more, because their fault had not struck."""
@@ -106,18 +109,11 @@ class Matrix:
             yield from self._gather(0.2)
 
     def cell(self, cell: Cell) -> Callable[[Path], Director]:
-        return lambda folder: Director(
-            self._stack, folder, cell.point.story, cell=cell, fifo=cell.fifo, seed=self._seed
-        )
-
-    def rehearsal(self, story: str, *, fifo: bool) -> Callable[[Path], Director]:
-        """Makes the director of a story without a fault."""
-        return lambda folder: Director(self._stack, folder, story, cell=None, fifo=fifo, seed=self._seed)
+        return lambda folder: Director(self._stack, folder, cell, self._seed)
 
     def stop(self) -> None:
-        for running in self._running.values():
-            os.killpg(running.pid, signal.SIGKILL)
-            os.waitpid(running.pid, 0)
+        for running in self._running:
+            self._kill(running)
         self._running.clear()
 
     def _start(self, make: Callable[[Path], Director], tries: int = 1) -> None:
@@ -125,50 +121,42 @@ class Matrix:
         folder = self._home / f"cell-{self._count:05}"
         folder.mkdir(parents=True)
         director = make(folder)
-        read_end, write_end = os.pipe()
-        pid = os.fork()
-        if not pid:
-            os.close(read_end)
-            play_in_child(director, write_end)
-        os.close(write_end)
+        report, told = multiprocessing.Pipe(duplex=False)
+        process = FORK.Process(target=play_in_child, args=(director, told))
+        process.start()
+        told.close()
         name, fault = director.result.name, director.result.fault
         until = time.monotonic() + CELL_SECONDS
-        self._running[read_end] = _Running(pid, read_end, folder, name, fault, until, make, tries)
+        self._running.append(_Running(process, report, folder, name, fault, until, make, tries))
 
     def _gather(self, seconds: float) -> Iterator[Result]:
-        ready, _, _ = select.select(list(self._running), [], [], seconds)
-        late = [running.report for running in self._running.values() if time.monotonic() > running.until]
-        for report in {*ready, *late}:
-            running = self._running.pop(report)
-            result = self._end(running, said=b"" if report not in ready else _read_all(report))
+        ready = wait([running.report for running in self._running], seconds)
+        for running in [one for one in self._running if one.report in ready or time.monotonic() > one.until]:
+            self._running.remove(running)
+            result = self._end(running)
             if result.not_struck and running.tries < MOST_TRIES:
                 self.replayed += 1
                 self._start(running.make, running.tries + 1)
             else:
                 yield result
 
-    def _end(self, running: _Running, *, said: bytes) -> Result:
-        os.close(running.report)
-        # Also whatever it left behind: each cell has a process group of its own.
-        with suppress(ProcessLookupError):
-            os.killpg(running.pid, signal.SIGKILL)
-        os.waitpid(running.pid, 0)
-        if said:
-            result = Result(**json.loads(said))
-        else:
-            problem = f"no answer within {CELL_SECONDS:g} s, or the director died"
-            result = Result(name=running.name, fault=running.fault, problems=[problem])
+    def _end(self, running: _Running) -> Result:
+        problem = f"no answer within {CELL_SECONDS:g} s, or the director died"
+        result = Result(name=running.name, fault=running.fault, problems=[problem])
+        with suppress(EOFError):
+            if running.report.poll():
+                result = running.report.recv()
+        self._kill(running)
         if result.problems:
             result.problems.append(f"evidence: {running.folder}")
         elif not self._keep:
             shutil.rmtree(running.folder)
         return result
 
-
-def _read_all(report: int) -> bytes:
-    said = b""
-    while part := os.read(report, 1 << 16):
-        said += part
-        if said.endswith(b"\n"):
-            break
-    return said
+    def _kill(self, running: _Running) -> None:
+        """Its director, and whatever that left behind: each cell has a process group of its own."""
+        running.report.close()
+        assert running.process.pid is not None
+        with suppress(ProcessLookupError):
+            os.killpg(running.process.pid, signal.SIGKILL)
+        running.process.join()

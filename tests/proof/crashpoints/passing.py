@@ -28,8 +28,6 @@ Make = Callable[[], Awaitable[Any]]
 
 
 class FaultKind(StrEnum):
-    """What strikes at a point."""
-
     KILL = "kill"
     STOP = "stop"
     EXCEPTION = "exception"
@@ -63,7 +61,7 @@ class Plan:
     """The strikes of one process, in order: each waits for those before it."""
 
     def __init__(
-        self, strikes: list[Strike], report: int, flush_redis: Callable[[], None], announce: Sequence[str] | None
+        self, strikes: list[Strike], report: int, flush_redis: Callable[[], None], announce: Sequence[str]
     ) -> None:
         self._pending = strikes
         self._report = report
@@ -75,7 +73,7 @@ class Plan:
         """The strike for this passing, which it uses up."""
         first = name not in self._passed
         self._passed.add(name)
-        if first and (self._announce is None or name in self._announce):
+        if first and name in self._announce:
             self.tell(passed=name)
         if not self._pending:
             return None

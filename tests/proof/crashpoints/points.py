@@ -17,8 +17,6 @@ LIST = Path(__file__).parent / "points.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A point of the matrix."""
-
     verb: str
     name: str
     story: str
@@ -36,8 +34,6 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The file's content."""
-
     points: tuple[Point, ...]
     left_out: dict[str, str]
     """Names that are no points of the matrix, and why."""

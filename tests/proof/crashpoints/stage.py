@@ -1,11 +1,10 @@
 """What a cell has to itself: database, queues and Redis prefix; and what its director does as a client and as an operator."""
 
 import asyncio
-import json
 import os
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +15,9 @@ import boto3
 import psycopg
 import redis
 
+from tests.proof.chaos.journal import Journal
+from tests.proof.chaos.quiescence import Remains, are_empty, find_locks, owes_nothing, take_messages
+from tests.proof.checker.evidence import Call, Life
 from tests.proof.crashpoints.terms import (
     LEASE_SECONDS,
     MALFORMED,
@@ -44,12 +46,6 @@ from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
 
 Value = TypeVar("Value")
-
-AT_REST = """
-SELECT count(*) FILTER (WHERE status IN ('PENDING', 'RUNNING')) AS open,
-       count(*) FILTER (WHERE status = 'FAILED' AND send_at IS NOT NULL) AS owed
-  FROM turns
-"""
 
 
 def _log_to(path: Path) -> None:
@@ -91,7 +87,16 @@ class Stage:
             for queue in queues
             for name in (queue.sqs, queue.dlq)
         }
-        self.queue, self.dlq, self.other = queues[0].sqs, queues[0].dlq, queues[1].sqs
+        self.queue, self.dlq = queues[0].sqs, queues[0].dlq
+        self.remains = Remains(
+            database_url=self.database_url,
+            redis_url=stack.redis.url,
+            redis_prefix=f"{self._cell}:",
+            sqs=self._sqs,
+            queue_urls=tuple(self._urls[queue.sqs] for queue in queues),
+            dlq_urls=tuple(self._urls[queue.dlq] for queue in queues),
+        )
+        self.journal = Journal(folder)
         self.fifo = fifo
         self._runner = asyncio.Runner()
         self._database = Database(self.database_url, "director", size=1, pinned=True)
@@ -107,6 +112,7 @@ class Stage:
 
     def close(self) -> None:
         self.unlock_row()
+        self.journal.close()
         self._sql.close()
         self.run(self._queues.close())
         self.run(self._database.close())
@@ -152,24 +158,21 @@ class Stage:
     def note_submit(
         self, session: str, key: str | None, order: str, at: float, outcome: str, turn_id: str | None
     ) -> None:
-        call = {
-            "client": "director",
-            "op": "submit",
-            "at": at,
-            "until": time.time(),
-            "outcome": outcome,
-            "http": {"ok": 202, "unknown": None}[outcome],
-            "tenant": TENANT,
-            "session": session,
-            "key": key,
-            "content": {"do": order},
-            "turn_id": turn_id,
-        }
-        self.write("history", call)
-
-    def write(self, name: str, line: dict[str, Any]) -> None:
-        with (self.folder / f"{name}.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        self.journal.write(
+            Call(
+                client="director",
+                op="submit",
+                at=at,
+                until=time.time(),
+                outcome=outcome,
+                http={"ok": 202, "unknown": None}[outcome],
+                tenant=TENANT,
+                session=session,
+                key=key,
+                content={"do": order},
+                turn_id=turn_id,
+            )
+        )
 
     def send_raw(self, body: str, attributes: dict[str, str] | None = None) -> None:
         fields: dict[str, Any] = {
@@ -182,7 +185,6 @@ class Stage:
         self._sqs.send_message(QueueUrl=self._urls[self.queue], MessageBody=body, **fields)
 
     def send_malformed(self) -> None:
-        """Puts a malformed message on the main queue."""
         self.malformed += 1
         self.send_raw(MALFORMED)
 
@@ -191,7 +193,7 @@ class Stage:
     def abandon(self, session: str) -> None:
         """The session's head was claimed by a worker that died; its lease is over, and a relay has marked it."""
         self._claim(session)
-        self.write("lives", {"at": time.time(), "role": "worker", "pid": 0, "what": "ended", "code": -9})
+        self.journal.write(Life(at=time.time(), role="worker", pid=0, what="ended", code=-9))
         threading.Event().wait(LEASE_SECONDS + 0.05)
         self.run(self._database.fetch(MARK_LOST, {"limit": 100, "lease": LEASE_SECONDS}))
 
@@ -245,7 +247,6 @@ class Stage:
             self._locked = None
 
     def mark_waiting(self, session: str, seconds: float) -> None:
-        """Sets the session's waiting mark."""
         self._redis.set(f"{self._lock_key(session)}:waiting", "1", px=int(seconds * 1000))
 
     def cache_newer_history(self, session: str) -> None:
@@ -259,20 +260,12 @@ class Stage:
 
     def rows_at_rest(self) -> bool:
         """Whether every turn has ended, and no dead letter is owed."""
-        row = self._sql.execute(AT_REST).fetchone()
-        return row == (0, 0)
+        return owes_nothing(self._sql)
 
     def queues_empty(self) -> bool:
-        """Whether the main queues are empty: nothing visible, in flight or delayed."""
-        return not any(self._count(name) for name in (self.queue, self.other))
-
-    def _count(self, name: str) -> int:
-        counts = [f"ApproximateNumberOfMessages{kind}" for kind in ("", "NotVisible", "Delayed")]
-        answer = self._sqs.get_queue_attributes(QueueUrl=self._urls[name], AttributeNames=counts)
-        return sum(int(value) for value in answer["Attributes"].values())
+        return are_empty(self.remains)
 
     def dead_letters_in_flight(self) -> bool:
-        """Whether dead letters are in flight."""
         names = ["ApproximateNumberOfMessagesNotVisible"]
         answer = self._sqs.get_queue_attributes(QueueUrl=self._urls[self.dlq], AttributeNames=names)
         return int(answer["Attributes"][names[0]]) > 0
@@ -287,48 +280,10 @@ class Stage:
         rows = self._sql.execute(statement).fetchall()
         return {row[0]: (row[1], row[2]) for row in rows}
 
-    def children(self) -> list[tuple[str, str, str | None]]:
-        """Parent, status and error class of those that one has."""
-        statement = "SELECT parent_turn_id::text, status, error_class FROM turns WHERE parent_turn_id IS NOT NULL"
-        return self._sql.execute(statement).fetchall()
-
-    def lock_keys(self) -> list[dict[str, Any]]:
-        keys: Sequence[str] = list(self._redis.scan_iter(f"{self._cell}:lock:*", count=1000))
-        found = [(key, self._redis.get(key), self._redis.pttl(key)) for key in keys]
-        return [{"key": key, "value": value, "ttl_ms": ttl} for key, value, ttl in found if value is not None]
-
-    def messages(self) -> list[dict[str, Any]]:
-        """All that can be received from any of the cell's queues."""
-        return [line for name in self._urls for line in self._messages(name)]
-
-    def _messages(self, name: str) -> list[dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
-        while batch := self._sqs.receive_message(
-            QueueUrl=self._urls[name],
-            MaxNumberOfMessages=10,
-            WaitTimeSeconds=0,
-            VisibilityTimeout=20,
-            MessageAttributeNames=["All"],
-        ).get("Messages"):
-            for message in batch:
-                attributes = message.get("MessageAttributes", {})
-                found[message["MessageId"]] = {
-                    "queue": name,
-                    "dead": "-dlq" in name,
-                    "message_id": message["MessageId"],
-                    "body": message["Body"],
-                    "attributes": {key: value["StringValue"] for key, value in attributes.items()},
-                    "handle": message["ReceiptHandle"],
-                }
-            if self.fifo:
-                # A group's next messages come when those before them are gone.
-                handles = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(batch)]
-                self._sqs.delete_message_batch(QueueUrl=self._urls[name], Entries=handles)
-        return list(found.values())
+    def is_locked(self) -> bool:
+        return any(find_locks(self._redis, self.remains.redis_prefix))
 
     def move_dead_letters_back(self) -> None:
         """With AWS's own tools."""
-        for letter in self.messages():
-            if not self.fifo:
-                self._sqs.delete_message(QueueUrl=self._urls[letter["queue"]], ReceiptHandle=letter["handle"])
-            self.send_raw(letter["body"], letter["attributes"])
+        for letter in take_messages(self._sqs, self._urls[self.dlq], dead=True):
+            self.send_raw(letter.body, letter.attributes)

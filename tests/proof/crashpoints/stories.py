@@ -25,8 +25,6 @@ Step = Callable[[Stage], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """One story."""
-
     scene: tuple[Step, ...] = ()
     role: str = "worker"
     options: dict[str, Any] = field(default_factory=dict)

@@ -7,27 +7,22 @@ TENANT = "t"
 LEASE_SECONDS = 1.2
 RESEND_SECONDS = 2.0
 VISIBILITY_SECONDS = 2
-SLOTS = 4
-MAX_ATTEMPTS = 5
 MAX_CRASHES = 5
-GRACE_SECONDS = 0.5
-RELAY_TICK_SECONDS = 0.15
-RETRY_CAP_SECONDS = 0.2
 MALFORMED = "this is none of our messages"
 
 SHORT: dict[str, Any] = {
     "handler": "tests.proof.crashpoints.handlers:act",
-    "concurrency": SLOTS,
+    "concurrency": 4,
     "lease_seconds": LEASE_SECONDS,
-    "relay_tick_seconds": RELAY_TICK_SECONDS,
+    "relay_tick_seconds": 0.15,
     "relay_stamp_seconds": 1.0,
     "takeover_resend_seconds": 0.8,
     "resend_seconds": RESEND_SECONDS,
     "receive_wait_seconds": 1,
-    "grace_seconds": GRACE_SECONDS,
+    "grace_seconds": 0.5,
     "cancel_grace_seconds": 0.3,
     "retry_base_seconds": 0.05,
-    "retry_cap_seconds": RETRY_CAP_SECONDS,
+    "retry_cap_seconds": 0.2,
     "log_level": "info",
     "log_format": "json",
 }
@@ -42,7 +37,7 @@ def declare_queues(stem: str, *, fifo: bool) -> list[dict[str, Any]]:
             "sqs": name,
             "visibility_seconds": VISIBILITY_SECONDS,
             "timeout_seconds": 1.5,
-            "max_attempts": MAX_ATTEMPTS,
+            "max_attempts": 5,
             "max_crashes": MAX_CRASHES,
         }
         for name in names

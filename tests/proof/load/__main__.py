@@ -10,7 +10,6 @@ Exit code 1: the checker convicted, or not everything had ended within the bound
 
 import argparse
 import asyncio
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,14 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.launch import end_on_sigterm
-from bench.results import look_around, write_surroundings
+from bench.results import look_around, tell_command, write_surroundings
 from bench.stage import ROOT, Stage, open_stage
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.checker.__main__ import main as judge
 from tests.proof.load.load import run
 from tests.proof.load.plan import Plan
 from tests.proof.load.report import render, tell
-from tests.proof.planted_bugs.catalogue import BUGS
 
 WAYS = ("queue", "api")
 MINUTES = 15.0
@@ -34,7 +32,7 @@ QUICK_SECONDS = 3.0
 PAGE = ROOT / "docs" / "load.md"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     asked = _parse(arguments)
     end_on_sigterm()
     if asked.render:
@@ -47,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with open_stage(folder) as stage:
         asyncio.run(_run(plans, stage, folder))
         versions = {name: status.version or "" for name, status in stage.stack.status().items() if status.version}
-    write_surroundings(folder, look_around(_command(asked), versions))
+    write_surroundings(folder, look_around(tell_command("load", arguments, but="--folder"), versions))
     print(f"\n{tell(folder)}\n", flush=True)
     # Everything else has ended: the evidence of a quarter of an hour fills gigabytes.
     convicted = [plan.name for plan in plans if judge([str(folder / plan.name), "--limit", "3"])]
@@ -75,7 +73,6 @@ def make_plans(asked: argparse.Namespace) -> list[Plan]:
         burst_seconds=every / 12,
         sample_seconds=min(5.0, max(0.5, seconds / 200)),
         seed=asked.seed,
-        plant=asked.plant,
     )
     if asked.quick:
         plan = replace(
@@ -93,9 +90,9 @@ def make_plans(asked: argparse.Namespace) -> list[Plan]:
     return [replace(plan, over_http=way == "api") for way in WAYS]
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="make load", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="make load", description=__doc__, formatter_class=argparse.RawTextHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"each way (default {MINUTES:g})")
     parser.add_argument(
@@ -105,21 +102,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="both for some seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the evidence goes (default .bench/load/<time>)")
-    parser.add_argument("--plant", choices=sorted(BUGS), metavar="BUG", help="a planted bug, in every process")
     parser.add_argument("--render", type=Path, metavar="FOLDER", help="write this run to docs/load.md")
     return parser.parse_args(arguments)
-
-
-def _command(asked: argparse.Namespace) -> str:
-    words = [
-        *(["--quick"] if asked.quick else []),
-        *(["--only", asked.only] if asked.only else []),
-        *(["--minutes", f"{asked.minutes:g}"] if asked.minutes != MINUTES and not asked.quick else []),
-        *(["--share", f"{asked.share:g}"] if asked.share != SHARE else []),
-        *(["--seed", str(asked.seed)] if asked.seed != 1 else []),
-        *(["--plant", asked.plant] if asked.plant else []),
-    ]
-    return f"make load ARGS={shlex.quote(' '.join(words))}" if words else "make load"
 
 
 def _say(text: str) -> None:
@@ -127,4 +111,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

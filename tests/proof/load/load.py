@@ -22,7 +22,7 @@ from bench.stage import Room, Stage
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.quiescence import gather, wait_for_rest
-from tests.proof.chaos.rig import start_processes, write_terms
+from tests.proof.chaos.rig import start_processes
 from tests.proof.chaos.supervisor import Supervisor, pause
 from tests.proof.chaos.target_tracking import Policy, Tracking, track
 from tests.proof.load.arrivals import Pace, Talk, arrivals
@@ -30,6 +30,7 @@ from tests.proof.load.plan import PACED, Outcome, Plan
 from tests.proof.load.sampling import Sampler
 from tests.proof.load.stage import install_audit, remains_of, terms_of, variables_of
 from tests.proof.load.ways import Submit, open_direct, open_over_http
+from tests.proof.terms import write_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.backlog import read_backlog
 
@@ -152,7 +153,7 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         await asyncio.gather(sampling, scaling)
         for late in await processes.stop_all(within_seconds=STOP_SECONDS):
             say(f"{plan.name}: {late} did not end by SIGTERM")
-        await gather(remains, journal, after_seconds=0.0)
+        await asyncio.to_thread(gather, remains, journal)
         outcome = Outcome(plan=plan, capacity=capacity, begun_at=begun_at, ended_at=ended_at, rested_at=rested_at)
         write_terms(terms_of(outcome, environment), folder)
         (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")

@@ -34,7 +34,6 @@ class Plan:
     bound_seconds: float = 60.0
     """After the last turn was due, everything must have ended within this."""
     seed: int = 1
-    plant: str | None = None
 
     @property
     def name(self) -> str:

@@ -9,12 +9,12 @@ import psycopg
 from bench.contenders import OURS
 from bench.stage import Room
 from tests.proof.chaos import audit
-from tests.proof.chaos.fork_server import PLANT
 from tests.proof.chaos.handler_evidence import RUNS
 from tests.proof.chaos.quiescence import Remains
 from tests.proof.chaos.scaled_settings import API_KEYS, HANDLER
 from tests.proof.checker.evidence import Terms
 from tests.proof.load.plan import Outcome, Plan
+from tests.proof.terms import make_terms
 from turnstile.config.settings import Settings
 
 REDIS_PREFIX = "load:"
@@ -32,7 +32,6 @@ def variables_of(plan: Plan, room: Room, folder: Path) -> dict[str, str]:
     return {
         **OURS.environment(room, plan.slots, 0.0),
         RUNS: str(folder / "runs.jsonl"),
-        **({PLANT: plan.plant} if plan.plant else {}),
         "TURNSTILE_HANDLER": HANDLER,
         "TURNSTILE_API_KEYS": API_KEYS,
         "TURNSTILE_REDIS_PREFIX": REDIS_PREFIX,
@@ -57,8 +56,8 @@ def remains_of(room: Room, variables: dict[str, str]) -> Remains:
         redis_url=room.redis_url,
         redis_prefix=REDIS_PREFIX,
         sqs=sqs,
-        queue_url=room.queue_url,
-        dlq_url=f"{room.queue_url}-dlq",
+        queue_urls=(room.queue_url,),
+        dlq_urls=(f"{room.queue_url}-dlq",),
     )
 
 
@@ -66,18 +65,10 @@ def terms_of(outcome: Outcome, variables: dict[str, str]) -> Terms:
     """The terms, for the checker: those of production, where the run does not say otherwise."""
     with patch.dict("os.environ", variables):
         settings = Settings()
-    queue = settings.find_queue(settings.queue)
-    return Terms(
+    return make_terms(
+        settings,
         name=f"load by {outcome.plan.name}",
         seed=outcome.plan.seed,
-        lease_seconds=settings.lease_seconds,
-        grace_seconds=settings.grace_seconds,
-        resend_seconds=settings.resend_seconds,
-        relay_tick_seconds=settings.relay_tick_seconds,
-        retry_cap_seconds=settings.retry_cap_seconds,
-        max_attempts=queue.max_attempts,
-        max_crashes=queue.max_crashes,
-        slots=outcome.plan.slots,
         bound_seconds=outcome.plan.bound_seconds,
         healed_at=outcome.ended_at,
         rested_at=outcome.rested_at,

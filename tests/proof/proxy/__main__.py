@@ -1,4 +1,4 @@
-"""python -m tests.proof.proxy --control PORT --wire FILE --seed N --postgres HOST:PORT --redis HOST:PORT --sqs HOST:PORT
+"""python -m tests.proof.proxy --control PORT --folder FOLDER --seed N --postgres HOST:PORT --redis HOST:PORT --sqs HOST:PORT
 
 Prints the control port when it is ready. Ends on SIGTERM, or when its standard input ends: a harness that is killed
 leaves no proxy behind.
@@ -39,7 +39,7 @@ async def serve(proxy: FaultProxy, port: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.proof.proxy", description=__doc__)
     parser.add_argument("--control", type=int, default=0, help="control port; 0: any that is free")
-    parser.add_argument("--wire", type=Path, required=True, help="file that the SQS calls are written to")
+    parser.add_argument("--folder", type=Path, required=True, help="where the SQS calls are written to")
     parser.add_argument("--seed", type=int, default=0)
     for service in SERVICES:
         parser.add_argument(f"--{service}", type=address, metavar="HOST:PORT")
@@ -50,7 +50,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     # Traffic makes no cycles worth a full collection of everything that was imported.
     gc.freeze()
-    asyncio.run(serve(FaultProxy(upstreams, given.wire, given.seed), given.control))
+    asyncio.run(serve(FaultProxy(upstreams, given.folder, given.seed), given.control))
 
 
 if __name__ == "__main__":

@@ -44,11 +44,17 @@ class ClientSide(asyncio.Protocol):
         self._client: asyncio.Transport | None = None
 
     def toxics_changed(self) -> None:
+        """Lets out what may go now."""
         self.up.pump()
         self.down.pump()
 
     def is_broken(self) -> bool:
+        """Whether bytes are missing in it."""
         return self.up.broken or self.down.broken
+
+    def break_off(self, *, reset: bool) -> None:
+        """Closes both sides at once, with an RST if so wanted."""
+        raise NotImplementedError
 
     def _to_client(self, data: bytes) -> None:
         if self._client is not None and not self._client.is_closing():

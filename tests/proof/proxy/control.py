@@ -32,16 +32,16 @@ class ProxyControl:
     @classmethod
     @asynccontextmanager
     async def start(
-        cls, upstreams: Mapping[str, Address], wire: Path, *, seed: int = 0
+        cls, upstreams: Mapping[str, Address], folder: Path, *, seed: int = 0
     ) -> AsyncIterator["ProxyControl"]:
-        """A proxy process for as long as the block; the wire log is complete after it.
+        """A proxy process for as long as the block; `wire.jsonl` in `folder` is complete after it.
 
-        `upstreams`: host and port by service, of `postgres`, `redis` and `sqs` those that are wanted. `wire` is absolute.
+        `upstreams`: host and port by service, of `postgres`, `redis` and `sqs` those that are wanted. `folder` is absolute.
         """
         given = [f"--{service}={host}:{port}" for service, (host, port) in upstreams.items()]
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "tests.proof.proxy", "--control=0", f"--wire={wire}", f"--seed={seed}", *given),
+            *("-m", "tests.proof.proxy", "--control=0", f"--folder={folder}", f"--seed={seed}", *given),
             cwd=ROOT,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

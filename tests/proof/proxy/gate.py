@@ -5,25 +5,17 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tests.proof.proxy.toxics import Toxic
+
+if TYPE_CHECKING:
+    from tests.proof.proxy.connection import ClientSide
 
 LOOPBACK = "127.0.0.1"
 BACKLOG = 512
 OF_BYTES = frozenset({"latency", "stall", "drip", "half_open"})
 """The toxics that a lane looks for."""
-
-
-class Relayed(Protocol):
-    def toxics_changed(self) -> None:
-        """Let out what may go now."""
-
-    def break_off(self, *, reset: bool) -> None:
-        """Close both sides at once, with an RST if so wanted."""
-
-    def is_broken(self) -> bool:
-        """Whether bytes are missing in it."""
 
 
 class Gate:
@@ -42,7 +34,7 @@ class Gate:
         self.upstream = upstream
         self.chance = chance
         self.counts: Counter[str] = Counter()
-        self.connections: set[Relayed] = set()
+        self.connections: set[ClientSide] = set()
         self.disturbed = False
         """A toxic is set that bytes must be asked about: the one test of the fast path."""
         self._connect = connect
@@ -76,7 +68,7 @@ class Gate:
     def count(self, what: str) -> None:
         self.counts[what] += 1
 
-    def admit(self, connection: Relayed) -> bool:
+    def admit(self, connection: "ClientSide") -> bool:
         """Registers a new connection; False if it is to be reset at once."""
         self.connections.add(connection)
         self.count("connections")

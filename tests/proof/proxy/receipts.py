@@ -7,7 +7,7 @@ of deliveries that the proxy made up are translated here too.
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from tests.proof.proxy.sqs_calls import Subject
 from tests.proof.proxy.toxics import StaleHandles
@@ -30,30 +30,14 @@ class Receipt:
     handles: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """Ask SQS, by this handle."""
+class Verdict(NamedTuple):
+    """What to do about a handle. With neither of the last two: answer that it was done, and do nothing."""
 
-    handle: str
     receipt: Receipt | None
-
-
-@dataclass(frozen=True, slots=True)
-class Shrug:
-    """Answer that it was done, and do nothing."""
-
-    receipt: Receipt
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """Answer that the handle is no good."""
-
-    receipt: Receipt
-    code: str
-
-
-Verdict = Forward | Shrug | Refuse
+    forward: str | None = None
+    """Ask SQS, by this handle."""
+    refusal: str | None = None
+    """The code with which it is answered that the handle is no good."""
 
 
 class Receipts:
@@ -99,29 +83,21 @@ class Receipts:
         """What to do about a delete or a change of visibility."""
         receipt = self._by_handle.get(handle)
         if receipt is None:
-            return Forward(handle, None)
+            return Verdict(None, forward=handle)
         if handle == receipt.latest and not receipt.gone:
-            return self._judge_latest(action, receipt)
+            if receipt.upstream is None and action == "delete":
+                self.deleted(receipt)
+            return Verdict(receipt, forward=receipt.upstream)
         match self.mode:
             case "aws":
-                if action == "visibility" and receipt.gone:
-                    return Refuse(receipt, "InvalidParameterValue")
-                return Shrug(receipt)
+                refused = action == "visibility" and receipt.gone
+                return Verdict(receipt, refusal="InvalidParameterValue" if refused else None)
             case "moto":
-                return (
-                    Shrug(receipt) if receipt.gone or receipt.upstream is None else Forward(receipt.upstream, receipt)
-                )
+                return Verdict(receipt, forward=None if receipt.gone else receipt.upstream)
             case "elasticmq":
-                return Refuse(receipt, "ReceiptHandleIsInvalid")
+                return Verdict(receipt, refusal="ReceiptHandleIsInvalid")
             case other:
                 assert_never(other)
-
-    def _judge_latest(self, action: str, receipt: Receipt) -> Verdict:
-        if receipt.upstream is not None:
-            return Forward(receipt.upstream, receipt)
-        if action == "delete":
-            self.deleted(receipt)
-        return Shrug(receipt)
 
     def _issue(self, receipt: Receipt, handle: str) -> None:
         receipt.latest = handle

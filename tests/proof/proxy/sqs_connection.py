@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
+from tests.proof.chaos.journal import Journal
 from tests.proof.checker.evidence import WireCall
 from tests.proof.proxy.connection import ClientSide, close
 from tests.proof.proxy.gate import Gate
 from tests.proof.proxy.http_messages import HttpMessage, HttpReader
 from tests.proof.proxy.sqs_calls import read_call
 from tests.proof.proxy.sqs_exchange import Exchange, SqsState, Step
-from tests.proof.proxy.wire_log import WireLog
 
 
 class _ServerSide(asyncio.Protocol):
@@ -30,10 +31,10 @@ class SqsConnection(ClientSide):
     """A request that is under way is seen to its end even if the client leaves: SQS does not notice that either, and
     what it did belongs into the wire log."""
 
-    def __init__(self, gate: Gate, state: SqsState, log: WireLog) -> None:
+    def __init__(self, gate: Gate, state: SqsState, journal: Journal) -> None:
         super().__init__(gate, self._from_client, self._client_ended)
         self._state = state
-        self._log = log
+        self._journal = journal
         self._requests = HttpReader()
         self._server: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
@@ -123,9 +124,9 @@ class SqsConnection(ClientSide):
             self.down.feed(step.reply.encode())
 
     def _note(self, *, answered: bool) -> None:
-        if self._untold:
-            self._log.write(self._untold, answered=answered)
-            self._untold = ()
+        for call in self._untold:
+            self._journal.write(replace(call, answered=answered))
+        self._untold = ()
 
     # --- the gate's
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.proof.checker.evidence import WireCall
 from tests.proof.proxy.gate import LOOPBACK, Gate
 from tests.proof.proxy.http_messages import HttpMessage, answer, refusal
-from tests.proof.proxy.receipts import Forward, Receipt, Receipts, Refuse, Shrug
+from tests.proof.proxy.receipts import Receipt, Receipts
 from tests.proof.proxy.redelivery import Entry, Redelivery
 from tests.proof.proxy.sqs_calls import Call, Subject, read_body, read_reason
 
@@ -115,14 +115,11 @@ class Exchange:
 
     def _judge(self, entry: _Entry) -> None:
         handle = str(entry.given.get("ReceiptHandle", ""))
-        match self._state.receipts.judge(self._call.action, handle):
-            case Forward(upstream, receipt):
-                entry.receipt = receipt
-                entry.forwarded = entry.given if upstream == handle else entry.given | {"ReceiptHandle": upstream}
-            case Shrug(receipt):
-                entry.receipt, entry.result = receipt, {}
-            case Refuse(receipt, code):
-                entry.receipt, entry.error = receipt, code
+        entry.receipt, upstream, entry.error = self._state.receipts.judge(self._call.action, handle)
+        if upstream is not None:
+            entry.forwarded = entry.given if upstream == handle else entry.given | {"ReceiptHandle": upstream}
+        elif entry.error is None:
+            entry.result = {}
 
     def _fail_some(self) -> None:
         fault = self._strike("partial_failure")

@@ -114,11 +114,5 @@ OF_SERVICE: dict[str, dict[str, Callable[..., Toxic]]] = {
 
 
 def make(service: str, name: str, parameters: dict[str, Any]) -> Toxic:
-    """Raises ValueError for a toxic or a parameter that there is not."""
-    there = OF_TCP | OF_SERVICE[service]
-    if name not in there:
-        raise ValueError(f"{service} has no toxic {name!r}, but {', '.join(there)}")
-    try:
-        return there[name](**parameters)
-    except TypeError as error:
-        raise ValueError(f"{name}: {error}") from None
+    """Raises KeyError or TypeError for a toxic or a parameter that there is not."""
+    return (OF_TCP | OF_SERVICE[service])[name](**parameters)

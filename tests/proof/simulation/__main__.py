@@ -1,19 +1,18 @@
-"""python -m tests.proof.simulation [--seed N] [--seeds COUNT | --turns N | --seconds S] [--jobs 2] [--trace]
+"""python -m tests.proof.simulation [--seed N] [--turns N | --seconds S] [--jobs 2] [--trace]
 
-Runs seed after seed and checks each one. Exit code 1 if a seed fails; it is printed, with the command that replays it.
+Runs one seed, or seed after seed until one fails, and checks each. Exit code 1 if a seed fails; it is printed, with the command
+that replays it.
 """
 
 import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from itertools import count
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from itertools import count, islice
 
 from tests.proof.simulation.judging import Judged, digest, judge, run_seed
 
-SEEDS_A_TASK = 2
 PROGRESS_SECONDS = 30.0
 
 
@@ -22,7 +21,7 @@ def main() -> int:
     if options.digest:
         sys.stdout.write(digest(run_seed(options.seed)[1]) + "\n")
         return 0
-    if options.seeds == 1 or options.trace:
+    if options.trace or (options.turns is None and options.seconds is None):
         judged = judge(options.seed, traced=options.trace)
         sys.stdout.write((judged.report or f"seed {judged.seed}: {judged.turns} turns, 0 violations") + "\n")
         return int(bool(judged.violations))
@@ -32,30 +31,12 @@ def main() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.proof.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--seeds", type=int, help="how many seeds")
     parser.add_argument("--turns", type=int, help="seeds until so many turns have run")
     parser.add_argument("--seconds", type=float, help="seeds for so long, in real time")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--keep-going", action="store_true", help="go on after a seed that fails")
     parser.add_argument("--trace", action="store_true", help="one seed, with the product's log lines")
     parser.add_argument("--digest", action="store_true", help="one seed: only a hash over all that happened")
-    options = parser.parse_args()
-    if options.seeds is None and options.turns is None and options.seconds is None:
-        options.seeds = 1
-    return options
-
-
-def _judge_some(seeds: list[int]) -> list[Judged]:
-    return [judge(seed) for seed in seeds]
-
-
-def _tasks(options: argparse.Namespace) -> Iterator[list[int]]:
-    for first in count(options.seed, SEEDS_A_TASK):
-        last = options.seed + options.seeds if options.seeds is not None else first + SEEDS_A_TASK
-        seeds = list(range(first, min(first + SEEDS_A_TASK, last)))
-        if not seeds:
-            return
-        yield seeds
+    return parser.parse_args()
 
 
 class _Sum:
@@ -94,22 +75,15 @@ class _Sum:
 
 def _run_many(options: argparse.Namespace) -> int:
     total = _Sum()
-    tasks = _tasks(options)
+    seeds = count(options.seed)
     with ProcessPoolExecutor(options.jobs) as pool:
-        running: set[Future[list[Judged]]] = set()
-        more = True
-        while more or running:
-            while more and len(running) < 2 * options.jobs:
-                seeds = next(tasks, None)
-                if seeds is None:
-                    more = False
-                    break
-                running.add(pool.submit(_judge_some, seeds))
+        running = {pool.submit(judge, seed) for seed in islice(seeds, 2 * options.jobs)}
+        while running:
             done, running = wait(running, timeout=PROGRESS_SECONDS, return_when=FIRST_COMPLETED)
             for future in done:
-                for judged in future.result():
-                    total.add(judged)
-            more = more and not _enough(options, total)
+                total.add(future.result())
+            more = 0 if _enough(options, total) else len(done)
+            running |= {pool.submit(judge, seed) for seed in islice(seeds, more)}
             if time.monotonic() - total.told_at >= PROGRESS_SECONDS:
                 total.say()
     total.say()
@@ -117,11 +91,9 @@ def _run_many(options: argparse.Namespace) -> int:
 
 
 def _enough(options: argparse.Namespace, total: _Sum) -> bool:
-    if total.failed and not options.keep_going:
-        return True
     if options.seconds is not None:
-        return time.monotonic() - total.begun >= options.seconds
-    return options.turns is not None and total.turns >= options.turns
+        return bool(total.failed) or time.monotonic() - total.begun >= options.seconds
+    return bool(total.failed) or total.turns >= options.turns
 
 
 if __name__ == "__main__":

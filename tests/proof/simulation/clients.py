@@ -78,7 +78,7 @@ class Clients:
             key = f"turn:{body['turn_id']}"
         call = Call(
             client=f"client-{session}", op="submit", at=0.0, until=0.0, outcome="", tenant=tenant, session=session,
-            key=key, content=wish.content, on_busy=wish.on_busy,
+            key=key, content=wish.content,
         )  # fmt: skip
 
         async def work(api: SimulatedApi) -> Any:
@@ -126,7 +126,7 @@ class Clients:
             answer = await api.ask(work, answered=self._chance.random() >= self._lost)
             outcome = "ok"
             if call.op == "submit":
-                told = replace(call, turn_id=str(answer.turn_id), merged=answer.merged)
+                told = replace(call, turn_id=str(answer.turn_id))
             elif answer is not None:
                 told = replace(call, status=answer.status.value)
         except (UnansweredError, DatabaseUnavailableError):

@@ -1,7 +1,8 @@
 """The handler of the simulation: each turn says what it must do; what the handler saw is kept as evidence."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tests.proof.checker.evidence import Fault, HandlerRun
@@ -31,9 +32,16 @@ class Acting:
         if order.get("history"):
             remarks = await ctx.history(limit=HISTORY_LIMIT)
             heard = [remark.content["turn"] for remark in remarks if remark.role == "assistant"]
+        with self._noted(turn, ctx, heard):
+            extra = await self._do(order, ctx)
+        return {"turn": str(turn.id), "fence": ctx.fence, "attempt": ctx.attempt, **extra}
+
+    @contextmanager
+    def _noted(self, turn: Turn, ctx: Context, heard: list[str] | None = None) -> Iterator[None]:
+        # A process that is killed meanwhile leaves no second line.
         self._record(turn, ctx, "began", heard)
         try:
-            extra = await self._do(order, ctx)
+            yield
         except asyncio.CancelledError:
             self._record(turn, ctx, "cancelled")
             raise
@@ -41,7 +49,6 @@ class Acting:
             self._record(turn, ctx, "ended")
             raise
         self._record(turn, ctx, "ended")
-        return {"turn": str(turn.id), "fence": ctx.fence, "attempt": ctx.attempt, **extra}
 
     async def _do(self, order: dict[str, Any], ctx: Context) -> dict[str, Any]:
         process = self._loop.current.process
@@ -100,14 +107,8 @@ class Acting:
         return {}
 
     def _act_in_thread(self, turn: Turn, ctx: Context) -> Any:
-        self._record(turn, ctx, "began")
-        order = turn.inputs[0]
-        try:
-            extra = self._do_in_thread(order, ctx)
-        except Exception:
-            self._record(turn, ctx, "ended")
-            raise
-        self._record(turn, ctx, "ended")
+        with self._noted(turn, ctx):
+            extra = self._do_in_thread(turn.inputs[0], ctx)
         return {"turn": str(turn.id), "fence": ctx.fence, "attempt": ctx.attempt, **extra}
 
     def _do_in_thread(self, order: dict[str, Any], ctx: Context) -> dict[str, Any]:
@@ -136,10 +137,8 @@ class Acting:
                 what=what,
                 turn_id=str(turn.id),
                 session=turn.session_id,
-                seq=turn.seq,
                 attempt=ctx.attempt,
                 fence=ctx.fence,
-                generation=0,
                 pid=self._loop.current.process.pid,
                 heard=heard,
                 inputs=len(turn.inputs),

@@ -123,8 +123,6 @@ _CALM = {"echo": 70, "sleep": 30}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """A turn as a client wants it."""
-
     content: dict[str, Any]
     scheduled_seconds: float | None = None
     max_attempts: int | None = None

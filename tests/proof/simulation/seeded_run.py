@@ -19,6 +19,7 @@ from tests.proof.simulation.processes import Process, Servers
 from tests.proof.simulation.seeded_randomness import seeded
 from tests.proof.simulation.wires import Service
 from tests.proof.simulation.worker import run_worker, simulated_parts
+from tests.proof.terms import make_terms
 from tests.support.fakes.lock import FakeRedis
 from tests.support.fakes.queue_model import Anomalies, StaleHandle
 from tests.support.fakes.queues import SCHEME, Deed, FakeSqs
@@ -218,24 +219,14 @@ class World:
 
 
 def _terms(plan: Plan) -> Terms:
-    settings = plan.settings
-    return Terms(
+    return make_terms(
+        plan.settings,
         name=f"simulation-{plan.seed}",
         seed=plan.seed,
-        lease_seconds=settings.lease_seconds,
-        grace_seconds=settings.grace_seconds,
-        resend_seconds=settings.resend_seconds,
-        relay_tick_seconds=settings.relay_tick_seconds,
-        retry_cap_seconds=settings.retry_cap_seconds,
-        max_attempts=plan.queue.max_attempts,
-        max_crashes=plan.queue.max_crashes,
-        slots=settings.concurrency,
         bound_seconds=0.0,
         healed_at=0.0,
         rested_at=None,
         calm=not plan.kinds,
-        fifo=plan.fifo,
-        tenant_slots=settings.tenant_slots if isinstance(settings.tenant_slots, int) else None,
     )
 
 

@@ -140,7 +140,11 @@ def simulated_parts() -> Iterator[None]:
             "logs": SimpleNamespace(identify=lambda **_: None),
             "spare_collector": lambda: None,
         },
-        turnstile.worker.process.watchdog: {"os": SimpleNamespace(_exit=lambda code: _this_process().die(code))},
+        turnstile.worker.process.watchdog: {
+            "os": SimpleNamespace(_exit=lambda code: _this_process().die(code)),
+            # It would be the simulation's own stack.
+            "faulthandler": SimpleNamespace(dump_traceback=lambda _: None),
+        },
         # The processor keeps its attempts in a set, and stops them in the set's order: by number, not by address.
         Attempt: {"__hash__": number},
     }

@@ -22,12 +22,9 @@ def fill(tables: Tables, evidence: Evidence) -> None:
             session=row.session_id,
             status=row.status.value,
             lease_until=seconds(row.lease_until),
-            execute_at=seconds(row.execute_at),
             send_at=seconds(row.send_at),
             cancel_requested=row.cancel_requested_at is not None,
             dead_lettered_at=seconds(row.dead_lettered_at),
-            created_at=row.created_at / SECOND,
-            finished_at=seconds(row.finished_at),
             **columns(row, TURN_COLUMNS),
         )
         for row in tables.turns.values()
@@ -41,7 +38,6 @@ def fill(tables: Tables, evidence: Evidence) -> None:
         AttemptRecord(
             turn_id=str(ended.turn_id),
             worker=ended.worker_id,
-            started_at=seconds(ended.started_at),
             finished_at=ended.finished_at / SECOND,
             **columns(ended, ("attempt", "fence", "generation", "outcome", "error_class")),
         )

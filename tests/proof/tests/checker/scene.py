@@ -27,8 +27,8 @@ TENANT = "t"
 ECHO = {"do": "echo"}
 
 TERMS = Terms(
-    name="scene", seed=1, lease_seconds=LEASE, grace_seconds=1.0, resend_seconds=4.0, relay_tick_seconds=0.2,
-    retry_cap_seconds=1.0, max_attempts=3, max_crashes=3, slots=64, bound_seconds=60.0, healed_at=0.0, rested_at=None,
+    name="scene", seed=1, lease_seconds=LEASE, grace_seconds=1.0, resend_seconds=4.0, max_attempts=3, max_crashes=3,
+    slots=64, bound_seconds=60.0, healed_at=0.0, rested_at=None,
 )  # fmt: skip
 
 
@@ -38,7 +38,6 @@ class Turn:
 
     row: Row
     content: Any
-    claimed_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -74,17 +73,15 @@ class Scene:
     ) -> Self:
         """A submit that made the turn; `outcome` is what its client knows of it. `canceled`: its cancel came first."""
         self.ask("submit", turn_id, session=session, content=content, key=key, outcome=outcome, status="PENDING")
-        execute_at = self.at + 1 if scheduled else None
         row = Row(
             turn_id=turn_id, tenant=TENANT, session=session,
             seq=None if scheduled or canceled else self._next_seq(session),
             status="PENDING", attempt=0, failures=0, crashes=0, max_attempts=max_attempts, generation=1, fence=0,
-            lease_until=None, execute_at=execute_at, send_at=execute_at or self.at + 4, cancel_requested=False,
-            error_class=None, dead_lettered_at=None, created_at=self.at, finished_at=None,
+            lease_until=None, send_at=self.at + (1 if scheduled else 4), cancel_requested=False, error_class=None,
+            dead_lettered_at=None,
         )  # fmt: skip
         if canceled:
-            ended = {"status": "CANCELED", "cancel_requested": True, "send_at": None, "finished_at": self.at}
-            row = replace(row, **ended)
+            row = replace(row, status="CANCELED", cancel_requested=True, send_at=None)
         self.turns[turn_id] = Turn(row, content)
         self.evidence.messages.append(Said(turn_id=turn_id, ordinal=0, role="user", kind="message", content=content))
         self._audit(None, row)
@@ -96,7 +93,7 @@ class Scene:
         self.evidence.messages.append(
             Said(turn_id=turn_id, ordinal=ordinal, role="user", kind="message", content=content)
         )
-        return self.ask("submit", turn_id, session=session, content=content, on_busy="merge", merged=True, **said)
+        return self.ask("submit", turn_id, session=session, content=content, **said)
 
     def ask(self, op: str, turn_id: str, *, outcome: str = "ok", **said: Any) -> Self:
         """A call of a client. A refused or unanswered submit does not know its turn."""
@@ -121,7 +118,7 @@ class Scene:
         """An acknowledged cancel of a turn that waits or runs."""
         row = self.turns[turn_id].row
         if row.status == "PENDING":
-            row = self._change(turn_id, status="CANCELED", cancel_requested=True, send_at=None, finished_at=self.at)
+            row = self._change(turn_id, status="CANCELED", cancel_requested=True, send_at=None)
         elif row.status == "RUNNING":
             row = self._change(turn_id, cancel_requested=True)
         return self.ask("cancel", turn_id, status=row.status)
@@ -138,15 +135,14 @@ class Scene:
         self._change(
             turn_id, status="RUNNING", attempt=row.attempt + 1, fence=self._fence, lease_until=now + LEASE, send_at=None
         )
-        self.turns[turn_id].claimed_at = now
         return self.run(turn_id, "began", heard=heard, inputs=inputs) if runs else self
 
     def run(self, turn_id: str = "a", what: str = "ended", **more: Any) -> Self:
         """A line that the handler wrote, under the turn's present fence."""
         row = self.turns[turn_id].row
         run = HandlerRun(
-            at=self._tick(), what=what, turn_id=turn_id, session=row.session, seq=row.seq or 0, attempt=row.attempt,
-            fence=row.fence, generation=0, pid=7, **more,
+            at=self._tick(), what=what, turn_id=turn_id, session=row.session, attempt=row.attempt, fence=row.fence,
+            pid=7, **more,
         )  # fmt: skip
         self.evidence.runs.append(run)
         return self
@@ -167,7 +163,6 @@ class Scene:
             lease_until=None,
             send_at=self.at if status == "PENDING" or (status == "FAILED" and self._worth_a_letter(turn_id)) else None,
             error_class=error_class or ("Boom" if outcome in {"retried", "failed"} else None),
-            finished_at=None if status == "PENDING" else self.at,
         )
         if status == "SUCCEEDED":
             reply = {"turn": turn_id, "fence": row.fence}
@@ -193,9 +188,7 @@ class Scene:
             lease_until=now + LEASE if running else None,
             send_at=now if status == "FAILED" else None,
             error_class="crash_loop" if status == "FAILED" else row.error_class,
-            finished_at=None if running else now,
         )
-        self.turns[turn_id].claimed_at = now
         return self.run(turn_id, "began") if running else self
 
     # --- relay and redrive
@@ -226,8 +219,8 @@ class Scene:
         row = self.turns[turn_id].row
         self._change(
             turn_id, status="PENDING", seq=self._next_seq(row.session), generation=row.generation + 1, attempt=0,
-            failures=0, crashes=0, send_at=self.at + 4, error_class=None, dead_lettered_at=None, finished_at=None,
-            cancel_requested=False, execute_at=self.at,
+            failures=0, crashes=0, send_at=self.at + 4, error_class=None, dead_lettered_at=None,
+            cancel_requested=False,
         )  # fmt: skip
         return self
 
@@ -250,7 +243,7 @@ class Scene:
         row = self.turns[turn_id].row
         self._change(
             turn_id, status="PENDING", generation=row.generation + 1, attempt=0, failures=0, crashes=0, send_at=self.at,
-            error_class=None, finished_at=None, execute_at=self.at,
+            error_class=None,
         )  # fmt: skip
         return self._halt(turn_id, turn_id, None, txid=self.evidence.audit[-1].txid)
 
@@ -323,10 +316,10 @@ class Scene:
         return bool(self.turns[turn_id].content.get("dead_letter", True))
 
     def _record(self, turn_id: str, outcome: str) -> None:
-        turn, row = self.turns[turn_id], self.turns[turn_id].row
+        row = self.turns[turn_id].row
         record = AttemptRecord(
             turn_id=turn_id, attempt=row.attempt, fence=row.fence, generation=row.generation, worker="w",
-            started_at=turn.claimed_at, finished_at=self._tick(), outcome=outcome,
+            finished_at=self._tick(), outcome=outcome,
         )  # fmt: skip
         self.evidence.attempts.append(record)
 
@@ -344,7 +337,7 @@ class Scene:
             after=after.status, attempt_before=before.attempt if before else None, attempt=after.attempt,
             failures=after.failures, crashes=after.crashes, generation=after.generation,
             fence_before=before.fence if before else None, fence=after.fence, worker="w", lease_until=after.lease_until,
-            lease_before=before.lease_until if before else None, execute_at=after.execute_at, send_at=after.send_at,
+            lease_before=before.lease_until if before else None, execute_at=None, send_at=after.send_at,
             cancel_requested=after.cancel_requested, error_class=after.error_class,
         )  # fmt: skip
         self.evidence.audit.append(change)

@@ -195,7 +195,7 @@ async def test_each_step_of_an_iteration_is_the_point(faults: Faults) -> None:
         yield 1
         yield 2
 
-    faults.plan(announce=None)
+    faults.plan(announce=("m.f: numbers next",))
 
     assert [number async for number in pass_for("m.f: numbers next", numbers)] == [1, 2]
     assert [news["passed"] for news in faults.reported()] == ["m.f: numbers next"]

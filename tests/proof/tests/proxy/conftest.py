@@ -16,18 +16,13 @@ from tests.proof.proxy.server import Address, FaultProxy
 from tests.support.stacks.stack import Stack
 
 
-@pytest.fixture
-def wire(tmp_path: Path) -> Path:
-    return tmp_path / "wire.jsonl"
-
-
 @contextmanager
-def running(upstreams: Mapping[str, Address], wire: Path, seed: int) -> Iterator[ProxyControl]:
+def running(upstreams: Mapping[str, Address], folder: Path, seed: int) -> Iterator[ProxyControl]:
     """A proxy on an event loop and a thread of its own: the test may block its own event loop."""
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever)
     thread.start()
-    proxy = FaultProxy(upstreams, wire, seed)
+    proxy = FaultProxy(upstreams, folder, seed)
 
     async def end() -> None:
         proxy.close()
@@ -48,14 +43,14 @@ def running(upstreams: Mapping[str, Address], wire: Path, seed: int) -> Iterator
 
 
 @pytest.fixture
-async def proxy(stack: Stack, wire: Path) -> AsyncIterator[ProxyControl]:
+async def proxy(stack: Stack, tmp_path: Path) -> AsyncIterator[ProxyControl]:
     """A running proxy without gates."""
     upstreams = {
         "postgres": ("127.0.0.1", stack.postgres.port),
         "redis": ("127.0.0.1", stack.redis.port),
         "sqs": ("127.0.0.1", stack.sqs.port),
     }
-    with running(upstreams, wire, seed=7) as control:
+    with running(upstreams, tmp_path, seed=7) as control:
         yield control
 
 

@@ -37,7 +37,7 @@ async def test_the_same_seed_and_the_same_requests_meet_the_same_faults(
     async def lost(seed: int) -> list[int]:
         upstreams = {"postgres": ("127.0.0.1", stack.postgres.port)}
         found = []
-        with running(upstreams, tmp_path / "wire.jsonl", seed) as proxy:
+        with running(upstreams, tmp_path, seed) as proxy:
             port = await proxy.open("postgres", "worker-1")
             await proxy.set("postgres", "worker-1", "answer_lost", probability=0.5)
             for number in range(10):
@@ -56,7 +56,7 @@ async def test_the_same_seed_and_the_same_requests_meet_the_same_faults(
 
 async def test_the_proxy_process_ends_with_its_harness(stack: Stack, tmp_path: Path) -> None:
     upstreams = {"redis": ("127.0.0.1", stack.redis.port)}
-    async with ProxyControl.start(upstreams, tmp_path / "wire.jsonl") as proxy:
+    async with ProxyControl.start(upstreams, tmp_path) as proxy:
         assert await proxy.open("redis", "worker-1") != await proxy.open("redis", "worker-2")
         process = proxy._process
         assert process is not None

@@ -19,7 +19,7 @@ def released_and_snoozed() -> Evidence:
 def merged() -> Scene:
     scene = Scene().submit().merge(content="and").merge(content="so", key="k")
     scene.ask("submit", "a", session="s", content="so", key="k")
-    scene.ask("submit", "a", session="s", content="no", on_busy="reject", outcome="fail")
+    scene.ask("submit", "a", session="s", content="no", outcome="fail")
     return scene.claim(inputs=3).run().settle()
 
 

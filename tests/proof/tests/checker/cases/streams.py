@@ -28,19 +28,14 @@ def read(*connections: list[dict[str, Any]], after: str | None = None) -> Eviden
     """One reader got these events, connection by connection."""
     scene = answered()
     for events in connections:
-        complete = events is connections[-1]
-        scene.evidence.streams.append(
-            StreamRead(reader="r", turn_id="a", after=after, events=events, complete=complete)
-        )
+        scene.evidence.streams.append(StreamRead(reader="r", turn_id="a", after=after, events=events))
     return scene.rest()
 
 
 def closed_from_the_table(readers: int) -> Evidence:
     evidence = answered().rest(calm=True)
     for number in range(readers):
-        evidence.streams.append(
-            StreamRead(reader=f"r{number}", turn_id="a", after=None, events=[METADATA, LATE_END], complete=True)
-        )
+        evidence.streams.append(StreamRead(reader=f"r{number}", turn_id="a", after=None, events=[METADATA, LATE_END]))
     return evidence
 
 

@@ -15,11 +15,16 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.message_queue import MessageQueues
 
 
+@pytest.fixture
+def wire(tmp_path: Path) -> Path:
+    return tmp_path / "wire.jsonl"
+
+
 async def read(wire: Path, many: int) -> list[WireCall]:
     """The log, once it has so many lines."""
 
     def lines() -> list[str]:
-        return wire.read_text().splitlines()
+        return wire.read_text().splitlines() if wire.exists() else []
 
     await until(lambda: len(lines()) >= many)
     found = [WireCall(**json.loads(line)) for line in lines()]
