@@ -17,13 +17,13 @@ MAX_TRIES = 20
 class Ledger:
     """The accepted turns, which the final check compares with the database."""
 
-    accepted: dict[UUID, tuple[str, Line]] = field(default_factory=dict)
-    """Turn id -> session and line, in the order of submission within a session."""
+    accepted: dict[UUID, Line] = field(default_factory=dict)
+    """In the order of submission within a session."""
     due_at: dict[UUID, datetime] = field(default_factory=dict)
 
     def turns(self, part: str) -> list[UUID]:
         """The turns that have the given part in the demo."""
-        return [turn_id for turn_id, (_, line) in self.accepted.items() if line.part == part]
+        return [turn_id for turn_id, line in self.accepted.items() if line.part == part]
 
 
 async def talk(client: aiohttp.ClientSession, role: Role, ledger: Ledger) -> None:
@@ -36,7 +36,7 @@ async def talk(client: aiohttp.ClientSession, role: Role, ledger: Ledger) -> Non
         if due_at:
             body["execute_at"] = due_at.isoformat()
         turn_id = await _submit(client, role.session_id, body, f"{role.session_id}/{place}")
-        ledger.accepted[turn_id] = (role.session_id, line)
+        ledger.accepted[turn_id] = line
         if due_at:
             ledger.due_at[turn_id] = due_at
         await asyncio.sleep(BETWEEN_LINES_SECONDS)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import LiteralString
 
 import aiohttp
+import typer
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.load_settings import load
@@ -23,18 +24,19 @@ from turnstile.config.settings import Settings
 from turnstile.examples.conversations import load as load_conversations
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.queues import create_declared
+from turnstile.ops.container_health import is_live
 from turnstile.ops.dev.child_processes import ChildProcesses
 from turnstile.ops.dev.demo.checks import Finding, judge, read_rows
 from turnstile.ops.dev.demo.clients import Ledger, talk
 from turnstile.ops.dev.demo.handler import OUTAGE_FILE
 from turnstile.ops.dev.demo.scenario import Role, cast
 from turnstile.ops.dev.demo.screen import Screen, print_outcome
+from turnstile.ops.dev.local_command import DEFAULT_HOME, Home
 from turnstile.ops.dev.stack.ports import choose_free
 from turnstile.ops.dev.stack.stack import LocalStack, down, find, up
 from turnstile.ops.migration_run import apply
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.output import say
-from turnstile.turn.message import DEFAULT_TENANT
 from turnstile.turn.status import TurnStatus
 
 ACT_SECONDS = 60.0
@@ -88,8 +90,8 @@ class Stage:
             await asyncio.sleep(0.1)
 
 
-def perform(home: Path) -> int:
-    """Runs all acts. Returns 0 if the check holds."""
+def demo(home: Home = DEFAULT_HOME) -> None:
+    """The whole thing at work: conversations, a killed worker, dead letters, a redrive, and a check."""
     roles = cast(load_conversations())
     say("Starting PostgreSQL, Redis and SQS …")
     before = find(home)
@@ -103,7 +105,6 @@ def perform(home: Path) -> int:
     try:
         apply(url)
         holds = asyncio.run(_play(stack, url, name, folder, roles))
-        return 0 if holds else int(ExitCode.FAILED)
     finally:
         stack.postgres.drop_database(name)
         if holds:
@@ -113,6 +114,7 @@ def perform(home: Path) -> int:
         if not was_running:
             # Only a stack that the demo itself has started.
             down(home)
+    raise typer.Exit(ExitCode.OK if holds else ExitCode.FAILED)
 
 
 async def _play(stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role]) -> bool:
@@ -131,7 +133,7 @@ async def _play(stack: LocalStack, url: str, name: str, folder: Path, roles: lis
 
 @asynccontextmanager
 async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role]) -> AsyncIterator[Stage]:
-    port, key, outage = choose_free(), secrets.token_urlsafe(24), folder / "outage"
+    port, outage = choose_free(), folder / "outage"
     outage.touch()
     environment = {
         **stack.environment(),
@@ -143,7 +145,6 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: li
         "TURNSTILE_CONCURRENCY": "16",
         "TURNSTILE_API_HOST": "127.0.0.1",
         "TURNSTILE_API_PORT": str(port),
-        "TURNSTILE_API_KEYS": f"{DEFAULT_TENANT}:{key}",
         "TURNSTILE_LEASE_SECONDS": f"{LEASE_SECONDS:g}",
         "TURNSTILE_RECEIVE_WAIT_SECONDS": "1",
         "TURNSTILE_TAKEOVER_RESEND_SECONDS": "1",
@@ -159,7 +160,7 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: li
     queues = MessageQueues(settings)
     client = aiohttp.ClientSession(
         f"http://127.0.0.1:{port}",
-        headers={"Authorization": f"Bearer {key}"},
+        headers={"Authorization": f"Bearer {settings.api_key}"},
         timeout=aiohttp.ClientTimeout(total=10),
     )
     try:
@@ -177,15 +178,7 @@ async def _open(stage: Stage) -> None:
     stage.screen.event(
         f"an API and two workers are starting; {len(stage.roles)} clients have {stage.total} turns to submit"
     )
-
-    async def ready(_: dict[str, int]) -> bool:
-        try:
-            async with stage.client.get("/readyz") as answer:
-                return answer.status == 200
-        except (aiohttp.ClientConnectionError, TimeoutError):
-            return False
-
-    await stage.until("the API", ready)
+    await stage.until("the API", lambda _: asyncio.to_thread(is_live, stage.settings.api_port))
 
 
 async def _converse(stage: Stage) -> None:
