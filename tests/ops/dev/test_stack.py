@@ -18,7 +18,8 @@ import psycopg
 import pytest
 
 from turnstile.ops.dev.stack.lifecycle import Service
-from turnstile.ops.dev.stack.stack import LocalStack, LocalStackError, down, find, up
+from turnstile.ops.dev.stack.processes import LocalStackError
+from turnstile.ops.dev.stack.stack import LocalStack, down, find, up
 
 pytestmark = pytest.mark.not_on("containers", "it is about the embedded stack itself")
 
