@@ -1,7 +1,6 @@
 """`turnstile archive`: asks for confirmation, reports progress, then the result."""
 
 import asyncio
-import time
 from datetime import datetime
 from typing import Annotated
 
@@ -12,9 +11,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate, operator_database
 from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Yes, confirm, parse_age
-from turnstile.ops.terminal.output import print_result, say, short_time
-
-_REPORT_EVERY_SECONDS = 10.0
+from turnstile.ops.terminal.output import Progress, print_result, say, short_time
 
 
 def archive(
@@ -82,17 +79,14 @@ async def _archive(
 ) -> Archived:
     total = Archived()
     verb = "would go" if dry_run else "have gone"
-    reported_at = time.monotonic()
+    progress = Progress()
     async with operator_database(settings, pinned=True) as database:
         try:
             async for step in archive_sessions(
                 database, cutoff, failed=failed, batch=batch, pause_seconds=pause_seconds, dry_run=dry_run
             ):
                 total += step
-                # A run may take hours.
-                if time.monotonic() - reported_at >= _REPORT_EVERY_SECONDS:
-                    reported_at = time.monotonic()
-                    say(f"{total.turns} turns of {total.sessions} sessions {verb}")
+                progress.say(f"{total.turns} turns of {total.sessions} sessions {verb}")
         except BaseException:
             say(f"broken off: {total.turns} turns of {total.sessions} sessions {verb}")
             raise

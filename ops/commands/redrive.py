@@ -1,4 +1,4 @@
-"""`turnstile redrive`: asks for confirmation, shows progress, prints the result."""
+"""`turnstile redrive`: asks for confirmation, prints the result."""
 
 from dataclasses import fields
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, ErrorClass, QueueName, Rate, TenantId, Yes, confirm
-from turnstile.ops.terminal.output import print_fields, print_json, say, short_time, showing_progress
+from turnstile.ops.terminal.output import print_fields, print_json, say, short_time
 from turnstile.queries.failed_turns import FailedFilter
 
 
@@ -58,9 +58,7 @@ async def _survey(operator: Operator, wanted: FailedFilter, limit: int | None) -
 
 
 async def _redrive(operator: Operator, wanted: FailedFilter, survey: Survey, rate: float | None) -> RedriveResult:
-    one = Redrive(operator.database, operator.queues, operator.settings)
-    with showing_progress() as report:
-        return await one.run(wanted, survey, rate=rate, report=report)
+    return await Redrive(operator.database, operator.queues, operator.settings).run(wanted, survey, rate=rate)
 
 
 def as_document(survey: Survey, result: RedriveResult | None) -> dict[str, Any]:

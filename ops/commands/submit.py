@@ -18,7 +18,7 @@ from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, WaitSeconds
-from turnstile.ops.terminal.output import print_json, print_text, say, showing_progress
+from turnstile.ops.terminal.output import print_json, print_text, say
 from turnstile.statements.submit import Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
@@ -165,5 +165,4 @@ def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, a
 async def _submit_all(operator: Operator, submissions: Sequence[Submission]) -> DirectResult:
     wake_ups = WakeUpSending(operator.queues, list(operator.settings.queues_by_name))
     submitting = Submitting(operator.settings, operator.database, wake_ups)
-    with showing_progress() as report:
-        return await submit_all(submitting, submissions, report=report)
+    return await submit_all(submitting, submissions)

@@ -24,7 +24,7 @@ from turnstile.errors import (
     WebhookNotAllowedError,
 )
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.output import Report, no_report
+from turnstile.ops.terminal.output import Progress
 from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
 from turnstile.statements.submit import Accepted, Submission
@@ -130,11 +130,10 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
     return submission
 
 
-async def submit_all(
-    submitting: Submitting, submissions: Sequence[Submission], *, report: Report = no_report
-) -> DirectResult:
+async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) -> DirectResult:
     """Submits batch after batch. Raises DatabaseUnavailableError; earlier batches stay committed."""
     result = DirectResult()
+    progress = Progress()
     for start in range(0, len(submissions), BATCH):
         batch = submissions[start : start + BATCH]
         answers = await _commit(submitting, batch)
@@ -145,7 +144,7 @@ async def submit_all(
             else:
                 result.refused.append({"session_id": submission.session_id, "error": str(answer)})
         result.unsent += await submitting.wake_all(batch, answers)
-        report("submitting", start + len(batch), len(submissions))
+        progress.say(f"{start + len(batch)} of {len(submissions)} turns submitted")
     return result
 
 

@@ -24,7 +24,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.sweep import sweep
-from turnstile.ops.terminal.output import Report, no_report
+from turnstile.ops.terminal.output import Progress
 from turnstile.queries.failed_turns import FailedFilter, list_failed
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive import Revived, find_compensated, revive
@@ -107,14 +107,7 @@ class Redrive:
         self._settings = settings
         self._requested_by = requested_by or describe_operator()
 
-    async def run(
-        self,
-        wanted: FailedFilter,
-        survey: Survey,
-        *,
-        rate: float | None = None,
-        report: Report = no_report,
-    ) -> RedriveResult:
+    async def run(self, wanted: FailedFilter, survey: Survey, *, rate: float | None = None) -> RedriveResult:
         """Revives the turns of the survey and sends their wake-ups, at most `rate` turns a second, then sweeps.
 
         Raises DatabaseUnavailableError. Continues without SQS.
@@ -127,23 +120,19 @@ class Redrive:
                 self._database, requested_by=self._requested_by, queue=wanted.queue, wanted=_as_json(wanted)
             )
             result.redrive_id = record.id
-            await self._put_back(candidates, result, record, rate, report)
-        await self.sweep(wanted, result, report=report)
+            await self._put_back(candidates, result, record, rate)
+        await self.sweep(wanted, result)
         if record is not None:
             await record.finish()
         return result
 
     async def _put_back(
-        self,
-        candidates: Sequence[Candidate],
-        result: RedriveResult,
-        record: RedriveRecord,
-        rate: float | None,
-        report: Report,
+        self, candidates: Sequence[Candidate], result: RedriveResult, record: RedriveRecord, rate: float | None
     ) -> None:
         # Compensations first: a turn is left alone while its compensation is open. If the turn were revived first, the
         # compensation could never run.
         candidates = sorted(candidates, key=lambda candidate: candidate.kind != "compensation")
+        progress = Progress()
         started = time.monotonic()
         size = BATCH if rate is None else max(1, min(BATCH, math.ceil(rate)))
         for start in range(0, len(candidates), size):
@@ -154,7 +143,7 @@ class Redrive:
             if revived:
                 await record.note([one.message.wake_up.turn_id for one in revived])
             await self.send(revived, result)
-            report("putting turns back", start + len(batch), len(candidates))
+            progress.say(f"{start + len(batch)} of {len(candidates)} turns put back")
 
     async def revive(self, batch: Sequence[Candidate], result: RedriveResult) -> list[Revived]:
         """Makes a batch PENDING, with new traces. Returns the turns that this redrive revived, not those of a concurrent one."""
@@ -184,12 +173,12 @@ class Redrive:
             result.sent += sent
             result.unsent += len(messages) - sent
 
-    async def sweep(self, wanted: FailedFilter, result: RedriveResult, *, report: Report = no_report) -> None:
+    async def sweep(self, wanted: FailedFilter, result: RedriveResult) -> None:
         """Sweeps the dead-letter queue of `wanted.queue`, or those of all declared queues."""
         names = [wanted.queue] if wanted.queue is not None else list(self._settings.queues_by_name)
         for queue in names:
             try:
-                swept = await sweep(self._database, self._queues, queue, report=report)
+                swept = await sweep(self._database, self._queues, queue)
             except (QueueUnavailableError, UnknownQueueError):
                 result.unswept_queues.append(queue)
                 continue
