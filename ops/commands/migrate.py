@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.ops.migration_run import apply_within
+from turnstile.ops.migration_run import apply
 from turnstile.ops.terminal.operator_access import database_away, load_settings
 from turnstile.ops.terminal.options import DAY_SECONDS, Yes, confirm
 from turnstile.ops.terminal.output import say
@@ -26,7 +26,7 @@ def migrate(
     if down and not sql:
         confirm(f"Go down to {revision} and drop what was added since?", yes=yes)
     try:
-        before, after = apply_within(settings.database_url, wait, revision or "head", down=down, sql=sql)
+        before, after = apply(settings.database_url, revision or "head", down=down, sql=sql, wait_seconds=wait)
     except DatabaseUnavailableError as error:
         raise database_away(settings, error) from error
     if not sql:
