@@ -13,8 +13,9 @@ from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.redrive import Candidate, Redrive, RedriveResult, find_candidates
+from turnstile.ops.dead_letters.redrive import Redrive, RedriveResult, read_failed
 from turnstile.queries.failed_turns import FailedFilter
+from turnstile.queries.turns import TurnRecord
 from turnstile.statements.claim import claim
 from turnstile.statements.redrive import Revived
 from turnstile.statements.settle import SettleRequest, settle
@@ -128,7 +129,7 @@ async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_com
 class OneByOne(Redrive):
     """A redrive with batches of one turn: the compensation has to come first."""
 
-    async def revive(self, batch: Sequence[Candidate], result: RedriveResult) -> list[Revived]:
+    async def revive(self, batch: Sequence[TurnRecord], result: RedriveResult) -> list[Revived]:
         return [revived for one in batch for revived in await super(OneByOne, self).revive([one], result)]
 
 
@@ -145,6 +146,6 @@ async def test_a_redrive_brings_back_a_failed_compensation_and_not_its_turn(
     await _settle(database, settings, await _claim(database, settings, undoing["session_id"]), FAILS)
 
     redrive = OneByOne(database, queues, settings, requested_by="ada@test")
-    result = await redrive.run(FailedFilter(), await find_candidates(database, FailedFilter()))
+    result = await redrive.run(FailedFilter(), await read_failed(database, FailedFilter()))
 
     assert (result.revived, result.compensated, result.moved_on) == ([undoing["id"]], 1, 0)
