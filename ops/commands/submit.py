@@ -6,7 +6,6 @@ import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -53,8 +52,8 @@ def submit(
         bool, typer.Option("--direct", help="Without the API, with DATABASE_URL and AWS access.")
     ] = False,
     file: Annotated[
-        Path | None,
-        typer.Option(allow_dash=True, help="With --direct: JSON lines {session_id, input, …}; - is standard input."),
+        typer.FileBinaryRead | None,
+        typer.Option(help="With --direct: JSON lines {session_id, input, …}; - is standard input."),
     ] = None,
     tenant: Annotated[str | None, typer.Option(help="With --direct: whose turns.  [default: default]")] = None,
     api_url: Annotated[str | None, typer.Option(envvar="TURNSTILE_API_URL", show_default=False)] = None,
@@ -71,13 +70,13 @@ def submit(
     settings = load_settings(api_url=api_url)
     whose = DEFAULT_TENANT if tenant is None else tenant
     if file is not None:
-        lines = _read(file).split(b"\n")
-        _submit_directly(settings, read_lines(lines, settings, whose, idempotency_key, queue=queue), as_json=as_json)
+        _submit_directly(settings, read_lines(file, settings, whose, idempotency_key, queue=queue), as_json=as_json)
         return
     if session is None or text is None:
         raise typer.BadParameter("SESSION and TEXT are needed (or --direct --file)")
     body = {
-        "input": _decode(_read(Path("-"))) if text == "-" else text,
+        # As Python decodes arguments. Both ways of submitting refuse the lone surrogates that come of bytes that are not UTF-8.
+        "input": sys.stdin.buffer.read().decode(errors="surrogateescape") if text == "-" else text,
         "queue": queue,
         "execute_at": execute_at,
         "webhook_url": webhook,
@@ -88,18 +87,6 @@ def submit(
         _submit_directly(settings, [submission], as_json=as_json)
     else:
         asyncio.run(_submit_over_http(settings, session, body, idempotency_key, wait, as_json=as_json))
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}", ExitCode.USAGE) from error
-
-
-def _decode(text: bytes) -> str:
-    # As Python decodes arguments. Both ways of submitting refuse the lone surrogates that come of bytes that are not UTF-8.
-    return text.decode(errors="surrogateescape")
 
 
 async def _submit_over_http(

@@ -7,7 +7,7 @@ other, so the turns of a session keep their order.
 import json
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -48,7 +48,7 @@ class DirectResult:
 
 
 def read_lines(
-    lines: Sequence[bytes], settings: Settings, tenant_id: str, key_prefix: str | None, *, queue: str | None = None
+    lines: Iterable[bytes], settings: Settings, tenant_id: str, key_prefix: str | None, *, queue: str | None = None
 ) -> list[Submission]:
     """The submissions of a file of JSON lines: the API's body plus `session_id` and `idempotency_key`.
 
