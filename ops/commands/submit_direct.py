@@ -91,7 +91,7 @@ def check_session(session_id: Any) -> None:
 def check_key(key: Any) -> None:
     """Raises CommandError unless the key is valid as an Idempotency-Key header of the API."""
     fits = isinstance(key, str) and len(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS
-    if not fits or re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key) is None or key.endswith("\n"):
+    if not fits or re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key) is None:
         rule = f"1 to {MAX_IDEMPOTENCY_KEY_CHARACTERS} printable ASCII characters, with no space at either end"
         raise CommandError(f"the idempotency key must be {rule}", ExitCode.USAGE)
 
