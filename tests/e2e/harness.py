@@ -126,6 +126,11 @@ class Product:
         """What the handler did, in the order it did it."""
         return await self.fetch(f"SELECT * FROM evidence WHERE what = '{what}' ORDER BY id")
 
+    async def reply_of(self, turn_id: UUID) -> Any:
+        """The content of its only reply."""
+        [said] = await self.fetch(f"SELECT content FROM messages WHERE turn_id = '{turn_id}' AND role = 'assistant'")
+        return said["content"]
+
     async def fetch(self, statement: str) -> list[dict[str, Any]]:
         """Any query; retried over an outage, so that tests may cause some."""
         async with self.database.connection() as connection:
@@ -172,14 +177,3 @@ class Product:
             " WHERE finished_at < before"
         )
         assert (doubled, unanswered, disorder) == ([], [], [])
-
-
-async def submit_of(product: Product, tenant: str, session: str, seconds: float) -> UUID:
-    """A turn that takes so long, in a session of its own, and its wake-up."""
-    wanted = make_submission(
-        product.settings.queue, session, {"do": "sleep", "seconds": seconds}, tenant_id=tenant, max_attempts=1
-    )
-    await submit(product.database, [wanted], resend_seconds=product.settings.resend_seconds)
-    wake_up = WakeUp(tenant, session, wanted.turn_id)
-    await product.queues.send(product.settings.queue, [OutgoingMessage(wake_up, "")])
-    return wanted.turn_id
