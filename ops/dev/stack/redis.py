@@ -2,12 +2,9 @@
 
 import re
 import shutil
+import socket
 from pathlib import Path
 from typing import ClassVar
-
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from turnstile.ops.dev.stack.lifecycle import Service, package_folder
 from turnstile.ops.dev.stack.ports import LOOPBACK
@@ -46,10 +43,13 @@ class Redis(Service):
 
     def answer(self) -> str | None:
         try:
-            with redis.Redis(LOOPBACK, self.port, socket_timeout=2, retry=Retry(NoBackoff(), 0)) as client:
-                return str(client.info("server")["redis_version"])
-        except redis.RedisError:
+            with socket.create_connection((LOOPBACK, self.port), timeout=2) as connection:
+                connection.sendall(b"INFO server\r\nQUIT\r\n")
+                answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode(errors="replace")
+        except OSError:
             return None
+        version = re.search(r"^redis_version:(\S+)\r$", answer, re.MULTILINE)
+        return version[1] if version else None
 
     def _find_program(self) -> Path:
         on_path = shutil.which("redis-server")
