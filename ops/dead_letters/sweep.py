@@ -33,7 +33,10 @@ async def classify_letters(database: Database, messages: Sequence[ReceivedMessag
     """Compares each message with the current row of its turn."""
     wake_ups = [read_wake_up(message) for message in messages]
     rows = await read_generations(database, [wake_up.turn_id for wake_up in wake_ups if wake_up])
-    return [classify(message, rows) for message in messages]
+    return [
+        Letter(message, wake_up, classify(message, wake_up, rows.get(wake_up.turn_id) if wake_up else None))
+        for message, wake_up in zip(messages, wake_ups, strict=True)
+    ]
 
 
 async def sweep(database: Database, queues: MessageQueues, queue: str) -> SweepResult:

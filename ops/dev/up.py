@@ -39,11 +39,10 @@ def up(
     try:
         children.start("api", "api", "--host", "127.0.0.1", "--port", str(port))
         children.start("worker", "worker", "--queue", settings.queue, "--handler", handler)
-        while not (ended := children.ended()) and signals.empty() and not is_live(port):
-            time.sleep(_POLL_SECONDS)
-        if not ended and signals.empty():
-            _print_welcome(f"http://127.0.0.1:{port}", settings)
+        ready = False
         while not (ended := children.ended()) and signals.empty():
+            if not ready and (ready := is_live(port)):
+                _print_welcome(f"http://127.0.0.1:{port}", settings)
             time.sleep(_POLL_SECONDS)
         if not ended:
             signals.get()
