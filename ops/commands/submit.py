@@ -12,7 +12,7 @@ import typer
 
 from turnstile.config.settings import Settings
 from turnstile.ops.commands.submit_direct import DirectResult, check_key, check_session, prepare, read_lines, submit_all
-from turnstile.ops.commands.submit_http import open_api
+from turnstile.ops.commands.submit_http import ApiClient
 from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
@@ -96,22 +96,22 @@ async def _submit_over_http(
     check_session(session)
     if key is not None:
         check_key(key)
-    async with open_api(settings) as api:
-        accepted, replayed = await api.submit(session, body, key or uuid.uuid4().hex)
-        turn_id = accepted["id"]
-        if replayed:
-            say(f"turn {turn_id} had been submitted before")
-        if wait is None:
-            if as_json:
-                print_json(accepted)
-            else:
-                typer.echo(turn_id)
-            return
-        try:
-            turn = await wait_until_ended(lambda left: api.read(turn_id, left), _status, wait)
-        except BaseException:
-            say(f"turn {turn_id} goes on: turnstile status {turn_id}")
-            raise
+    api = ApiClient(settings)
+    accepted, replayed = await api.submit(session, body, key or uuid.uuid4().hex)
+    turn_id = accepted["id"]
+    if replayed:
+        say(f"turn {turn_id} had been submitted before")
+    if wait is None:
+        if as_json:
+            print_json(accepted)
+        else:
+            typer.echo(turn_id)
+        return
+    try:
+        turn = await wait_until_ended(lambda left: api.read(turn_id, left), _status, wait)
+    except BaseException:
+        say(f"turn {turn_id} goes on: turnstile status {turn_id}")
+        raise
     _report_ended(turn, as_json=as_json)
 
 
