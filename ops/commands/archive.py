@@ -9,7 +9,7 @@ import typer
 from turnstile.archive.move import Archived, archive_sessions, read_cutoff
 from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
-from turnstile.ops.terminal.operator_access import Operator, load_settings, operate, operator_database
+from turnstile.ops.terminal.operator_access import load_settings, operate, operator_database
 from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Yes, confirm, parse_age
 from turnstile.ops.terminal.output import Progress, print_result, say, short_time
 
@@ -52,7 +52,7 @@ def archive(
             f"at least {least / DAY_SECONDS:g}d: clients may repeat their requests for as long, and workers their settles",
             param_hint="--older-than",
         )
-    cutoff = operate(settings, _read_cutoff, older_than)
+    cutoff = operate(settings, lambda operator: read_cutoff(operator.database, older_than))
     if not dry_run:
         confirm(_question(cutoff, failed=failed), yes=yes)
     moved = asyncio.run(_archive(settings, cutoff, failed=failed, batch=batch, pause_seconds=pause, dry_run=dry_run))
@@ -68,10 +68,6 @@ def archive(
     if moved.skipped:
         say(f"{moved.skipped} sessions took too long or met a lock, and were left: try again in a quieter hour")
         raise typer.Exit(ExitCode.FAILED)
-
-
-async def _read_cutoff(operator: Operator, older_than_seconds: float) -> datetime:
-    return await read_cutoff(operator.database, older_than_seconds)
 
 
 async def _archive(

@@ -1,5 +1,6 @@
 """`turnstile local`: the embedded stack with queues and tables, ready for a worker and an API."""
 
+import asyncio
 import os
 import shlex
 from dataclasses import asdict
@@ -88,7 +89,7 @@ def bring_up(home: Path) -> Settings:
     os.environ.update(stack.environment())
     settings = load_settings()
     say(f"queues ({', '.join(queue.name for queue in settings.queues)}) …")
-    create_declared(settings)
+    asyncio.run(create_declared(settings))
     say("migrations …")
     apply(settings.database_url)
     return settings

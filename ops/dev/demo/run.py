@@ -155,7 +155,7 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: li
     # This process reads the same queues with the same settings.
     os.environ.update(environment)
     settings = load()
-    await asyncio.to_thread(create_declared, settings)
+    await create_declared(settings)
     processes = ChildProcesses(os.environ, settings.grace_seconds, folder)
     queues = MessageQueues(settings)
     client = aiohttp.ClientSession(
