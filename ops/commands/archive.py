@@ -22,7 +22,6 @@ def archive(
     failed: Annotated[
         bool, typer.Option("--failed", help="FAILED turns as well. They can't be redriven afterwards.")
     ] = False,
-    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Sessions that one statement looks at.")] = 100,
     pause: Annotated[
         float | None,
         typer.Option(
@@ -55,7 +54,7 @@ def archive(
     cutoff = operate(settings, lambda operator: read_cutoff(operator.database, older_than))
     if not dry_run:
         confirm(_question(cutoff, failed=failed), yes=yes)
-    moved = asyncio.run(_archive(settings, cutoff, failed=failed, batch=batch, pause_seconds=pause, dry_run=dry_run))
+    moved = asyncio.run(_archive(settings, cutoff, failed=failed, pause_seconds=pause, dry_run=dry_run))
     document = {
         "dry_run": dry_run,
         "cutoff": cutoff,
@@ -71,7 +70,7 @@ def archive(
 
 
 async def _archive(
-    settings: Settings, cutoff: datetime, *, failed: bool, batch: int, pause_seconds: float | None, dry_run: bool
+    settings: Settings, cutoff: datetime, *, failed: bool, pause_seconds: float | None, dry_run: bool
 ) -> Archived:
     total = Archived()
     verb = "would go" if dry_run else "have gone"
@@ -79,7 +78,7 @@ async def _archive(
     async with operator_database(settings, pinned=True) as database:
         try:
             async for step in archive_sessions(
-                database, cutoff, failed=failed, batch=batch, pause_seconds=pause_seconds, dry_run=dry_run
+                database, cutoff, failed=failed, pause_seconds=pause_seconds, dry_run=dry_run
             ):
                 total += step
                 progress.say(f"{total.turns} turns of {total.sessions} sessions {verb}")

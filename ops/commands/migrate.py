@@ -16,13 +16,12 @@ def migrate(
     sql: Annotated[bool, typer.Option("--sql", help="Print the SQL that is missing, run nothing.")] = False,
     down: Annotated[bool, typer.Option("--down", help="Go back to --revision. Drops what was added since.")] = False,
     wait: Annotated[float, typer.Option(min=0, max=DAY_SECONDS, help="Seconds to wait for the database.")] = 30.0,
-    database_url: Annotated[str | None, typer.Option(envvar="DATABASE_URL", show_default=False)] = None,
     yes: Yes = False,
 ) -> None:
     """Bring the database's tables to the version of this program."""
     if down and revision is None:
         raise typer.BadParameter("--down needs --revision (`base` drops everything)")
-    settings = load_settings(database_url=database_url)
+    settings = load_settings()
     if down and not sql:
         confirm(f"Go down to {revision} and drop what was added since?", yes=yes)
     try:

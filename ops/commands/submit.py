@@ -56,7 +56,6 @@ def submit(
         typer.Option(help="With --direct: JSON lines {session_id, input, …}; - is standard input."),
     ] = None,
     tenant: Annotated[str | None, typer.Option(help="With --direct: whose turns.  [default: default]")] = None,
-    api_url: Annotated[str | None, typer.Option(envvar="TURNSTILE_API_URL", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Submit a turn and print its id, or with --wait its reply."""
@@ -67,7 +66,7 @@ def submit(
     if file is not None and any(given is not None for given in (session, text, execute_at, webhook)):
         # Refused, not ignored: otherwise a batch that was scheduled for the night would run at once.
         raise typer.BadParameter("--file goes without SESSION, TEXT, --execute-at and --webhook: each line has its own")
-    settings = load_settings(api_url=api_url)
+    settings = load_settings()
     whose = DEFAULT_TENANT if tenant is None else tenant
     if file is not None:
         _submit_directly(settings, read_lines(file, settings, whose, idempotency_key, queue=queue), as_json=as_json)
