@@ -1,6 +1,5 @@
 """`turnstile local`: the embedded stack with queues and tables, ready for a worker and an API."""
 
-import asyncio
 import os
 import shlex
 from dataclasses import asdict
@@ -9,13 +8,9 @@ from typing import Annotated
 
 import typer
 
-from turnstile.config.settings import Settings
-from turnstile.ops.commands.queues import create_declared
 from turnstile.ops.dev.stack import stack as local
 from turnstile.ops.dev.stack.stack import LocalStack
-from turnstile.ops.migration_run import apply
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.operator_access import load_settings
 from turnstile.ops.terminal.options import AsJson, make_typer
 from turnstile.ops.terminal.output import Columns, print_json, print_table, say
 
@@ -30,6 +25,9 @@ SHORT_POLL = {"TURNSTILE_RECEIVE_WAIT_SECONDS": "1"}
 @commands.command()
 def up(home: Home = DEFAULT_HOME) -> None:
     """Start the stack or reuse it; create the declared queues; apply the migrations."""
+    # The other commands do not need it, and its imports take half a second.
+    from turnstile.ops.dev.up import bring_up
+
     bring_up(home)
     say(f"The stack at {home.resolve()} is up. Next, in this shell:")
     say(f'  eval "$(turnstile local env{_home_option(home)})"')
@@ -79,20 +77,6 @@ def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
         print_table(columns, services.values())
     if not running:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def bring_up(home: Path) -> Settings:
-    """Starts the stack, and creates queues and tables. Adds the stack's variables to the environment of this process, and returns
-    its settings."""
-    say("PostgreSQL, Redis and SQS …")
-    stack = local.up(home)
-    os.environ.update(stack.environment())
-    settings = load_settings()
-    say(f"queues ({', '.join(queue.name for queue in settings.queues)}) …")
-    asyncio.run(create_declared(settings))
-    say("migrations …")
-    apply(settings.database_url)
-    return settings
 
 
 def _find(home: Path) -> LocalStack:

@@ -1,20 +1,26 @@
 """`turnstile up`: the local stack, an API and a worker in the foreground, until Ctrl-C."""
 
+import asyncio
 import os
 import shlex
 import signal
 import time
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Annotated
 
 import typer
 
 from turnstile.config.settings import Settings
+from turnstile.ops.commands.queues import create_declared
 from turnstile.ops.container_health import is_live
 from turnstile.ops.dev.child_processes import ChildProcesses
-from turnstile.ops.dev.local_command import DEFAULT_HOME, SHORT_POLL, Home, bring_up
+from turnstile.ops.dev.local_command import DEFAULT_HOME, SHORT_POLL, Home
+from turnstile.ops.dev.stack import stack
 from turnstile.ops.dev.stack.ports import choose_free, is_free
+from turnstile.ops.migration_run import apply
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.operator_access import load_settings
 from turnstile.ops.terminal.output import say
 
 HANDLER = "turnstile.examples.eliza:respond"
@@ -54,6 +60,19 @@ def up(
     if not stopped:
         raise CommandError("not all of it ended by itself, the rest was killed")
     say("stopped; the stack is still up (turnstile local down)")
+
+
+def bring_up(home: Path) -> Settings:
+    """Starts the stack, and creates queues and tables. Adds the stack's variables to the environment of this process, and returns
+    its settings."""
+    say("PostgreSQL, Redis and SQS …")
+    os.environ.update(stack.up(home).environment())
+    settings = load_settings()
+    say(f"queues ({', '.join(queue.name for queue in settings.queues)}) …")
+    asyncio.run(create_declared(settings))
+    say("migrations …")
+    apply(settings.database_url)
+    return settings
 
 
 def _collect_signals() -> "SimpleQueue[int]":
