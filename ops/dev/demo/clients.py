@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import aiohttp
@@ -11,6 +11,7 @@ from turnstile.ops.dev.demo.scenario import Line, Role
 
 BETWEEN_LINES_SECONDS = 0.15
 MAX_TRIES = 20
+SCHEDULED_AFTER = timedelta(seconds=6)
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ async def talk(client: aiohttp.ClientSession, role: Role, ledger: Ledger) -> Non
         body: dict[str, object] = {"input": line.text}
         if line.part:
             body["metadata"] = {"demo": line.part}
-        due_at = datetime.now(UTC) + line.scheduled_after if line.scheduled_after else None
+        due_at = datetime.now(UTC) + SCHEDULED_AFTER if line.part == "scheduled" else None
         if due_at:
             body["execute_at"] = due_at.isoformat()
         turn_id = await _submit(client, role.session_id, body, f"{role.session_id}/{place}")

@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from turnstile.examples.conversations import Conversation
 
 OUTAGE_EVERY = 8
 """One session in OUTAGE_EVERY has a turn that fails for good until the operator has repaired the cause."""
-SCHEDULED_AFTER = timedelta(seconds=6)
-SESSIONS = 40
-MAX_TURNS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +15,6 @@ class Line:
 
     text: str
     part: str | None = None
-    scheduled_after: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +27,12 @@ class Role:
 
 def cast(conversations: Sequence[Conversation]) -> list[Role]:
     """A role for each conversation. The last two contain a cancelled and a scheduled turn."""
-    return [_role(place, conversation) for place, conversation in enumerate(conversations[:SESSIONS])]
-
-
-def _role(place: int, conversation: Conversation) -> Role:
-    lines = [Line(remark) for remark in conversation.remarks[:MAX_TURNS]]
-    if place % OUTAGE_EVERY == 0:
+    scripts = [[Line(remark) for remark in conversation.remarks] for conversation in conversations]
+    for lines in scripts[::OUTAGE_EVERY]:
         lines[2] = Line(lines[2].text, "outage")
-    if place == SESSIONS - 1:
-        lines[-1] = Line(lines[-1].text, "scheduled", SCHEDULED_AFTER)
-    if place == SESSIONS - 2:
-        lines[3] = Line(lines[3].text, "endless")
-    return Role(f"session-{conversation.name}", tuple(lines))
+    scripts[-1][-1] = Line(scripts[-1][-1].text, "scheduled")
+    scripts[-2][3] = Line(scripts[-2][3].text, "endless")
+    return [
+        Role(f"session-{conversation.name}", tuple(lines))
+        for conversation, lines in zip(conversations, scripts, strict=True)
+    ]
