@@ -27,9 +27,8 @@ from turnstile.ops.commands.queues import create_declared
 from turnstile.ops.container_health import is_live
 from turnstile.ops.dev.child_processes import ChildProcesses
 from turnstile.ops.dev.demo.checks import Finding, judge, read_rows
-from turnstile.ops.dev.demo.clients import Ledger, talk
+from turnstile.ops.dev.demo.clients import Ledger, Sessions, talk, write_sessions
 from turnstile.ops.dev.demo.handler import OUTAGE_FILE
-from turnstile.ops.dev.demo.scenario import Role, cast
 from turnstile.ops.dev.demo.screen import Screen, print_outcome
 from turnstile.ops.dev.local_command import DEFAULT_HOME, Home
 from turnstile.ops.dev.stack.ports import choose_free
@@ -60,13 +59,13 @@ class Stage:
     client: aiohttp.ClientSession
     screen: Screen
     outage: Path
-    roles: list[Role]
+    sessions: Sessions
     ledger: Ledger
 
     @property
     def total(self) -> int:
         """The number of turns that the clients submit."""
-        return sum(len(role.lines) for role in self.roles)
+        return sum(map(len, self.sessions.values()))
 
     async def count(self) -> dict[str, int]:
         """Turns by status. Also updates the screen."""
@@ -92,7 +91,7 @@ class Stage:
 
 def demo(home: Home = DEFAULT_HOME) -> None:
     """The whole thing at work: conversations, a killed worker, dead letters, a redrive, and a check."""
-    roles = cast(load_conversations())
+    sessions = write_sessions(load_conversations())
     say("Starting PostgreSQL, Redis and SQS …")
     before = find(home)
     was_running = before is not None and before.is_running()
@@ -104,7 +103,7 @@ def demo(home: Home = DEFAULT_HOME) -> None:
     holds = False
     try:
         apply(url)
-        holds = asyncio.run(_play(stack, url, name, folder, roles))
+        holds = asyncio.run(_play(stack, url, name, folder, sessions))
     finally:
         stack.postgres.drop_database(name)
         if holds:
@@ -117,8 +116,8 @@ def demo(home: Home = DEFAULT_HOME) -> None:
     raise typer.Exit(ExitCode.OK if holds else ExitCode.FAILED)
 
 
-async def _play(stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role]) -> bool:
-    async with _stage(stack, url, name, folder, roles) as stage:
+async def _play(stack: LocalStack, url: str, name: str, folder: Path, sessions: Sessions) -> bool:
+    async with _stage(stack, url, name, folder, sessions) as stage:
         await _open(stage)
         began = time.monotonic()
         await _converse(stage)
@@ -132,7 +131,7 @@ async def _play(stack: LocalStack, url: str, name: str, folder: Path, roles: lis
 
 
 @asynccontextmanager
-async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role]) -> AsyncIterator[Stage]:
+async def _stage(stack: LocalStack, url: str, name: str, folder: Path, sessions: Sessions) -> AsyncIterator[Stage]:
     port, outage = choose_free(), folder / "outage"
     outage.touch()
     environment = {
@@ -165,7 +164,7 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: li
     )
     try:
         async with Database(url, "turnstile-demo", size=2) as database, client:
-            yield Stage(settings, processes, database, queues, client, Screen(), outage, roles, Ledger())
+            yield Stage(settings, processes, database, queues, client, Screen(), outage, sessions, Ledger())
     finally:
         processes.stop()
         await queues.close()
@@ -176,14 +175,14 @@ async def _open(stage: Stage) -> None:
     for worker in ("worker-1", "worker-2"):
         stage.processes.start(worker, "worker")
     stage.screen.event(
-        f"an API and two workers are starting; {len(stage.roles)} clients have {stage.total} turns to submit"
+        f"an API and two workers are starting; {len(stage.sessions)} clients have {stage.total} turns to submit"
     )
     await stage.until("the API", lambda _: asyncio.to_thread(is_live, stage.settings.api_port))
 
 
 async def _converse(stage: Stage) -> None:
     """The main act: all clients submit, a worker is killed, one turn is cancelled."""
-    talking = asyncio.gather(*(talk(stage.client, role, stage.ledger) for role in stage.roles))
+    talking = asyncio.gather(*(talk(stage.client, *one, stage.ledger) for one in stage.sessions.items()))
 
     def some_ended(counts: dict[str, int]) -> bool:
         return counts.get(TurnStatus.SUCCEEDED, 0) >= KILL_AT * stage.total and counts.get(TurnStatus.RUNNING, 0) > 0
