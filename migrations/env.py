@@ -12,10 +12,7 @@ def run() -> None:
 
     All in one transaction. A version that builds an index concurrently (`lock_timeouts.build_index`) commits and starts another.
     """
-    url = context.config.get_main_option("sqlalchemy.url")
-    if url is None:
-        raise RuntimeError("no database URL; use `turnstile migrate`")
-    with make_engine(url).connect() as connection:
+    with make_engine(context.config.attributes["url"]).connect() as connection:
         context.configure(connection=connection)
         if context.is_offline_mode():
             # Printed, so that a migration that an operator runs by hand has the same bounds.

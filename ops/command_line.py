@@ -23,24 +23,32 @@ from turnstile.ops.terminal.output import say
 _PREFIX = "TURNSTILE"
 
 COMMANDS = {
-    "migrate": ("migrate:migrate", "Bring the database's tables to the version of this program."),
-    "api": ("serve:api", "Serve the HTTP API."),
-    "worker": ("serve:worker", "Answer the turns of a queue."),
-    "relay": ("serve:relay", "Send what is due, without answering turns."),
-    "submit": ("submit:submit", "Submit a turn, or with --direct many."),
-    "list": ("turns:list_turns", "List turns, newest first."),
-    "status": ("turns:show_turn", "Show a turn and its attempts."),
-    "trace": ("trace:trace", "Show a trace: which turn started which."),
-    "cancel": ("cancel:cancel", "Cancel a turn, or the open turns of a session."),
-    "dlq": ("dlq:commands", "Turns that failed for good, and their dead-letter queues."),
-    "redrive": ("redrive:redrive", "Put FAILED turns back to work."),
-    "retry": ("halted_session:retry", "Run a turn that halts its session again."),
-    "skip": ("halted_session:skip", "Pass over a turn that halts its session."),
-    "doctor": ("doctor:doctor", "Check a live system."),
-    "archive": ("archive:archive", "Move the turns of sessions at rest into the archive."),
-    "queues": ("queues:commands", "The declared SQS queues."),
+    "migrate": ("commands.migrate:migrate", "Bring the database's tables to the version of this program."),
+    "api": ("commands.serve:api", "Serve the HTTP API."),
+    "worker": ("commands.serve:worker", "Answer the turns of a queue."),
+    "relay": ("commands.serve:relay", "Send what is due, without answering turns."),
+    "submit": ("commands.submit:submit", "Submit a turn, or with --direct many."),
+    "list": ("commands.turns:list_turns", "List turns, newest first."),
+    "status": ("commands.turns:show_turn", "Show a turn and its attempts."),
+    "trace": ("commands.trace:trace", "Show a trace: which turn started which."),
+    "cancel": ("commands.cancel:cancel", "Cancel a turn, or the open turns of a session."),
+    "dlq": ("commands.dlq:commands", "Turns that failed for good, and their dead-letter queues."),
+    "redrive": ("commands.redrive:redrive", "Put FAILED turns back to work."),
+    "retry": ("commands.halted_session:retry", "Run a turn that halts its session again."),
+    "skip": ("commands.halted_session:skip", "Pass over a turn that halts its session."),
+    "doctor": ("commands.doctor:doctor", "Check a live system."),
+    "archive": ("commands.archive:archive", "Move the turns of sessions at rest into the archive."),
+    "queues": ("commands.queues:commands", "The declared SQS queues."),
 }
-"""The module and the name of each command or group in `ops/commands`, and its line in `turnstile --help`."""
+"""The module (in `turnstile.ops`) and the name of each command or group, and its line in `turnstile --help`."""
+
+# The production image does not contain them.
+if importlib.util.find_spec("turnstile.ops.dev") is not None:
+    COMMANDS |= {
+        "local": ("dev.local_command:commands", "The embedded stack: PostgreSQL, Redis and SQS on loopback."),
+        "up": ("dev.up:up", "Run the local stack with an API and a worker, until Ctrl-C."),
+        "demo": ("dev.demo.run:demo", "The whole thing at work, and a check at the end."),
+    }
 
 
 class LazyCommand(TyperCommand):
@@ -53,7 +61,7 @@ class LazyCommand(TyperCommand):
     def load(self) -> Any:
         """Imports the module and returns the real command."""
         module, _, name = self._where.partition(":")
-        found = getattr(importlib.import_module(f"turnstile.ops.commands.{module}"), name)
+        found = getattr(importlib.import_module(f"turnstile.ops.{module}"), name)
         if isinstance(found, typer.Typer):
             return get_command(found)
         alone = make_typer()
@@ -69,8 +77,7 @@ class _Root(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        lazy = {name: LazyCommand(name, where, line) for name, (where, line) in COMMANDS.items()}
-        self.commands = {**lazy, **self.commands}
+        self.commands = {name: LazyCommand(name, where, line) for name, (where, line) in COMMANDS.items()}
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -98,7 +105,7 @@ class _Root(TyperGroup):
         # Imports only the commands that one of these variables names.
         for name, command in self.commands.items():
             prefix = f"{_PREFIX}_{name.upper()}"
-            if not isinstance(command, LazyCommand) or any(one.startswith(f"{prefix}_") for one in given):
+            if any(one.startswith(f"{prefix}_") for one in given):
                 yield from option_variables(command, prefix)
 
 
@@ -138,10 +145,3 @@ def _root(
     ] = False,
 ) -> None:
     """An SQS-driven worker with a status table, for the turns of AI chat sessions."""
-
-
-# The production image does not contain them.
-if importlib.util.find_spec("turnstile.ops.dev") is not None:
-    from turnstile.ops.dev import commands as dev_commands
-
-    dev_commands.add_to(app)

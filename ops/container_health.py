@@ -28,11 +28,11 @@ def choose_port(command_line: Sequence[str], ports: Mapping[str, str]) -> int | 
     return None
 
 
-def is_live(port: int) -> bool:
-    """Whether /healthz on this port responds with 200 in time; PATIENCE_SECONDS is the limit for each socket operation."""
+def is_live(port: int, path: str = "/healthz") -> bool:
+    """Whether the process on this loopback port responds with 200 in time. PATIENCE_SECONDS limits each socket operation."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
-        connection.request("GET", "/healthz")
+        connection.request("GET", path)
         return connection.getresponse().status == http.client.OK
     except (OSError, http.client.HTTPException):
         return False

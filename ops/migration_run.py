@@ -1,18 +1,22 @@
 """Migrates the database's tables to a revision. The steps, independent of the command line."""
 
-import importlib.util
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+import psycopg
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError as RevisionError
+from sqlalchemy.exc import DBAPIError
+
+from turnstile.backends.postgres.certificate import certificate_refused
+from turnstile.backends.postgres.database import is_outage
 from turnstile.errors import DatabaseUnavailableError
+from turnstile.migrations.engine import make_engine
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-
-if TYPE_CHECKING:
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
 
 _POLL_SECONDS = 0.25
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -22,30 +26,26 @@ _IN_THE_WAY = (
 )
 
 
-def apply_within(
-    url: str, seconds: float, revision: str = "head", *, down: bool = False, sql: bool = False
+def apply(
+    url: str, revision: str = "head", *, down: bool = False, sql: bool = False, wait_seconds: float = 0.0
 ) -> tuple[str, str]:
-    """As `apply`, but retries for `seconds` while the database is away. A migration that was broken off may be repeated."""
-    deadline = time.monotonic() + seconds
+    """Migrates, or prints the SQL. Returns the revisions before and after ("nothing" if there are no tables).
+
+    Retries for `wait_seconds` while the database is away: a migration that was broken off may be repeated. Raises
+    DatabaseUnavailableError, CertificateRefusedError and CommandError, also if another transaction's lock blocks it.
+    """
+    deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            return apply(url, revision, down=down, sql=sql)
+            with _named_outages():
+                before = _current(url)
+                _refuse_later(before)
+                _run(_config(url), before, revision, down=down, sql=sql)
+                return before or "nothing", _current(url) or "nothing"
         except DatabaseUnavailableError:
             if time.monotonic() >= deadline:
                 raise
             time.sleep(_POLL_SECONDS)
-
-
-def apply(url: str, revision: str = "head", *, down: bool = False, sql: bool = False) -> tuple[str, str]:
-    """Migrates, or prints the SQL. Returns the revisions before and after ("nothing" if there are no tables).
-
-    Raises DatabaseUnavailableError, CertificateRefusedError and CommandError, also if another transaction's lock blocks it.
-    """
-    with _named_outages():
-        before = _current(url)
-        _refuse_later(before)
-        _run(_config(url), before, revision, down=down, sql=sql)
-        return before or "nothing", _current(url) or "nothing"
 
 
 def _refuse_later(current: str | None) -> None:
@@ -59,32 +59,17 @@ def _refuse_later(current: str | None) -> None:
         )
 
 
-def _run(config: "Config", before: str | None, revision: str, *, down: bool, sql: bool) -> None:
-    from alembic import command
-    from alembic.util import CommandError as RevisionError
-
+def _run(config: Config, before: str | None, revision: str, *, down: bool, sql: bool) -> None:
+    move = command.downgrade if down else command.upgrade
     try:
-        if sql and down:
-            command.downgrade(config, f"{before or 'base'}:{revision}", sql=True)
-        elif sql:
-            command.upgrade(config, f"{before}:{revision}" if before else revision, sql=True)
-        elif down:
-            command.downgrade(config, revision)
-        else:
-            command.upgrade(config, revision)
+        move(config, f"{before or 'base'}:{revision}" if sql else revision, sql=sql)
     except RevisionError as error:
         raise CommandError(f"revision {revision!r}: {error}", ExitCode.NOT_FOUND) from error
 
 
 @contextmanager
-def _named_outages() -> "Iterator[None]":
+def _named_outages() -> Iterator[None]:
     # A failover may happen after the first connection. SQLAlchemy wraps the driver's errors in its own.
-    import psycopg
-    from sqlalchemy.exc import DBAPIError
-
-    from turnstile.backends.postgres.certificate import certificate_refused
-    from turnstile.backends.postgres.database import is_outage
-
     try:
         yield
     except DBAPIError as error:
@@ -105,29 +90,16 @@ def known_revision() -> str | None:
     return _scripts().get_current_head()
 
 
-def _scripts() -> "ScriptDirectory":
-    from alembic.script import ScriptDirectory
-
+def _scripts() -> ScriptDirectory:
     return ScriptDirectory.from_config(_config(""))
 
 
-def _config(url: str) -> "Config":
-    from alembic.config import Config
-
-    spec = importlib.util.find_spec("turnstile.migrations")
-    if spec is None or not spec.submodule_search_locations:
-        raise CommandError("the package `turnstile.migrations` is not installed with this program")
-    config = Config()
-    # The configuration uses ini syntax, where a percent sign starts a substitution.
-    config.set_main_option("script_location", str(Path(spec.submodule_search_locations[0])).replace("%", "%%"))
-    config.set_main_option("sqlalchemy.url", url.replace("%", "%%"))
+def _config(url: str) -> Config:
+    config = Config(attributes={"url": url})
+    config.set_main_option("script_location", "turnstile:migrations")
     return config
 
 
 def _current(url: str) -> str | None:
-    from alembic.runtime.migration import MigrationContext
-
-    from turnstile.migrations.engine import make_engine
-
     with make_engine(url).connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()

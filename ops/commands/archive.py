@@ -1,7 +1,6 @@
 """`turnstile archive`: asks for confirmation, reports progress, then the result."""
 
 import asyncio
-import time
 from datetime import datetime
 from typing import Annotated
 
@@ -10,11 +9,9 @@ import typer
 from turnstile.archive.move import Archived, archive_sessions, read_cutoff
 from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
-from turnstile.ops.terminal.operator_access import Operator, load_settings, operate, operator_database
+from turnstile.ops.terminal.operator_access import load_settings, operate, operator_database
 from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Yes, confirm, parse_age
-from turnstile.ops.terminal.output import print_result, say, short_time
-
-_REPORT_EVERY_SECONDS = 10.0
+from turnstile.ops.terminal.output import Progress, print_result, say, short_time
 
 
 def archive(
@@ -25,7 +22,6 @@ def archive(
     failed: Annotated[
         bool, typer.Option("--failed", help="FAILED turns as well. They can't be redriven afterwards.")
     ] = False,
-    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Sessions that one statement looks at.")] = 100,
     pause: Annotated[
         float | None,
         typer.Option(
@@ -55,10 +51,10 @@ def archive(
             f"at least {least / DAY_SECONDS:g}d: clients may repeat their requests for as long, and workers their settles",
             param_hint="--older-than",
         )
-    cutoff = operate(settings, _read_cutoff, older_than)
+    cutoff = operate(settings, lambda operator: read_cutoff(operator.database, older_than))
     if not dry_run:
         confirm(_question(cutoff, failed=failed), yes=yes)
-    moved = asyncio.run(_archive(settings, cutoff, failed=failed, batch=batch, pause_seconds=pause, dry_run=dry_run))
+    moved = asyncio.run(_archive(settings, cutoff, failed=failed, pause_seconds=pause, dry_run=dry_run))
     document = {
         "dry_run": dry_run,
         "cutoff": cutoff,
@@ -73,26 +69,19 @@ def archive(
         raise typer.Exit(ExitCode.FAILED)
 
 
-async def _read_cutoff(operator: Operator, older_than_seconds: float) -> datetime:
-    return await read_cutoff(operator.database, older_than_seconds)
-
-
 async def _archive(
-    settings: Settings, cutoff: datetime, *, failed: bool, batch: int, pause_seconds: float | None, dry_run: bool
+    settings: Settings, cutoff: datetime, *, failed: bool, pause_seconds: float | None, dry_run: bool
 ) -> Archived:
     total = Archived()
     verb = "would go" if dry_run else "have gone"
-    reported_at = time.monotonic()
+    progress = Progress()
     async with operator_database(settings, pinned=True) as database:
         try:
             async for step in archive_sessions(
-                database, cutoff, failed=failed, batch=batch, pause_seconds=pause_seconds, dry_run=dry_run
+                database, cutoff, failed=failed, pause_seconds=pause_seconds, dry_run=dry_run
             ):
                 total += step
-                # A run may take hours.
-                if time.monotonic() - reported_at >= _REPORT_EVERY_SECONDS:
-                    reported_at = time.monotonic()
-                    say(f"{total.turns} turns of {total.sessions} sessions {verb}")
+                progress.say(f"{total.turns} turns of {total.sessions} sessions {verb}")
         except BaseException:
             say(f"broken off: {total.turns} turns of {total.sessions} sessions {verb}")
             raise

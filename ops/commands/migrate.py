@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.ops.migration_run import apply_within
+from turnstile.ops.migration_run import apply
 from turnstile.ops.terminal.operator_access import database_away, load_settings
 from turnstile.ops.terminal.options import DAY_SECONDS, Yes, confirm
 from turnstile.ops.terminal.output import say
@@ -16,17 +16,16 @@ def migrate(
     sql: Annotated[bool, typer.Option("--sql", help="Print the SQL that is missing, run nothing.")] = False,
     down: Annotated[bool, typer.Option("--down", help="Go back to --revision. Drops what was added since.")] = False,
     wait: Annotated[float, typer.Option(min=0, max=DAY_SECONDS, help="Seconds to wait for the database.")] = 30.0,
-    database_url: Annotated[str | None, typer.Option(envvar="DATABASE_URL", show_default=False)] = None,
     yes: Yes = False,
 ) -> None:
     """Bring the database's tables to the version of this program."""
     if down and revision is None:
         raise typer.BadParameter("--down needs --revision (`base` drops everything)")
-    settings = load_settings(database_url=database_url)
+    settings = load_settings()
     if down and not sql:
         confirm(f"Go down to {revision} and drop what was added since?", yes=yes)
     try:
-        before, after = apply_within(settings.database_url, wait, revision or "head", down=down, sql=sql)
+        before, after = apply(settings.database_url, revision or "head", down=down, sql=sql, wait_seconds=wait)
     except DatabaseUnavailableError as error:
         raise database_away(settings, error) from error
     if not sql:

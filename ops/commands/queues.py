@@ -32,15 +32,11 @@ class DeclaredQueue:
     dlq_url: str
 
 
-def create_declared(settings: Settings) -> list[DeclaredQueue]:
+async def create_declared(settings: Settings) -> list[DeclaredQueue]:
     """Creates missing queues and leaves existing ones unchanged. Raises QueueUnavailableError, RegionMissingError.
 
-    A queue that is declared by its URL has another owner and is never created. Not inside a running event loop.
+    A queue that is declared by its URL has another owner and is never created.
     """
-    return asyncio.run(_create_declared(settings))
-
-
-async def _create_declared(settings: Settings) -> list[DeclaredQueue]:
     client = SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)
     try:
         return [await _create_pair(client, queue) for queue in settings.queues]
@@ -83,7 +79,7 @@ def _group() -> None:
 @commands.command()
 def create(as_json: AsJson = False) -> None:
     """Create the declared queues and their dead-letter queues where they are missing (for development)."""
-    made = create_declared(load_settings())
+    made = asyncio.run(create_declared(load_settings()))
     if as_json:
         print_json(made)
     else:

@@ -1,18 +1,21 @@
-"""`turnstile redrive`: asks for confirmation, shows progress, prints the result."""
+"""`turnstile redrive`: asks for confirmation, prints the result."""
 
+from collections import Counter
 from dataclasses import fields
+from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
-from turnstile.ops.dead_letters.redrive import Redrive, RedriveResult, Survey, find_candidates
+from turnstile.ops.dead_letters.redrive import Redrive, RedriveResult
 from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, ErrorClass, QueueName, Rate, TenantId, Yes, confirm
-from turnstile.ops.terminal.output import print_fields, print_json, say, short_time, showing_progress
-from turnstile.queries.failed_turns import FailedFilter
+from turnstile.ops.terminal.output import print_fields, print_json, say, short_time
+from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.queries.turns import TurnRecord
 
 
 def redrive(
@@ -34,11 +37,11 @@ def redrive(
     if queue is not None:
         settings.find_queue(queue)
     wanted = FailedFilter(queue=queue, turn_ids=tuple(turn or ()), error_class=error, tenant_id=tenant)
-    survey = operate(settings, _survey, wanted, limit)
-    if survey.candidates and not dry_run:
-        confirm(_question(survey), yes=yes)
-    result = None if dry_run else operate(settings, _redrive, wanted, survey, rate)
-    document = as_document(survey, result)
+    failed = operate(settings, _find, wanted, limit)
+    if failed and not dry_run:
+        confirm(_question(failed), yes=yes)
+    result = None if dry_run else operate(settings, _redrive, wanted, failed, rate)
+    document = as_document(failed, result)
     if as_json:
         print_json(document)
     else:
@@ -49,41 +52,51 @@ def redrive(
             raise typer.Exit(ExitCode.FAILED)
 
 
-async def _survey(operator: Operator, wanted: FailedFilter, limit: int | None) -> Survey:
-    survey = await find_candidates(operator.database, wanted, limit=limit)
-    for turn_id in sorted({*wanted.turn_ids} - {candidate.id for candidate in survey.candidates}):
+async def _find(operator: Operator, wanted: FailedFilter, limit: int | None) -> list[TurnRecord]:
+    failed = await list_failed(operator.database, wanted, limit)
+    for turn_id in sorted({*wanted.turn_ids} - {turn.id for turn in failed}):
         reason = await why_left_alone(operator.database, turn_id)
         say(f"{turn_id} {reason or 'does not match the other filters'}: left as it is")
-    return survey
+    return failed
 
 
-async def _redrive(operator: Operator, wanted: FailedFilter, survey: Survey, rate: float | None) -> RedriveResult:
-    one = Redrive(operator.database, operator.queues, operator.settings)
-    with showing_progress() as report:
-        return await one.run(wanted, survey, rate=rate, report=report)
+async def _redrive(
+    operator: Operator, wanted: FailedFilter, failed: list[TurnRecord], rate: float | None
+) -> RedriveResult:
+    return await Redrive(operator.database, operator.queues, operator.settings).run(wanted, failed, rate=rate)
 
 
-def as_document(survey: Survey, result: RedriveResult | None) -> dict[str, Any]:
+def as_document(failed: list[TurnRecord], result: RedriveResult | None) -> dict[str, Any]:
     """The JSON document. The same keys with and without --dry-run; `turn_ids` are the revived turns, or the matching ones."""
     done = RedriveResult() if result is None else result
+    ends = _ends(failed)
     return {
         "dry_run": result is None,
-        "matched": len(survey.candidates),
-        "by_error_class": survey.by_error_class,
-        "oldest": survey.oldest,
-        "newest": survey.newest,
+        "matched": len(failed),
+        "by_error_class": _classes(failed),
+        "oldest": min(ends, default=None),
+        "newest": max(ends, default=None),
         **{field.name: getattr(done, field.name) for field in fields(done)},
         "revived": len(done.revived),
-        "turn_ids": [candidate.id for candidate in survey.candidates] if result is None else done.revived,
+        "turn_ids": [turn.id for turn in failed] if result is None else done.revived,
     }
 
 
-def _question(survey: Survey) -> str:
-    classes = ", ".join(f"{name} {many}" for name, many in survey.by_error_class.most_common(8))
+def _question(failed: list[TurnRecord]) -> str:
+    classes = ", ".join(f"{name} {many}" for name, many in _classes(failed).most_common(8))
+    ends = _ends(failed)
     return (
-        f"{len(survey.candidates)} FAILED turns, of {short_time(survey.oldest)} to {short_time(survey.newest)} "
-        f"({classes}). Put them back to work?"
+        f"{len(failed)} FAILED turns, of {short_time(min(ends))} to {short_time(max(ends))} ({classes}). "
+        "Put them back to work?"
     )
+
+
+def _classes(failed: list[TurnRecord]) -> Counter[str]:
+    return Counter(turn.error_class or "unknown" for turn in failed)
+
+
+def _ends(failed: list[TurnRecord]) -> list[datetime]:
+    return [turn.finished_at or turn.created_at for turn in failed]
 
 
 def _explain(result: RedriveResult) -> None:

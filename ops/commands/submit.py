@@ -6,19 +6,18 @@ import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from turnstile.config.settings import Settings
 from turnstile.ops.commands.submit_direct import DirectResult, check_key, check_session, prepare, read_lines, submit_all
-from turnstile.ops.commands.submit_http import open_api
+from turnstile.ops.commands.submit_http import ApiClient
 from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, WaitSeconds
-from turnstile.ops.terminal.output import print_json, print_text, say, showing_progress
+from turnstile.ops.terminal.output import print_json, print_text, say
 from turnstile.statements.submit import Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
@@ -53,11 +52,10 @@ def submit(
         bool, typer.Option("--direct", help="Without the API, with DATABASE_URL and AWS access.")
     ] = False,
     file: Annotated[
-        Path | None,
-        typer.Option(allow_dash=True, help="With --direct: JSON lines {session_id, input, …}; - is standard input."),
+        typer.FileBinaryRead | None,
+        typer.Option(help="With --direct: JSON lines {session_id, input, …}; - is standard input."),
     ] = None,
     tenant: Annotated[str | None, typer.Option(help="With --direct: whose turns.  [default: default]")] = None,
-    api_url: Annotated[str | None, typer.Option(envvar="TURNSTILE_API_URL", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Submit a turn and print its id, or with --wait its reply."""
@@ -68,16 +66,16 @@ def submit(
     if file is not None and any(given is not None for given in (session, text, execute_at, webhook)):
         # Refused, not ignored: otherwise a batch that was scheduled for the night would run at once.
         raise typer.BadParameter("--file goes without SESSION, TEXT, --execute-at and --webhook: each line has its own")
-    settings = load_settings(api_url=api_url)
+    settings = load_settings()
     whose = DEFAULT_TENANT if tenant is None else tenant
     if file is not None:
-        lines = _read(file).split(b"\n")
-        _submit_directly(settings, read_lines(lines, settings, whose, idempotency_key, queue=queue), as_json=as_json)
+        _submit_directly(settings, read_lines(file, settings, whose, idempotency_key, queue=queue), as_json=as_json)
         return
     if session is None or text is None:
         raise typer.BadParameter("SESSION and TEXT are needed (or --direct --file)")
     body = {
-        "input": _decode(_read(Path("-"))) if text == "-" else text,
+        # As Python decodes arguments. Both ways of submitting refuse the lone surrogates that come of bytes that are not UTF-8.
+        "input": sys.stdin.buffer.read().decode(errors="surrogateescape") if text == "-" else text,
         "queue": queue,
         "execute_at": execute_at,
         "webhook_url": webhook,
@@ -90,18 +88,6 @@ def submit(
         asyncio.run(_submit_over_http(settings, session, body, idempotency_key, wait, as_json=as_json))
 
 
-def _read(file: Path) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}", ExitCode.USAGE) from error
-
-
-def _decode(text: bytes) -> str:
-    # As Python decodes arguments. Both ways of submitting refuse the lone surrogates that come of bytes that are not UTF-8.
-    return text.decode(errors="surrogateescape")
-
-
 async def _submit_over_http(
     settings: Settings, session: str, body: dict[str, Any], key: str | None, wait: float | None, *, as_json: bool
 ) -> None:
@@ -109,22 +95,22 @@ async def _submit_over_http(
     check_session(session)
     if key is not None:
         check_key(key)
-    async with open_api(settings) as api:
-        accepted, replayed = await api.submit(session, body, key or uuid.uuid4().hex)
-        turn_id = accepted["id"]
-        if replayed:
-            say(f"turn {turn_id} had been submitted before")
-        if wait is None:
-            if as_json:
-                print_json(accepted)
-            else:
-                typer.echo(turn_id)
-            return
-        try:
-            turn = await wait_until_ended(lambda left: api.read(turn_id, left), _status, wait)
-        except BaseException:
-            say(f"turn {turn_id} goes on: turnstile status {turn_id}")
-            raise
+    api = ApiClient(settings)
+    accepted, replayed = await api.submit(session, body, key or uuid.uuid4().hex)
+    turn_id = accepted["id"]
+    if replayed:
+        say(f"turn {turn_id} had been submitted before")
+    if wait is None:
+        if as_json:
+            print_json(accepted)
+        else:
+            typer.echo(turn_id)
+        return
+    try:
+        turn = await wait_until_ended(lambda left: api.read(turn_id, left), _status, wait)
+    except BaseException:
+        say(f"turn {turn_id} goes on: turnstile status {turn_id}")
+        raise
     _report_ended(turn, as_json=as_json)
 
 
@@ -165,5 +151,4 @@ def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, a
 async def _submit_all(operator: Operator, submissions: Sequence[Submission]) -> DirectResult:
     wake_ups = WakeUpSending(operator.queues, list(operator.settings.queues_by_name))
     submitting = Submitting(operator.settings, operator.database, wake_ups)
-    with showing_progress() as report:
-        return await submit_all(submitting, submissions, report=report)
+    return await submit_all(submitting, submissions)

@@ -7,7 +7,7 @@ other, so the turns of a session keep their order.
 import json
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +24,7 @@ from turnstile.errors import (
     WebhookNotAllowedError,
 )
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.output import Report, no_report
+from turnstile.ops.terminal.output import Progress
 from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
 from turnstile.statements.submit import Accepted, Submission
@@ -48,7 +48,7 @@ class DirectResult:
 
 
 def read_lines(
-    lines: Sequence[bytes], settings: Settings, tenant_id: str, key_prefix: str | None, *, queue: str | None = None
+    lines: Iterable[bytes], settings: Settings, tenant_id: str, key_prefix: str | None, *, queue: str | None = None
 ) -> list[Submission]:
     """The submissions of a file of JSON lines: the API's body plus `session_id` and `idempotency_key`.
 
@@ -91,7 +91,7 @@ def check_session(session_id: Any) -> None:
 def check_key(key: Any) -> None:
     """Raises CommandError unless the key is valid as an Idempotency-Key header of the API."""
     fits = isinstance(key, str) and len(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS
-    if not fits or re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key) is None or key.endswith("\n"):
+    if not fits or re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key) is None:
         rule = f"1 to {MAX_IDEMPOTENCY_KEY_CHARACTERS} printable ASCII characters, with no space at either end"
         raise CommandError(f"the idempotency key must be {rule}", ExitCode.USAGE)
 
@@ -130,11 +130,10 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
     return submission
 
 
-async def submit_all(
-    submitting: Submitting, submissions: Sequence[Submission], *, report: Report = no_report
-) -> DirectResult:
+async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) -> DirectResult:
     """Submits batch after batch. Raises DatabaseUnavailableError; earlier batches stay committed."""
     result = DirectResult()
+    progress = Progress()
     for start in range(0, len(submissions), BATCH):
         batch = submissions[start : start + BATCH]
         answers = await _commit(submitting, batch)
@@ -145,7 +144,7 @@ async def submit_all(
             else:
                 result.refused.append({"session_id": submission.session_id, "error": str(answer)})
         result.unsent += await submitting.wake_all(batch, answers)
-        report("submitting", start + len(batch), len(submissions))
+        progress.say(f"{start + len(batch)} of {len(submissions)} turns submitted")
     return result
 
 

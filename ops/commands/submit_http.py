@@ -1,8 +1,6 @@
 """Submits and reads turns over HTTP, as any client of the API does."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -18,22 +16,13 @@ LONGEST_WAIT_SECONDS = 20.0
 """Longest wait in one read: below TIMEOUT_SECONDS and below the timeout of common proxies."""
 
 
-@asynccontextmanager
-async def open_api(settings: Settings) -> AsyncIterator["ApiClient"]:
-    """A client of the API at `settings.api_url`. Raises CommandError if that is not a URL."""
-    url = settings.api_url.rstrip("/")
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout, proxy=find_proxy(url)) as session:
-        yield ApiClient(session, url, settings.api_key)
-
-
 class ApiClient:
-    """Calls the API. Raises CommandError, with an exit code for the problem."""
+    """Calls the API at `settings.api_url`. Raises CommandError, with an exit code for the problem."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, api_key: str | None) -> None:
-        self._session = session
-        self._url = url
-        self._key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    def __init__(self, settings: Settings) -> None:
+        self._url = settings.api_url.rstrip("/")
+        self._proxy = find_proxy(self._url)
+        self._key = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
 
     async def submit(self, session_id: str, body: dict[str, Any], idempotency_key: str) -> tuple[dict[str, Any], bool]:
         """Submits a turn. Returns the response, and whether it is that of an earlier, equal request."""
@@ -50,9 +39,13 @@ class ApiClient:
     async def _ask(
         self, method: str, path: str, hint: str, *, headers: dict[str, str], **request: Any
     ) -> tuple[dict[str, Any], bool]:
-        given = {"headers": {**self._key, **headers}, "allow_redirects": False, **request}
+        given = {"headers": {**self._key, **headers}, "allow_redirects": False, "proxy": self._proxy, **request}
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
         try:
-            async with self._session.request(method, f"{self._url}{path}", **given) as response:
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.request(method, f"{self._url}{path}", **given) as response,
+            ):
                 replayed = response.headers.get("Idempotency-Replayed") == "true"
                 body = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:

@@ -4,10 +4,8 @@ A dead letter is valid while its row is FAILED in the letter's own generation. I
 obsolete. An operator must look at malformed messages and at those of unknown turns.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from uuid import UUID
 
 from turnstile.errors import MalformedMessageError
 from turnstile.turn.envelope import ReceivedMessage
@@ -52,14 +50,10 @@ def read_wake_up(message: ReceivedMessage) -> WakeUp | None:
         return None
 
 
-def classify(message: ReceivedMessage, rows: Mapping[UUID, tuple[int, str]]) -> Letter:
-    """`rows` has generation and status of existing turns (`statements.redrive.read_generations`)."""
-    wake_up = read_wake_up(message)
-    row = rows.get(wake_up.turn_id) if wake_up else None
-    return Letter(message, wake_up, LetterKind.MALFORMED if wake_up is None else _compare(message, row))
-
-
-def _compare(message: ReceivedMessage, row: tuple[int, str] | None) -> LetterKind:
+def classify(message: ReceivedMessage, wake_up: WakeUp | None, row: tuple[int, str] | None) -> LetterKind:
+    """`row` is generation and status of its turn, if that exists (`statements.redrive.read_generations`)."""
+    if wake_up is None:
+        return LetterKind.MALFORMED
     if row is None:
         return LetterKind.UNKNOWN_TURN
     generation, status = row

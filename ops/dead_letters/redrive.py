@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -24,34 +23,15 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.sweep import sweep
-from turnstile.ops.terminal.output import Report, no_report
-from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.ops.terminal.output import Progress
+from turnstile.queries.failed_turns import FailedFilter
+from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive import Revived, find_compensated, revive
 from turnstile.statements.redrive_audit import RedriveRecord, begin
 from turnstile.turn.identifiers import start_trace
 
 BATCH = 50
 """Turns per statement. Small, because the statement locks the rows of their sessions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A FAILED turn. The redrive revives it only if it is still FAILED in this generation."""
-
-    id: UUID
-    generation: int
-    queue: str
-    kind: str = "turn"
-
-
-@dataclass(slots=True, kw_only=True)
-class Survey:
-    """The turns that a redrive would revive."""
-
-    candidates: list[Candidate] = field(default_factory=list)
-    by_error_class: Counter[str] = field(default_factory=Counter)
-    oldest: datetime | None = None
-    newest: datetime | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,18 +58,6 @@ class RedriveResult:
     unswept_queues: list[str] = field(default_factory=list)
 
 
-async def find_candidates(database: Database, wanted: FailedFilter, *, limit: int | None = None) -> Survey:
-    """Finds matching turns, oldest first, at most `limit`. Changes nothing."""
-    turns = await list_failed(database, wanted, limit)
-    ends = [turn.finished_at or turn.created_at for turn in turns]
-    return Survey(
-        candidates=[Candidate(turn.id, turn.generation, turn.queue, turn.kind) for turn in turns],
-        by_error_class=Counter(turn.error_class or "unknown" for turn in turns),
-        oldest=min(ends, default=None),
-        newest=max(ends, default=None),
-    )
-
-
 class Redrive:
     """One redrive. `requested_by` is recorded."""
 
@@ -102,63 +70,54 @@ class Redrive:
         self._requested_by = requested_by or describe_operator()
 
     async def run(
-        self,
-        wanted: FailedFilter,
-        survey: Survey,
-        *,
-        rate: float | None = None,
-        report: Report = no_report,
+        self, wanted: FailedFilter, failed: Sequence[TurnRecord], *, rate: float | None = None
     ) -> RedriveResult:
-        """Revives the turns of the survey and sends their wake-ups, at most `rate` turns a second, then sweeps.
+        """Revives those that are still FAILED in the same generation, at most `rate` a second, sends their wake-ups, then sweeps.
 
         Raises DatabaseUnavailableError. Continues without SQS.
         """
         result = RedriveResult()
-        candidates = self._declared(survey.candidates, result)
+        declared = self._declared(failed, result)
         record = None
-        if candidates:
+        if declared:
             record = await begin(
                 self._database, requested_by=self._requested_by, queue=wanted.queue, wanted=_as_json(wanted)
             )
             result.redrive_id = record.id
-            await self._put_back(candidates, result, record, rate, report)
-        await self.sweep(wanted, result, report=report)
+            await self._put_back(declared, result, record, rate)
+        await self.sweep(wanted, result)
         if record is not None:
             await record.finish()
         return result
 
     async def _put_back(
-        self,
-        candidates: Sequence[Candidate],
-        result: RedriveResult,
-        record: RedriveRecord,
-        rate: float | None,
-        report: Report,
+        self, turns: Sequence[TurnRecord], result: RedriveResult, record: RedriveRecord, rate: float | None
     ) -> None:
         # Compensations first: a turn is left alone while its compensation is open. If the turn were revived first, the
         # compensation could never run.
-        candidates = sorted(candidates, key=lambda candidate: candidate.kind != "compensation")
+        turns = sorted(turns, key=lambda turn: turn.kind != "compensation")
+        progress = Progress()
         started = time.monotonic()
         size = BATCH if rate is None else max(1, min(BATCH, math.ceil(rate)))
-        for start in range(0, len(candidates), size):
+        for start in range(0, len(turns), size):
             if rate is not None:
                 await asyncio.sleep(max(0.0, started + start / rate - time.monotonic()))
-            batch = candidates[start : start + size]
+            batch = turns[start : start + size]
             revived = await self.revive(batch, result)
             if revived:
                 await record.note([one.message.wake_up.turn_id for one in revived])
             await self.send(revived, result)
-            report("putting turns back", start + len(batch), len(candidates))
+            progress.say(f"{start + len(batch)} of {len(turns)} turns put back")
 
-    async def revive(self, batch: Sequence[Candidate], result: RedriveResult) -> list[Revived]:
+    async def revive(self, batch: Sequence[TurnRecord], result: RedriveResult) -> list[Revived]:
         """Makes a batch PENDING, with new traces. Returns the turns that this redrive revived, not those of a concurrent one."""
         # Read before the revive: nothing should delay the record after its commit.
-        compensated = await find_compensated(self._database, [candidate.id for candidate in batch])
+        compensated = await find_compensated(self._database, [turn.id for turn in batch])
         revived = await revive(
             self._database,
-            [(candidate.id, candidate.generation) for candidate in batch],
+            [(turn.id, turn.generation) for turn in batch],
             [start_trace(secrets.randbits(192)) for _ in batch],
-            expires_in_seconds=[self._settings.find_queue(candidate.queue).expires_in_seconds for candidate in batch],
+            expires_in_seconds=[self._settings.find_queue(turn.queue).expires_in_seconds for turn in batch],
             resend_seconds=self._settings.resend_seconds,
         )
         result.revived += [one.message.wake_up.turn_id for one in revived]
@@ -178,12 +137,12 @@ class Redrive:
             result.sent += sent
             result.unsent += len(messages) - sent
 
-    async def sweep(self, wanted: FailedFilter, result: RedriveResult, *, report: Report = no_report) -> None:
+    async def sweep(self, wanted: FailedFilter, result: RedriveResult) -> None:
         """Sweeps the dead-letter queue of `wanted.queue`, or those of all declared queues."""
         names = [wanted.queue] if wanted.queue is not None else list(self._settings.queues_by_name)
         for queue in names:
             try:
-                swept = await sweep(self._database, self._queues, queue, report=report)
+                swept = await sweep(self._database, self._queues, queue)
             except (QueueUnavailableError, UnknownQueueError):
                 result.unswept_queues.append(queue)
                 continue
@@ -191,10 +150,10 @@ class Redrive:
             result.swept += swept.swept
             result.unswept += swept.unswept
 
-    def _declared(self, candidates: Sequence[Candidate], result: RedriveResult) -> list[Candidate]:
+    def _declared(self, failed: Sequence[TurnRecord], result: RedriveResult) -> list[TurnRecord]:
         known = self._settings.queues_by_name
-        result.undeclared.update(candidate.queue for candidate in candidates if candidate.queue not in known)
-        return [candidate for candidate in candidates if candidate.queue in known]
+        result.undeclared.update(turn.queue for turn in failed if turn.queue not in known)
+        return [turn for turn in failed if turn.queue in known]
 
 
 def describe_operator() -> str:

@@ -11,7 +11,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import Letter, LetterKind, classify, read_wake_up
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
-from turnstile.ops.terminal.output import Report, no_report
+from turnstile.ops.terminal.output import Progress
 from turnstile.statements.redrive import read_generations
 from turnstile.turn.envelope import ReceivedMessage
 
@@ -33,16 +33,20 @@ async def classify_letters(database: Database, messages: Sequence[ReceivedMessag
     """Compares each message with the current row of its turn."""
     wake_ups = [read_wake_up(message) for message in messages]
     rows = await read_generations(database, [wake_up.turn_id for wake_up in wake_ups if wake_up])
-    return [classify(message, rows) for message in messages]
+    return [
+        Letter(message, wake_up, classify(message, wake_up, rows.get(wake_up.turn_id) if wake_up else None))
+        for message, wake_up in zip(messages, wake_ups, strict=True)
+    ]
 
 
-async def sweep(database: Database, queues: MessageQueues, queue: str, *, report: Report = no_report) -> SweepResult:
+async def sweep(database: Database, queues: MessageQueues, queue: str) -> SweepResult:
     """Reads each message on the DLQ of `queue` once. Raises QueueUnavailableError or DatabaseUnavailableError."""
     result = SweepResult()
+    progress = Progress()
     async with DeadLetterPass(queues, queue) as dead:
         async for messages in dead.batches():
             letters = await classify_letters(database, messages)
             result.swept += len(await dead.delete([one.message for one in letters if one.kind.is_obsolete]))
             result.found.update(one.kind for one in letters)
-            report(f"sweeping the dead letters of {queue}", result.found.total(), dead.expected)
+            progress.say(f"the sweep of {queue} has read {result.found.total()} of about {dead.expected} messages")
     return result

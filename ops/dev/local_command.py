@@ -4,19 +4,17 @@ import os
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from turnstile.ops.dev.stack import stack as local
+from turnstile.ops.dev.stack.stack import LocalStack
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.options import AsJson
+from turnstile.ops.terminal.options import AsJson, make_typer
 from turnstile.ops.terminal.output import Columns, print_json, print_table, say
 
-if TYPE_CHECKING:
-    from turnstile.config.settings import Settings
-    from turnstile.ops.dev.stack.stack import LocalStack
-
-commands = typer.Typer(help="The embedded stack: PostgreSQL, Redis and SQS on loopback.", no_args_is_help=True)
+commands = make_typer(help="The embedded stack: PostgreSQL, Redis and SQS on loopback.", no_args_is_help=True)
 
 Home = Annotated[Path, typer.Option("--home", envvar="TURNSTILE_HOME", help="The folder of the stack's data.")]
 DEFAULT_HOME = Path(".local")
@@ -27,8 +25,11 @@ SHORT_POLL = {"TURNSTILE_RECEIVE_WAIT_SECONDS": "1"}
 @commands.command()
 def up(home: Home = DEFAULT_HOME) -> None:
     """Start the stack or reuse it; create the declared queues; apply the migrations."""
-    stack, _ = bring_up(home)
-    say(f"The stack at {stack.home} is up. Next, in this shell:")
+    # The other commands do not need it, and its imports take half a second.
+    from turnstile.ops.dev.up import bring_up
+
+    bring_up(home)
+    say(f"The stack at {home.resolve()} is up. Next, in this shell:")
     say(f'  eval "$(turnstile local env{_home_option(home)})"')
     say("  turnstile worker --handler turnstile.examples.eliza:respond &")
     say("  turnstile api &")
@@ -41,8 +42,6 @@ def down(
     purge: Annotated[bool, typer.Option("--purge", help="Remove its data too.")] = False,
 ) -> None:
     """Stop the stack; its data stays unless --purge."""
-    from turnstile.ops.dev.stack import stack as local
-
     if local.down(home, purge=purge):
         say("the stack is down" + (" and its data is gone" if purge else ""))
     else:
@@ -80,29 +79,7 @@ def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def bring_up(home: Path) -> "tuple[LocalStack, Settings]":
-    """Starts the stack, and creates queues and tables. Adds the stack's variables to the environment of this process."""
-    from turnstile.ops.dev.stack import stack as local
-
-    say("PostgreSQL, Redis and SQS …")
-    stack = local.up(home)
-    os.environ.update(stack.environment())
-
-    from turnstile.ops.commands.queues import create_declared
-    from turnstile.ops.migration_run import apply
-    from turnstile.ops.terminal.operator_access import load_settings
-
-    settings = load_settings()
-    say(f"queues ({', '.join(queue.name for queue in settings.queues)}) …")
-    create_declared(settings)
-    say("migrations …")
-    apply(settings.database_url)
-    return stack, settings
-
-
-def _find(home: Path) -> "LocalStack":
-    from turnstile.ops.dev.stack import stack as local
-
+def _find(home: Path) -> LocalStack:
     stack = local.find(home)
     if stack is None:
         raise CommandError(f"there is no stack at {home}: `turnstile local up` makes one", ExitCode.NOT_FOUND)

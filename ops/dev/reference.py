@@ -3,13 +3,10 @@
 python -m turnstile.ops.dev.reference      writes the pages
 """
 
-import ast
-import inspect
-import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import PREFIX, Settings
@@ -55,13 +52,10 @@ Generated from `ops/terminal/exit_codes.py` by `python -m turnstile.ops.dev.refe
 def pages() -> dict[Path, str]:
     """The content of each page, by path."""
     settings = [
-        _row(str(field.validation_alias or f"{PREFIX}{name.upper()}"), name, field.default, meaning)
-        for (name, field), meaning in zip(Settings.model_fields.items(), _meanings(Settings), strict=True)
+        _row(str(field.validation_alias or f"{PREFIX}{name.upper()}"), name, field)
+        for name, field in Settings.model_fields.items()
     ]
-    queues = [
-        _row(name, name, REQUIRED if field.is_required() else field.default, meaning)
-        for (name, field), meaning in zip(QueueSettings.model_fields.items(), _meanings(QueueSettings), strict=True)
-    ]
+    queues = [_row(name, name, field) for name, field in QueueSettings.model_fields.items()]
     meanings = {**MEANINGS, EXIT_STUCK: "a worker's event loop was stuck; the watchdog ended it"}
     codes = [f"| {int(code)} | {meaning} |" for code, meaning in sorted(meanings.items())]
     return {
@@ -70,26 +64,15 @@ def pages() -> dict[Path, str]:
     }
 
 
-def _meanings(model: type[BaseModel]) -> list[str]:
-    """The docstring of each field, in the order of the class. Raises ValueError for a field without one."""
-    [declared] = (one for one in ast.parse(inspect.getsource(model)).body if isinstance(one, ast.ClassDef))
-    found = []
-    for statement, following in zip(declared.body, declared.body[1:], strict=False):
-        match statement, following:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found.append(re.sub(r"\s+", " ", text).strip())
-            case ast.AnnAssign(target=ast.Name(id=name)), _ if name in model.model_fields:
-                raise ValueError(f"{model.__name__}.{name} has no docstring")
-    return found
-
-
-def _row(variable: str, name: str, default: Any, meaning: str) -> str:
-    return f"| `{variable}` | {_default(name, default)} | {meaning} |"
+def _row(variable: str, name: str, field: FieldInfo) -> str:
+    """Raises ValueError for a field without a docstring."""
+    if field.description is None:
+        raise ValueError(f"{name} has no docstring")
+    default = "required" if field.is_required() else _default(name, field.default)
+    return f"| `{variable}` | {default} | {' '.join(field.description.split())} |"
 
 
 def _default(name: str, default: Any) -> str:
-    if default is REQUIRED:
-        return "required"
     match default:
         case None | "" | ():
             return "none"
@@ -101,9 +84,6 @@ def _default(name: str, default: Any) -> str:
         case _:
             return f"`{default}`"
 
-
-REQUIRED = object()
-"""Marks a setting without a default."""
 
 UNITS = {"_seconds": " s", "_bytes": " bytes", "_days": " days"}
 

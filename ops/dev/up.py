@@ -1,21 +1,27 @@
 """`turnstile up`: the local stack, an API and a worker in the foreground, until Ctrl-C."""
 
+import asyncio
 import os
 import shlex
 import signal
 import time
+from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from turnstile.config.settings import Settings
+from turnstile.ops.commands.queues import create_declared
+from turnstile.ops.container_health import is_live
 from turnstile.ops.dev.child_processes import ChildProcesses
-from turnstile.ops.dev.local_command import DEFAULT_HOME, SHORT_POLL, Home, bring_up
+from turnstile.ops.dev.local_command import DEFAULT_HOME, SHORT_POLL, Home
+from turnstile.ops.dev.stack import stack
+from turnstile.ops.dev.stack.ports import choose_free, is_free
+from turnstile.ops.migration_run import apply
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.operator_access import load_settings
 from turnstile.ops.terminal.output import say
-
-if TYPE_CHECKING:
-    from turnstile.config.settings import Settings
 
 HANDLER = "turnstile.examples.eliza:respond"
 GRACE_SECONDS = 5
@@ -31,7 +37,7 @@ def up(
     chosen = {"TURNSTILE_LOG_FORMAT": "console", "TURNSTILE_GRACE_SECONDS": str(GRACE_SECONDS), **SHORT_POLL}
     for name, value in chosen.items():
         os.environ.setdefault(name, value)
-    _, settings = bring_up(home)
+    settings = bring_up(home)
     port = _choose_port(port, settings.api_port)
     signals = _collect_signals()
     children = ChildProcesses(os.environ, settings.grace_seconds)
@@ -39,11 +45,10 @@ def up(
     try:
         children.start("api", "api", "--host", "127.0.0.1", "--port", str(port))
         children.start("worker", "worker", "--queue", settings.queue, "--handler", handler)
-        while not (ended := children.ended()) and signals.empty() and not _is_ready(port):
-            time.sleep(_POLL_SECONDS)
-        if not ended and signals.empty():
-            _print_welcome(f"http://127.0.0.1:{port}", settings)
+        ready = False
         while not (ended := children.ended()) and signals.empty():
+            if not ready and (ready := is_live(port)):
+                _print_welcome(f"http://127.0.0.1:{port}", settings)
             time.sleep(_POLL_SECONDS)
         if not ended:
             signals.get()
@@ -55,6 +60,19 @@ def up(
     if not stopped:
         raise CommandError("not all of it ended by itself, the rest was killed")
     say("stopped; the stack is still up (turnstile local down)")
+
+
+def bring_up(home: Path) -> Settings:
+    """Starts the stack, and creates queues and tables. Adds the stack's variables to the environment of this process, and returns
+    its settings."""
+    say("PostgreSQL, Redis and SQS …")
+    os.environ.update(stack.up(home).environment())
+    settings = load_settings()
+    say(f"queues ({', '.join(queue.name for queue in settings.queues)}) …")
+    asyncio.run(create_declared(settings))
+    say("migrations …")
+    apply(settings.database_url)
+    return settings
 
 
 def _collect_signals() -> "SimpleQueue[int]":
@@ -69,8 +87,6 @@ def _collect_signals() -> "SimpleQueue[int]":
 
 
 def _choose_port(wanted: int | None, usual: int) -> int:
-    from turnstile.ops.dev.stack.ports import choose_free, is_free
-
     if wanted is not None and not is_free(wanted):
         raise CommandError(f"port {wanted} is taken", ExitCode.USAGE)
     if wanted is not None or is_free(usual):
@@ -78,21 +94,7 @@ def _choose_port(wanted: int | None, usual: int) -> int:
     return choose_free()
 
 
-def _is_ready(port: int) -> bool:
-    # http.client, because it ignores proxies.
-    from http.client import HTTPConnection, HTTPException
-
-    connection = HTTPConnection("127.0.0.1", port, timeout=2)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-def _print_welcome(url: str, settings: "Settings") -> None:
+def _print_welcome(url: str, settings: Settings) -> None:
     key = settings.api_key or ""
     body = '{"input": "I have been thinking about the sea"}'
     curl = (

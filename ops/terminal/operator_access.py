@@ -5,7 +5,6 @@ The clients of SQS and Redis are imported where a command first uses them: their
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
@@ -32,10 +31,10 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-def load_settings(**overrides: Any) -> Settings:
+def load_settings() -> Settings:
     """The settings of an operator command, with the log level `warning` by default. Warnings go to standard error."""
-    settings = load(**overrides)
-    if "TURNSTILE_LOG_LEVEL" not in os.environ:
+    settings = load()
+    if "log_level" not in settings.model_fields_set:
         settings = settings.model_copy(update={"log_level": "warning"})
     logs.configure(settings)
     # The pool logs each failed attempt to connect; the operator needs only the one reason below.

@@ -4,8 +4,8 @@ standard error. Rich is imported only where it draws, so that other commands sta
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
@@ -18,12 +18,7 @@ _PIPE_WIDTH = 10_000
 Columns = Mapping[str, str | Callable[[Any], object]]
 """The columns of a table: title, and the name of the row's attribute or a function of the row."""
 
-Report = Callable[[str, int, int], None]
-"""Reports the progress of a step: its name, how much is done, and how much there is."""
-
-
-def no_report(step: str, done: int, total: int) -> None:
-    """Reports nothing."""
+PROGRESS_EVERY_SECONDS = 10.0
 
 
 def say(message: str) -> None:
@@ -76,22 +71,17 @@ def print_fields(fields: Mapping[str, object]) -> None:
         typer.echo(f"{name:<{width}}  {harmless(_cell(value))}")
 
 
-@contextmanager
-def showing_progress() -> Iterator[Report]:
-    """Shows the progress of each step in one line of standard error, if that is a terminal. Ends the line also after an error."""
-    is_open = False
+class Progress:
+    """Prints how far a step is, a line on standard error every ten seconds: some steps take hours."""
 
-    def show(step: str, done: int, total: int) -> None:
-        nonlocal is_open
-        if sys.stderr.isatty():
-            is_open = done < total
-            typer.echo(f"\r{step}: {done} of {total} ", err=True, nl=not is_open)
+    def __init__(self) -> None:
+        self._said_at = time.monotonic()
 
-    try:
-        yield show
-    finally:
-        if is_open:
-            typer.echo(err=True)
+    def say(self, line: str) -> None:
+        """Prints the line if the last one was long enough ago."""
+        if time.monotonic() - self._said_at >= PROGRESS_EVERY_SECONDS:
+            self._said_at = time.monotonic()
+            say(line)
 
 
 def short_time(moment: datetime | None) -> str:

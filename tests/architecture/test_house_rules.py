@@ -28,7 +28,6 @@ HANDS_THE_ENVIRONMENT_ON = {
     "ops/dev/demo/": "to its children, and to its handler the script that it shall play",
     "ops/command_line.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
     "turnstile/config/unknown_variables.py": "looks at the names alone",
-    "ops/terminal/operator_access.py": "asks only whether a log level was chosen",
 }
 
 MAY_SLEEP = {

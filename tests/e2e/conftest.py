@@ -7,7 +7,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.e2e.forks import ForkServer
 from tests.e2e.harness import Product, WorkerProcess
 from turnstile.config.settings import Settings
 
@@ -40,21 +39,13 @@ async def product(settings: Settings, evidence: None) -> AsyncIterator[Product]:
 StartWorker = Callable[..., WorkerProcess]
 
 
-@pytest.fixture(scope="session")
-def forks() -> Iterator[ForkServer]:
-    """Where worker processes come from."""
-    server = ForkServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def start_worker(product: Product, forks: ForkServer, tmp_path: Path) -> Iterator[StartWorker]:
+def start_worker(product: Product, tmp_path: Path) -> Iterator[StartWorker]:
     """Starts worker processes; what still runs at the end of the test is killed."""
     started: list[WorkerProcess] = []
 
     def start(command: str = "worker", **environment: str) -> WorkerProcess:
-        worker = WorkerProcess(forks, tmp_path, product.settings, environment, command)
+        worker = WorkerProcess(tmp_path, product.settings, environment, command)
         started.append(worker)
         return worker
 

@@ -9,14 +9,13 @@ and hangs before the last of them in attempt `hang_in_attempt`.
 import asyncio
 import os
 import signal
-import sys
 import time
 from typing import Any
 
 import psycopg
 import structlog
 
-from turnstile import Context, Reject, Retry, Snooze, Turn, handler
+from turnstile import Context, Retry, Turn, handler
 
 log = structlog.get_logger("tests.handler")
 
@@ -58,22 +57,14 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
             raise ConnectionError("the provider is away")
         case "bug":
             raise ValueError("not worth a retry")
-        case "reject":
-            raise Reject("no", dead_letter=order.get("dead_letter", True))
         case "flaky":
             if ctx.attempt <= order["times"]:
                 raise Retry(after=0.05)
             return f"after {ctx.attempt}"
-        case "snooze":
-            if not os.path.exists(order["until"]):  # noqa: ASYNC240, PTH110 - a test handler
-                raise Snooze(after=0.1)
-            return "awake"
         case "die":
             os.kill(os.getpid(), signal.SIGKILL)
         case "nul":
             return "a\x00b\ud800c"
-        case "unfit":
-            return {1, 2}
         case "deaf":
             for _ in range(int(order["seconds"] * 20)):
                 try:
@@ -84,8 +75,6 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
         case "block":
             time.sleep(order["seconds"])  # noqa: ASYNC251 - that is the fault
             return "unblocked"
-        case "exit in a task":
-            await asyncio.gather(_exit(), asyncio.sleep(order.get("seconds", 0)))
         case "remember":
             return await _remember(order, ctx)
         case "learn":
@@ -101,10 +90,6 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
         case "history":
             return [remark.content for remark in await ctx.history(limit=order.get("limit", 20))]
     raise AssertionError(order)
-
-
-async def _exit() -> None:
-    sys.exit(2)
 
 
 async def _remember(order: dict[str, Any], ctx: Context) -> Any:

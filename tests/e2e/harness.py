@@ -3,16 +3,17 @@
 import json
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from tests.e2e.forks import ForkServer
+from tests.e2e.forks import fork
 from tests.support.factories import make_submission
 from tests.support.given_queues import find_given_queues
-from tests.support.probes import until, wait_until
+from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -47,27 +48,27 @@ def process_environment(settings: Settings, command: str) -> dict[str, str]:
 class WorkerProcess:
     """One `turnstile worker` (or another command that serves) of its own, with the test's short leases."""
 
-    def __init__(
-        self, forks: ForkServer, logs: Path, settings: Settings, environment: dict[str, str], command: str = "worker"
-    ) -> None:
-        self._forks = forks
-        self.pid, self.log_path = forks.fork(command, {**process_environment(settings, command), **environment}, logs)
+    def __init__(self, logs: Path, settings: Settings, environment: dict[str, str], command: str = "worker") -> None:
+        descriptor, name = tempfile.mkstemp(prefix=f"{command}-", suffix=".log", dir=logs)
+        os.close(descriptor)
+        self.log_path = Path(name)
+        self._process = fork(command, {**process_environment(settings, command), **environment}, self.log_path)
 
     @property
     def exit_code(self) -> int | None:
         """None as long as it lives; negative for a signal."""
-        return self._forks.exit_code(self.pid)
+        return self._process.exitcode
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal, if it still lives."""
-        if self.exit_code is None:
+        if self._process.pid is not None and self.exit_code is None:
             with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+                os.kill(self._process.pid, number)
 
     def kill(self) -> None:
         """kill -9, and wait for the end."""
-        self.signal(signal.SIGKILL)
-        wait_until(lambda: self.exit_code is not None)
+        self._process.kill()
+        self._process.join()
 
     def lines(self) -> list[dict[str, Any]]:
         """Its log so far."""
@@ -126,6 +127,11 @@ class Product:
         """What the handler did, in the order it did it."""
         return await self.fetch(f"SELECT * FROM evidence WHERE what = '{what}' ORDER BY id")
 
+    async def reply_of(self, turn_id: UUID) -> Any:
+        """The content of its only reply."""
+        [said] = await self.fetch(f"SELECT content FROM messages WHERE turn_id = '{turn_id}' AND role = 'assistant'")
+        return said["content"]
+
     async def fetch(self, statement: str) -> list[dict[str, Any]]:
         """Any query; retried over an outage, so that tests may cause some."""
         async with self.database.connection() as connection:
@@ -172,14 +178,3 @@ class Product:
             " WHERE finished_at < before"
         )
         assert (doubled, unanswered, disorder) == ([], [], [])
-
-
-async def submit_of(product: Product, tenant: str, session: str, seconds: float) -> UUID:
-    """A turn that takes so long, in a session of its own, and its wake-up."""
-    wanted = make_submission(
-        product.settings.queue, session, {"do": "sleep", "seconds": seconds}, tenant_id=tenant, max_attempts=1
-    )
-    await submit(product.database, [wanted], resend_seconds=product.settings.resend_seconds)
-    wake_up = WakeUp(tenant, session, wanted.turn_id)
-    await product.queues.send(product.settings.queue, [OutgoingMessage(wake_up, "")])
-    return wanted.turn_id

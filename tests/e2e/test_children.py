@@ -21,11 +21,6 @@ async def children_of(product: Product, parent: UUID) -> list[dict[str, Any]]:
     return await product.fetch(f"SELECT * FROM turns WHERE parent_turn_id = '{parent}' ORDER BY created_at, child_key")
 
 
-async def reply_of(product: Product, turn: UUID) -> Any:
-    [said] = await product.fetch(f"SELECT content FROM messages WHERE turn_id = '{turn}' AND role = 'assistant'")
-    return said["content"]
-
-
 async def test_a_waiting_parent_blocks_its_session_and_occupies_no_slot(
     product: Product, start_worker: StartWorker, tmp_path: Path
 ) -> None:
@@ -56,7 +51,7 @@ async def test_a_parent_whose_worker_is_killed_finds_the_children_it_has_started
     [parent] = await product.submit({"do": "fan out", "orders": echo("a", "b", "c"), "then": "die"})
 
     await product.status_is(parent, "SUCCEEDED")
-    assert await reply_of(product, parent) == ["a", "b", "c"]
+    assert await product.reply_of(parent) == ["a", "b", "c"]
     assert len(await children_of(product, parent)) == 3
     await product.check_sessions()
 
@@ -70,7 +65,7 @@ async def test_policy_any_needs_one_success_and_gives_none_for_the_others(
     [parent] = await product.submit({"do": "fan out", "policy": "any", "orders": [never, {"do": "bug"}, *echo("c")]})
 
     await product.status_is(parent, "SUCCEEDED")
-    assert await reply_of(product, parent) == [None, None, "c"]
+    assert await product.reply_of(parent) == [None, None, "c"]
 
 
 async def test_a_cancelled_child_wakes_its_parent(product: Product, start_worker: StartWorker, tmp_path: Path) -> None:
@@ -86,7 +81,7 @@ async def test_a_cancelled_child_wakes_its_parent(product: Product, start_worker
     await cancel(product.database, "t", child["id"], CancelReason.USER)
 
     await product.status_is(parent, "SUCCEEDED")
-    assert await reply_of(product, parent) == {"failed": "#1", "status": "CANCELED", "error_class": None}
+    assert await product.reply_of(parent) == {"failed": "#1", "status": "CANCELED", "error_class": None}
 
 
 async def test_a_recorded_side_effect_is_not_repeated_after_a_kill(product: Product, start_worker: StartWorker) -> None:

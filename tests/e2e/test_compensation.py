@@ -18,11 +18,6 @@ async def compensations(product: Product, failed: UUID) -> list[dict[str, Any]]:
     )
 
 
-async def reply_of(product: Product, turn: UUID) -> Any:
-    [said] = await product.fetch(f"SELECT content FROM messages WHERE turn_id = '{turn}' AND role = 'assistant'")
-    return said["content"]
-
-
 async def test_a_compensation_gets_the_inputs_the_error_and_the_recorded_values_of_the_failed_turn(
     product: Product, start_worker: StartWorker
 ) -> None:
@@ -35,7 +30,7 @@ async def test_a_compensation_gets_the_inputs_the_error_and_the_recorded_values_
     [undone] = await compensations(product, turn)
     await product.status_is(undone["id"], "SUCCEEDED")
     failed = await product.row(turn)
-    assert await reply_of(product, undone["id"]) == {
+    assert await product.reply_of(undone["id"]) == {
         "turn_id": str(turn),
         "session_id": "s",
         "generation": 1,
@@ -62,4 +57,4 @@ async def test_a_redriven_turn_that_fails_again_gets_a_second_compensation(
 
     await until(compensated_twice)
     await product.ended()
-    assert [(await reply_of(product, one["id"]))["generation"] for one in await compensations(product, turn)] == [1, 2]
+    assert [(await product.reply_of(one["id"]))["generation"] for one in await compensations(product, turn)] == [1, 2]

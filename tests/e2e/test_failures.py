@@ -1,6 +1,7 @@
 """Failed turns, unfit replies and unusable messages."""
 
 import json
+from uuid import uuid4
 
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker
@@ -43,8 +44,7 @@ async def test_characters_that_postgres_refuses_are_removed_from_a_reply(
     [turn] = await product.submit({"do": "nul"})
 
     await product.status_is(turn, "SUCCEEDED")
-    [message] = await product.fetch("SELECT content FROM messages WHERE role = 'assistant'")
-    assert message["content"] == "abc"
+    assert await product.reply_of(turn) == "abc"
     assert [line["characters"] for line in worker.said("reply.cleaned")] == [2]
 
 
@@ -70,8 +70,6 @@ async def _drained(product: Product) -> bool:
 
 
 async def test_a_message_without_a_turn_is_deleted_and_logged(product: Product, start_worker: StartWorker) -> None:
-    from uuid import uuid4
-
     worker = start_worker()
 
     await product.send(("nobody", uuid4()))

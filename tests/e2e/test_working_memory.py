@@ -1,6 +1,5 @@
 """`ctx.memory` in whole turns: over workers, crashes of Redis and attempts that are lost."""
 
-from pathlib import Path
 from typing import Any
 
 import redis
@@ -11,8 +10,6 @@ from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.examples.conversations import load
 from turnstile.examples.eliza_engine import replay
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "eliza"
 
 
 async def answers(product: Product, session: str = "s") -> list[Any]:
@@ -48,11 +45,11 @@ async def test_a_worker_without_a_relay_notices_that_redis_fills_up(start_worker
         client.close()
 
 
-async def test_the_bundled_handler_gives_its_golden_transcripts_while_redis_is_flushed(
+async def test_the_bundled_handler_answers_as_ever_while_redis_is_flushed(
     product: Product, start_worker: StartWorker, stack: Stack
 ) -> None:
     start_worker(TURNSTILE_HANDLER="turnstile.examples.eliza:respond")
-    conversations = [one for one in load() if (GOLDEN / f"{one.name}.txt").exists()][:3]
+    conversations = load()[:3]
     client = redis.Redis.from_url(stack.redis.url)
     for conversation in conversations:
         await product.submit(*conversation.remarks, session=conversation.name)
@@ -61,6 +58,4 @@ async def test_the_bundled_handler_gives_its_golden_transcripts_while_redis_is_f
     client.close()
 
     for conversation in conversations:
-        said = await answers(product, conversation.name)
-        assert said == replay(conversation.remarks)
-        assert conversation.transcript(said) == (GOLDEN / f"{conversation.name}.txt").read_text()
+        assert await answers(product, conversation.name) == replay(conversation.remarks)

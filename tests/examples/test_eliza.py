@@ -136,10 +136,6 @@ def test_it_turns_pronouns_round() -> None:
     assert "you could find your keys" in answers
 
 
-def test_it_notices_a_repetition() -> None:
-    assert "exchange 2" in replay(["Hello.", "The roof leaks.", "It is wet.", "The roof leaks."])[3]
-
-
 def test_a_rule_does_not_use_the_same_line_twice_in_a_row() -> None:
     answers = replay(["My brother called.", "My brother wrote.", "My brother came."])
     kin = next(rule["lines"] for rule in SCRIPT["rules"] if rule["patterns"] == ["my @family"])

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.e2e.conftest import evidence, forks, product, start_worker
+from tests.e2e.conftest import evidence, product, start_worker
 from tests.support.given_queues import GivenQueues, find_given_queues
 
-__all__ = ["evidence", "forks", "given", "product", "start_worker"]
+__all__ = ["evidence", "given", "product", "start_worker"]
 
 
 @pytest.fixture(scope="session")

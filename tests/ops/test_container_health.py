@@ -54,12 +54,16 @@ def answering(status: int) -> Iterator[int]:
         thread.join()
 
 
-@pytest.mark.parametrize(("arguments", "status", "code"), [(["api=1", "worker={port}"], 200, 0), (["{port}"], 503, 1)])
+@pytest.mark.parametrize(
+    ("command", "arguments", "status", "code"),
+    [("worker", ["api=1", "worker={port}"], 200, 0), ("worker", ["{port}"], 503, 1), ("relay", ["api=1"], 503, 0)],
+    ids=["named", "port alone", "relay"],
+)
 def test_the_exit_code_is_that_of_the_process_that_is_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], status: int, code: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, arguments: list[str], status: int, code: int
 ) -> None:
     first_process = tmp_path / "cmdline"
-    first_process.write_text("python\0turnstile\0worker\0")
+    first_process.write_text(f"python\0turnstile\0{command}\0")
     monkeypatch.setattr(container_health, "FIRST_PROCESS", first_process)
 
     with answering(status) as port:
@@ -68,14 +72,6 @@ def test_the_exit_code_is_that_of_the_process_that_is_checked(
 
 def test_a_port_on_which_nothing_listens_is_not_live() -> None:
     assert not is_live(choose_free())
-
-
-def test_a_relay_is_healthy_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first_process = tmp_path / "cmdline"
-    first_process.write_text("python\0turnstile\0relay\0")
-    monkeypatch.setattr(container_health, "FIRST_PROCESS", first_process)
-
-    assert main(["api=1", "worker=1"]) == 0
 
 
 def test_the_command_of_the_task_definition_uses_no_proxy_and_no_module_of_the_handlers_folder(tmp_path: Path) -> None:

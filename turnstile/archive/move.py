@@ -156,7 +156,7 @@ async def archive_sessions(
     cutoff: datetime,
     *,
     failed: bool = False,
-    batch: int,
+    batch: int = 100,
     pause_seconds: float | None = None,
     dry_run: bool = False,
 ) -> AsyncIterator[Archived]:

@@ -13,7 +13,7 @@ Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 class QueueSettings(BaseModel):
     """A queue as declared in `turnstile.toml` or TURNSTILE_QUEUES."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(use_attribute_docstrings=True, frozen=True, extra="forbid")
 
     name: Annotated[str, Field(pattern=rf"^{ID_PATTERN}$")]
     """What submits and workers call the queue."""

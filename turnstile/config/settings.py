@@ -37,7 +37,9 @@ class Settings(BaseSettings):
     The docstring of a field becomes the description of its variable in `docs/settings.md`.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True, use_attribute_docstrings=True
+    )
 
     # `repr=False`, because URLs may contain passwords.
     database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL", repr=False)

@@ -12,7 +12,8 @@ from turnstile.config.settings import PREFIX, Settings
 _OF_TOOLS = frozenset(
     f"{PREFIX}{name}"
     for name in (
-        *("DEBUG", "DEMO_OUTAGE_FILE"),
+        # HOME is the folder of the embedded stack.
+        *("DEBUG", "HOME"),
         # VERSION is for deployments, the others for tests and checks of this repository.
         *("VERSION", "MODEL_EXAMPLES", "TERRAFORM_MIRROR", "TEST_CALLS", "TEST_QUEUES", "TEST_ROLE"),
     )

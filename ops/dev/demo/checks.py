@@ -15,8 +15,7 @@ from turnstile.ops.dev.demo.clients import Ledger
 from turnstile.turn.status import TurnStatus
 
 EVIDENCE: LiteralString = """
-SELECT t.id, t.session_id, t.seq, t.status, t.attempt, t.generation, t.created_at, t.started_at, t.finished_at,
-       t.dead_lettered_at,
+SELECT t.id, t.session_id, t.status, t.attempt, t.generation, t.created_at, t.started_at, t.finished_at,
        (SELECT json_agg(m.content ORDER BY m.ordinal) FROM messages m WHERE m.turn_id = t.id AND m.role = 'user') AS said,
        (SELECT json_agg(m.content ORDER BY m.ordinal) FROM messages m
          WHERE m.turn_id = t.id AND m.role = 'assistant') AS answered,
@@ -41,14 +40,12 @@ class Row:
 
     id: UUID
     session_id: str
-    seq: int | None
     status: str
     attempt: int
     generation: int
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-    dead_lettered_at: datetime | None
     said: list[Any]
     answered: list[Any] | None
     settled: int

@@ -9,7 +9,7 @@ from typing import Any
 from turnstile import Context, Reject, Turn, handler
 from turnstile.examples.eliza import respond as converse
 
-OUTAGE_FILE = "TURNSTILE_DEMO_OUTAGE_FILE"
+OUTAGE_FILE = "DEMO_OUTAGE_FILE"
 """Environment variable with the path of a file. While the file exists, turns marked `outage` fail for good."""
 
 

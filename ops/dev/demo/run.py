@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import LiteralString
 
 import aiohttp
+import typer
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.load_settings import load
@@ -23,18 +24,18 @@ from turnstile.config.settings import Settings
 from turnstile.examples.conversations import load as load_conversations
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.queues import create_declared
+from turnstile.ops.container_health import is_live
 from turnstile.ops.dev.child_processes import ChildProcesses
 from turnstile.ops.dev.demo.checks import Finding, judge, read_rows
-from turnstile.ops.dev.demo.clients import Ledger, talk
+from turnstile.ops.dev.demo.clients import Ledger, Sessions, talk, write_sessions
 from turnstile.ops.dev.demo.handler import OUTAGE_FILE
-from turnstile.ops.dev.demo.scenario import Role, cast
 from turnstile.ops.dev.demo.screen import Screen, print_outcome
+from turnstile.ops.dev.local_command import DEFAULT_HOME, Home
 from turnstile.ops.dev.stack.ports import choose_free
 from turnstile.ops.dev.stack.stack import LocalStack, down, find, up
 from turnstile.ops.migration_run import apply
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.output import say
-from turnstile.turn.message import DEFAULT_TENANT
 from turnstile.turn.status import TurnStatus
 
 ACT_SECONDS = 60.0
@@ -58,13 +59,13 @@ class Stage:
     client: aiohttp.ClientSession
     screen: Screen
     outage: Path
-    roles: list[Role]
+    sessions: Sessions
     ledger: Ledger
 
     @property
     def total(self) -> int:
         """The number of turns that the clients submit."""
-        return sum(len(role.lines) for role in self.roles)
+        return sum(map(len, self.sessions.values()))
 
     async def count(self) -> dict[str, int]:
         """Turns by status. Also updates the screen."""
@@ -88,9 +89,9 @@ class Stage:
             await asyncio.sleep(0.1)
 
 
-def perform(home: Path) -> int:
-    """Runs all acts. Returns 0 if the check holds."""
-    roles = cast(load_conversations())
+def demo(home: Home = DEFAULT_HOME) -> None:
+    """The whole thing at work: conversations, a killed worker, dead letters, a redrive, and a check."""
+    sessions = write_sessions(load_conversations())
     say("Starting PostgreSQL, Redis and SQS …")
     before = find(home)
     was_running = before is not None and before.is_running()
@@ -102,8 +103,7 @@ def perform(home: Path) -> int:
     holds = False
     try:
         apply(url)
-        holds = asyncio.run(_play(stack, url, name, folder, roles))
-        return 0 if holds else int(ExitCode.FAILED)
+        holds = asyncio.run(_play(stack, url, name, folder, sessions))
     finally:
         stack.postgres.drop_database(name)
         if holds:
@@ -113,10 +113,11 @@ def perform(home: Path) -> int:
         if not was_running:
             # Only a stack that the demo itself has started.
             down(home)
+    raise typer.Exit(ExitCode.OK if holds else ExitCode.FAILED)
 
 
-async def _play(stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role]) -> bool:
-    async with _stage(stack, url, name, folder, roles) as stage:
+async def _play(stack: LocalStack, url: str, name: str, folder: Path, sessions: Sessions) -> bool:
+    async with _stage(stack, url, name, folder, sessions) as stage:
         await _open(stage)
         began = time.monotonic()
         await _converse(stage)
@@ -130,8 +131,8 @@ async def _play(stack: LocalStack, url: str, name: str, folder: Path, roles: lis
 
 
 @asynccontextmanager
-async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: list[Role]) -> AsyncIterator[Stage]:
-    port, key, outage = choose_free(), secrets.token_urlsafe(24), folder / "outage"
+async def _stage(stack: LocalStack, url: str, name: str, folder: Path, sessions: Sessions) -> AsyncIterator[Stage]:
+    port, outage = choose_free(), folder / "outage"
     outage.touch()
     environment = {
         **stack.environment(),
@@ -143,7 +144,6 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: li
         "TURNSTILE_CONCURRENCY": "16",
         "TURNSTILE_API_HOST": "127.0.0.1",
         "TURNSTILE_API_PORT": str(port),
-        "TURNSTILE_API_KEYS": f"{DEFAULT_TENANT}:{key}",
         "TURNSTILE_LEASE_SECONDS": f"{LEASE_SECONDS:g}",
         "TURNSTILE_RECEIVE_WAIT_SECONDS": "1",
         "TURNSTILE_TAKEOVER_RESEND_SECONDS": "1",
@@ -154,17 +154,17 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, roles: li
     # This process reads the same queues with the same settings.
     os.environ.update(environment)
     settings = load()
-    await asyncio.to_thread(create_declared, settings)
+    await create_declared(settings)
     processes = ChildProcesses(os.environ, settings.grace_seconds, folder)
     queues = MessageQueues(settings)
     client = aiohttp.ClientSession(
         f"http://127.0.0.1:{port}",
-        headers={"Authorization": f"Bearer {key}"},
+        headers={"Authorization": f"Bearer {settings.api_key}"},
         timeout=aiohttp.ClientTimeout(total=10),
     )
     try:
         async with Database(url, "turnstile-demo", size=2) as database, client:
-            yield Stage(settings, processes, database, queues, client, Screen(), outage, roles, Ledger())
+            yield Stage(settings, processes, database, queues, client, Screen(), outage, sessions, Ledger())
     finally:
         processes.stop()
         await queues.close()
@@ -175,22 +175,14 @@ async def _open(stage: Stage) -> None:
     for worker in ("worker-1", "worker-2"):
         stage.processes.start(worker, "worker")
     stage.screen.event(
-        f"an API and two workers are starting; {len(stage.roles)} clients have {stage.total} turns to submit"
+        f"an API and two workers are starting; {len(stage.sessions)} clients have {stage.total} turns to submit"
     )
-
-    async def ready(_: dict[str, int]) -> bool:
-        try:
-            async with stage.client.get("/readyz") as answer:
-                return answer.status == 200
-        except (aiohttp.ClientConnectionError, TimeoutError):
-            return False
-
-    await stage.until("the API", ready)
+    await stage.until("the API", lambda _: asyncio.to_thread(is_live, stage.settings.api_port))
 
 
 async def _converse(stage: Stage) -> None:
     """The main act: all clients submit, a worker is killed, one turn is cancelled."""
-    talking = asyncio.gather(*(talk(stage.client, role, stage.ledger) for role in stage.roles))
+    talking = asyncio.gather(*(talk(stage.client, *one, stage.ledger) for one in stage.sessions.items()))
 
     def some_ended(counts: dict[str, int]) -> bool:
         return counts.get(TurnStatus.SUCCEEDED, 0) >= KILL_AT * stage.total and counts.get(TurnStatus.RUNNING, 0) > 0

@@ -65,7 +65,7 @@ class Service(ABC):
         return f"{self.scheme}://{LOOPBACK}:{self.port}"
 
     def status(self) -> ServiceStatus:
-        """The current status. Takes a few milliseconds, or about two seconds if the service hangs."""
+        """The current status. Takes a few milliseconds, or a few seconds if the service hangs."""
         pid = self.process.pid()
         version = self.answer() if pid is not None else None
         return ServiceStatus(self.name, version is not None, self.address, pid, version)

@@ -7,16 +7,16 @@ the server with its process.
 import shutil
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from urllib.parse import quote
+
+import psycopg
+from psycopg.sql import SQL, Composed, Identifier
 
 from turnstile.ops.dev.stack.lifecycle import Service, package_folder
 from turnstile.ops.dev.stack.ports import LOOPBACK
 from turnstile.ops.dev.stack.processes import Launch, LocalStackError, run
 from turnstile.ops.dev.stack.run_as import RunAs
-
-if TYPE_CHECKING:
-    import psycopg
 
 _USER = "turnstile"
 _DATABASE = "postgres"
@@ -81,8 +81,6 @@ class Postgres(Service):
 
     def create_database(self, name: str, *, template: str | None = None) -> str:
         """Creates a database and returns its URL. Raises LocalStackError if it exists, or if the template is in use."""
-        from psycopg.sql import SQL, Identifier
-
         statement = SQL("CREATE DATABASE {}").format(Identifier(name))
         if template is not None:
             statement += SQL(" TEMPLATE {}").format(Identifier(template))
@@ -91,8 +89,6 @@ class Postgres(Service):
 
     def drop_database(self, name: str) -> None:
         """Drops a database, and ends the connections to it. A missing database is no error."""
-        from psycopg.sql import SQL, Identifier
-
         self._administer(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
 
     def prepare(self) -> Launch:
@@ -107,8 +103,6 @@ class Postgres(Service):
         return Launch([str(programs / "postgres"), "-D", str(data), *arguments], data, self.run_as.account)
 
     def answer(self) -> str | None:
-        import psycopg
-
         try:
             with self._connection() as connection:
                 row = connection.execute("SELECT current_setting('server_version')").fetchone()
@@ -116,9 +110,7 @@ class Postgres(Service):
             return None
         return str(row[0]) if row else None
 
-    def _connection(self) -> "psycopg.Connection[tuple[object, ...]]":
-        import psycopg
-
+    def _connection(self) -> psycopg.Connection[tuple[object, ...]]:
         # Overrides the caller's PGSSLMODE, PGOPTIONS and so on, which are for other servers.
         return psycopg.connect(
             self.url,
@@ -130,9 +122,7 @@ class Postgres(Service):
             application_name="turnstile local",
         )
 
-    def _administer(self, statement: "psycopg.sql.Composed") -> None:
-        import psycopg
-
+    def _administer(self, statement: Composed) -> None:
         try:
             with self._connection() as connection:
                 connection.execute(statement)

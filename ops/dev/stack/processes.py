@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from pwd import struct_passwd
 from typing import IO
 
 from turnstile.errors import TurnstileError
@@ -23,15 +24,6 @@ _children: list["subprocess.Popen[bytes]"] = []
 
 class LocalStackError(TurnstileError):
     """The stack can't do the request. The message contains advice."""
-
-
-@dataclass(frozen=True)
-class Account:
-    """The operating system account of a process."""
-
-    name: str
-    uid: int
-    gid: int
 
 
 @contextlib.contextmanager
@@ -84,7 +76,7 @@ def _lock(file: IO[str], seconds: float) -> bool:
 
 
 def run(
-    command: Sequence[str], *, account: Account | None, timeout: float = 60.0
+    command: Sequence[str], *, account: struct_passwd | None, timeout: float = 60.0
 ) -> "subprocess.CompletedProcess[str]":
     """Runs a short command to its end under the account. Raises OSError if that account may not execute it."""
     return subprocess.run(  # noqa: S603 - the commands are ours
@@ -98,8 +90,8 @@ def run(
         # The account may have no access to the caller's folder.
         cwd="/",
         env=plain_environment(),
-        user=account.uid if account else None,
-        group=account.gid if account else None,
+        user=account.pw_uid if account else None,
+        group=account.pw_gid if account else None,
         extra_groups=[] if account else None,
     )
 
@@ -123,7 +115,7 @@ class Launch:
 
     command: Sequence[str]
     folder: Path
-    account: Account | None = None
+    account: struct_passwd | None = None
     environment: Mapping[str, str] = field(default_factory=plain_environment)
 
 
@@ -173,12 +165,12 @@ class DetachedProcess:
                     start_new_session=True,
                     # The child never unlocks it, so it is locked until the child has ended.
                     pass_fds=[locked.fileno()],
-                    user=launch.account.uid if launch.account else None,
-                    group=launch.account.gid if launch.account else None,
+                    user=launch.account.pw_uid if launch.account else None,
+                    group=launch.account.pw_gid if launch.account else None,
                     extra_groups=[] if launch.account else None,
                 )
             except OSError as error:
-                who = f" as {launch.account.name}" if launch.account else ""
+                who = f" as {launch.account.pw_name}" if launch.account else ""
                 raise LocalStackError(f"cannot start {launch.command[0]}{who}: {error}") from error
             _children.append(child)
             try:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnstile.ops.dev.stack.processes import Account, LocalStackError, run
+from turnstile.ops.dev.stack.processes import LocalStackError, run
 
 _UNPRIVILEGED = "nobody"
 
@@ -25,7 +25,7 @@ class RunAs:
     """Account and data folder of the servers. `account` None is the caller's account; `folder` is then the stack's home."""
 
     folder: Path
-    account: Account | None
+    account: pwd.struct_passwd | None
 
     def make_folder(self, name: str) -> Path:
         """The folder of one server, created if missing. Only its account has access (mode 0700)."""
@@ -33,7 +33,7 @@ class RunAs:
         folder = self.folder / name
         folder.mkdir(mode=0o700, exist_ok=True)
         if self.account:
-            os.chown(folder, self.account.uid, self.account.gid)
+            os.chown(folder, self.account.pw_uid, self.account.pw_gid)
         return folder
 
     def find_programs(self, root: Path, parts: Iterable[str]) -> Path:
@@ -71,7 +71,7 @@ class RunAs:
         found = self.folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             raise LocalStackError(f"{self.folder} is not ours: remove it, or set TURNSTILE_HOME to another folder")
-        os.chown(self.folder, -1, self.account.gid)
+        os.chown(self.folder, -1, self.account.pw_gid)
         self.folder.chmod(0o710)
 
 
@@ -80,10 +80,9 @@ def choose(home: Path) -> RunAs:
     if os.geteuid() != 0:
         return RunAs(home, None)
     try:
-        entry = pwd.getpwnam(_UNPRIVILEGED)
+        account = pwd.getpwnam(_UNPRIVILEGED)
     except KeyError as error:
         raise LocalStackError(
             f"PostgreSQL does not run as root and there is no account {_UNPRIVILEGED}: run this as an ordinary user"
         ) from error
-    account = Account(_UNPRIVILEGED, entry.pw_uid, entry.pw_gid)
     return RunAs(Path("/var/tmp") / f"turnstile-{hashlib.sha256(os.fsencode(home)).hexdigest()[:16]}", account)  # noqa: S108

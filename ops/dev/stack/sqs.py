@@ -1,11 +1,11 @@
 """An SQS API: ministack with all other services disabled."""
 
-import http.client
 import importlib.metadata
 import os
 import sys
 from typing import ClassVar
 
+from turnstile.ops.container_health import is_live
 from turnstile.ops.dev.stack.lifecycle import Service, package_folder
 from turnstile.ops.dev.stack.ports import LOOPBACK
 from turnstile.ops.dev.stack.processes import Launch, plain_environment
@@ -46,19 +46,4 @@ class Sqs(Service):
         return Launch([sys.executable, "-m", "ministack"], folder, environment=environment)
 
     def answer(self) -> str | None:
-        # http.client, because it is fast to import and ignores proxies.
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=2)
-        headers = {
-            "Content-Type": "application/x-amz-json-1.0",
-            "X-Amz-Target": "AmazonSQS.ListQueues",
-            "Authorization": f"AWS4-HMAC-SHA256 Credential=local/20260101/{REGION}/sqs/aws4_request, "
-            "SignedHeaders=host, Signature=none",
-        }
-        try:
-            connection.request("POST", "/", body="{}", headers=headers)
-            responds = connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return None
-        finally:
-            connection.close()
-        return importlib.metadata.version("ministack") if responds else None
+        return importlib.metadata.version("ministack") if is_live(self.port, "/_ministack/health") else None

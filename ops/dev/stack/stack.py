@@ -27,17 +27,6 @@ from turnstile.ops.dev.stack.run_as import choose
 from turnstile.ops.dev.stack.sqs import REGION, Sqs
 from turnstile.turn.message import DEFAULT_TENANT
 
-__all__ = [
-    "LocalStack",
-    "LocalStackError",
-    "ServiceStatus",
-    "down",
-    "environment_of",
-    "find",
-    "temporary",
-    "up",
-]
-
 _STATE_FILE = "stack.json"
 _LOCK_FILE = "stack.lock"
 
@@ -74,7 +63,7 @@ class LocalStack:
         return environment_of(self.postgres.url, self.redis.url, self.sqs.address, self._api_key, self.home)
 
     def status(self) -> dict[str, ServiceStatus]:
-        """The status by service name. Checks all services; takes about two seconds if one hangs."""
+        """The status by service name. Checks all services; takes a few seconds if one hangs."""
         return {status.name: status for status in _at_once(Service.status, self.services)}
 
     def is_running(self) -> bool:

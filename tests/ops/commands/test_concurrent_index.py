@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from alembic.config import Config
 
+from tests.conftest import ROOT
 from tests.ops.commands.conftest import Turnstile
 from tests.support.factories import make_submission
 from tests.support.probes import until
@@ -46,7 +47,7 @@ def _a_later_version_builds_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def with_it(url: str) -> Config:
         config = configure(url)
-        released = Path(config.get_main_option("script_location") or "") / "versions"
+        released = ROOT / "migrations" / "versions"
         config.set_main_option("path_separator", "os")
         config.set_main_option("version_locations", os.pathsep.join(map(str, (released, tmp_path))))
         return config

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import StartWorker, evidence, forks, product, start_worker
+from tests.e2e.conftest import StartWorker, evidence, product, start_worker
 from tests.e2e.harness import Product
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_dead
@@ -16,7 +16,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 
-__all__ = ["evidence", "forks", "product", "start_worker"]
+__all__ = ["evidence", "product", "start_worker"]
 
 
 @dataclass(frozen=True)

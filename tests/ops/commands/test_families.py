@@ -3,30 +3,27 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import send_dead_letters
-from tests.support.factories import make_claim, make_submission, make_terms
+from tests.statements.calls import FAILURE
+from tests.support.claims import claim_sessions, fail_next, settle_one
+from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.redrive import Candidate, Redrive, RedriveResult, find_candidates
-from turnstile.queries.failed_turns import FailedFilter
-from turnstile.statements.claim import claim
+from turnstile.ops.dead_letters.redrive import Redrive, RedriveResult
+from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive import Revived
-from turnstile.statements.settle import SettleRequest, settle
 from turnstile.statements.submit import ParentClaim, Submission, submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turnstile.turn.status import TurnStatus
-
-FAILS = Settlement(
-    status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom", fault=True, dead_letter=True
-)
 
 
 @pytest.fixture
@@ -34,31 +31,20 @@ async def family(database: Database, settings: Settings) -> tuple[UUID, UUID]:
     """A parent that waits, and its child."""
     parent = make_submission(settings.queue, "parent")
     await submit(database, [parent], resend_seconds=60.0)
-    turn = await _claim(database, settings, "parent")
+    [turn] = await claim_sessions(database, settings, "parent")
     child = _child_of(turn, settings)
     await submit(database, [child], resend_seconds=60.0)
     joins = Settlement(
         status=TurnStatus.PENDING, outcome=AttemptOutcome.JOINED, refund=True, after_seconds=900.0,
         joining=(child.turn_id,), join_policy=JoinPolicy.ALL,
     )  # fmt: skip
-    await _settle(database, settings, turn, joins)
+    await settle_one(database, settings, turn, joins)
     return parent.turn_id, child.turn_id
 
 
 def _child_of(turn: ClaimedTurn, settings: Settings) -> Submission:
     made = make_submission(settings.queue, "child", parent=ParentClaim(turn.id, turn.fence, "dig"))
     return replace(made, trace=TraceContext(turn.trace_id, "c" * 16, turn.span_id))
-
-
-async def _claim(database: Database, settings: Settings, session: str) -> ClaimedTurn:
-    (turn,) = await claim(database, make_terms(settings), [make_claim(session)])
-    assert isinstance(turn, ClaimedTurn)
-    return turn
-
-
-async def _settle(database: Database, settings: Settings, turn: ClaimedTurn, settlement: Settlement) -> None:
-    request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(database, make_terms(settings), [request])
 
 
 async def test_a_trace_shows_which_turn_waits_and_which_call_started_a_child(
@@ -82,14 +68,15 @@ async def test_a_child_that_was_started_anew_is_no_dead_letter_and_the_commands_
 ) -> None:
     parent = make_submission(settings.queue, "parent")
     await submit(database, [parent], resend_seconds=60.0)
-    turn = await _claim(database, settings, "parent")
+    [turn] = await claim_sessions(database, settings, "parent")
     child = _child_of(turn, settings)
     await submit(database, [child], resend_seconds=60.0)
-    await _settle(database, settings, await _claim(database, settings, "child"), FAILS)
-    await _settle(database, settings, turn, FAILS)
+    for failing in (*await claim_sessions(database, settings, "child"), turn):
+        await settle_one(database, settings, failing, FAILURE)
     await send_dead_letters(database, queues, settings)
     await turnstile("redrive", "--turn", str(parent.turn_id), "--yes")
-    await submit(database, [_child_of(await _claim(database, settings, "parent"), settings)], resend_seconds=60.0)
+    [again] = await claim_sessions(database, settings, "parent")
+    await submit(database, [_child_of(again, settings)], resend_seconds=60.0)
 
     shown = await turnstile("dlq", "show", str(child.turn_id))
     named = await turnstile("redrive", "--turn", str(child.turn_id), "--yes", "--json")
@@ -106,11 +93,7 @@ async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_com
 ) -> None:
     turn = make_submission(settings.queue, "s")
     await submit(database, [turn], resend_seconds=60.0)
-    request = SettleRequest(
-        turn=await _claim(database, settings, "s"), settlement=FAILS, more=False, next_claim_id=uuid4()
-    )
-    terms = replace(make_terms(settings, halt=halt), compensates=True, compensation_expires_seconds=60.0)
-    await settle(database, terms, [request])
+    await fail_next(database, settings, "s", halt=halt, compensates=True)
 
     ran = await turnstile(*(("retry", str(turn.turn_id)) if halt else ("redrive", "--json")), "--yes")
 
@@ -128,7 +111,7 @@ async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_com
 class OneByOne(Redrive):
     """A redrive with batches of one turn: the compensation has to come first."""
 
-    async def revive(self, batch: Sequence[Candidate], result: RedriveResult) -> list[Revived]:
+    async def revive(self, batch: Sequence[TurnRecord], result: RedriveResult) -> list[Revived]:
         return [revived for one in batch for revived in await super(OneByOne, self).revive([one], result)]
 
 
@@ -136,15 +119,12 @@ async def test_a_redrive_brings_back_a_failed_compensation_and_not_its_turn(
     database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     await submit(database, [make_submission(settings.queue, "s")], resend_seconds=60.0)
-    request = SettleRequest(
-        turn=await _claim(database, settings, "s"), settlement=FAILS, more=False, next_claim_id=uuid4()
-    )
-    terms = replace(make_terms(settings), compensates=True, compensation_expires_seconds=60.0)
-    await settle(database, terms, [request])
+    await fail_next(database, settings, "s", halt=False, compensates=True)
     [undoing] = await database.fetch("SELECT id, session_id FROM turns WHERE kind = 'compensation'", {})
-    await _settle(database, settings, await _claim(database, settings, undoing["session_id"]), FAILS)
+    [running] = await claim_sessions(database, settings, undoing["session_id"])
+    await settle_one(database, settings, running, FAILURE)
 
     redrive = OneByOne(database, queues, settings, requested_by="ada@test")
-    result = await redrive.run(FailedFilter(), await find_candidates(database, FailedFilter()))
+    result = await redrive.run(FailedFilter(), await list_failed(database, FailedFilter()))
 
     assert (result.revived, result.compensated, result.moved_on) == ([undoing["id"]], 1, 0)

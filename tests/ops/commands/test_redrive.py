@@ -11,8 +11,8 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import LetterKind
-from turnstile.ops.dead_letters.redrive import Redrive, RedriveResult, find_candidates
-from turnstile.queries.failed_turns import FailedFilter
+from turnstile.ops.dead_letters.redrive import Redrive, RedriveResult
+from turnstile.queries.failed_turns import FailedFilter, list_failed
 
 ALL = FailedFilter()
 
@@ -23,7 +23,7 @@ def redrive(database: Database, queues: MessageQueues, settings: Settings) -> Re
 
 
 async def run(redrive: Redrive, wanted: FailedFilter = ALL, **how: Any) -> RedriveResult:
-    return await redrive.run(wanted, await find_candidates(redrive._database, wanted), **how)
+    return await redrive.run(wanted, await list_failed(redrive._database, wanted), **how)
 
 
 @pytest.mark.parametrize("fifo", [True], ids=["fifo"])
@@ -90,9 +90,9 @@ async def test_two_at_once_put_each_turn_back_once(
 ) -> None:
     failed = await make_dead(database, queues, settings, [f"s{number % 7}" for number in range(14)])
     other = Redrive(database, queues, settings)
-    surveys = await asyncio.gather(find_candidates(database, ALL), find_candidates(database, ALL))
+    failed_turns = await asyncio.gather(list_failed(database, ALL), list_failed(database, ALL))
 
-    results = await asyncio.gather(redrive.run(ALL, surveys[0]), other.run(ALL, surveys[1]))
+    results = await asyncio.gather(redrive.run(ALL, failed_turns[0]), other.run(ALL, failed_turns[1]))
 
     assert sorted(results[0].revived + results[1].revived) == sorted(failed)
     assert results[0].moved_on + results[1].moved_on == len(failed)
@@ -106,8 +106,8 @@ async def test_killed_after_the_revive_it_is_finished_by_relay_and_next_redrive(
     redrive: Redrive, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     failed = await make_dead(database, queues, settings, ["a", "b"])
-    survey = await find_candidates(database, ALL)
-    await redrive.revive(survey.candidates, RedriveResult())
+    turns = await list_failed(database, ALL)
+    await redrive.revive(turns, RedriveResult())
 
     result = await run(redrive)
 

@@ -9,28 +9,14 @@ from redis.asyncio import Redis
 
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed, rows
-from tests.support.factories import make_claim, make_submission, make_terms
+from tests.support.claims import claim_sessions, settle_one
+from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.queries.turns import COLUMNS
-from turnstile.statements.claim import claim
-from turnstile.statements.settle import SettleRequest, settle
 from turnstile.statements.submit import submit
 from turnstile.streaming.event import name_stream
-from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.settlement import AttemptOutcome, Settlement
-from turnstile.turn.status import TurnStatus
-
-
-async def succeed(database: Database, settings: Settings, session_id: str) -> None:
-    """The head of the session is answered."""
-    terms = make_terms(settings)
-    (turn,) = await claim(database, terms, [make_claim(session_id)])
-    assert isinstance(turn, ClaimedTurn)
-    settlement = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="good")
-    request = SettleRequest(turn=turn, settlement=settlement, more=False, next_claim_id=uuid4())
-    await settle(database, terms, [request])
 
 
 async def test_turns_of_all_tenants_are_listed_and_filtered(
@@ -110,7 +96,7 @@ async def test_status_waits_for_the_end_and_its_exit_code_is_that_of_the_turn(
 
     too_short = await turnstile("status", turn, "--wait", "0.2", "--json")
     waiting = asyncio.create_task(turnstile("status", turn, "--wait", "30", "--json"))
-    await succeed(database, settings, "a")
+    await settle_one(database, settings, *await claim_sessions(database, settings, "a"))
     ended = await waiting
     otherwise, unknown, at_once = [
         await turnstile("status", *words)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from turnstile.ops.dead_letters.letter import LetterKind, classify
+from turnstile.ops.dead_letters.letter import LetterKind, classify, read_wake_up
 from turnstile.ops.dead_letters.read_dlq import FRUITLESS_RECEIVES, DeadLetterPass
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import DEAD_LETTER_GENERATION, WakeUp
@@ -44,7 +44,7 @@ def make_message(
 def test_a_dead_letter_is_classified_by_the_row_of_its_turn(
     message: ReceivedMessage, row: tuple[int, str] | None, kind: LetterKind
 ) -> None:
-    assert classify(message, {} if row is None else {TURN: row}).kind is kind
+    assert classify(message, read_wake_up(message), row) is kind
 
 
 class FakeQueues:

@@ -1,6 +1,7 @@
 """The copies of the servers' programs that an unprivileged account can execute."""
 
 import os
+import pwd
 import shutil
 import subprocess
 import threading
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from turnstile.ops.dev.stack.processes import Account, LocalStackError
+from turnstile.ops.dev.stack.processes import LocalStackError
 from turnstile.ops.dev.stack.run_as import RunAs
 
 LARGE = 64_000_000
@@ -16,7 +17,7 @@ LARGE = 64_000_000
 
 @pytest.fixture
 def run_as(tmp_path: Path) -> RunAs:
-    return RunAs(tmp_path / "copies", Account("me", os.getuid(), os.getgid()))
+    return RunAs(tmp_path / "copies", pwd.getpwuid(os.getuid()))
 
 
 def hold_inherited_files() -> None:

@@ -1,7 +1,6 @@
 """The embedded stack: started once, reused, mended, stopped. Its home is below pytest's temporary folder, whose mode is 0700:
 run as root, this also covers a home that the servers' account cannot enter."""
 
-import http.client
 import json
 import os
 import signal
@@ -10,15 +9,22 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import psycopg
 import pytest
+from redis import ConnectionError as RedisConnectionError
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
+from tests.conftest import sqs_client
 from turnstile.ops.dev.stack.lifecycle import Service
-from turnstile.ops.dev.stack.stack import LocalStack, LocalStackError, down, find, up
+from turnstile.ops.dev.stack.processes import LocalStackError
+from turnstile.ops.dev.stack.stack import LocalStack, down, find, up
 
 pytestmark = pytest.mark.not_on("containers", "it is about the embedded stack itself")
 
@@ -55,30 +61,18 @@ def execute(url: str, statement: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def redis(stack: LocalStack, *words: str) -> str:
-    with socket.create_connection(("127.0.0.1", stack.redis.port), timeout=5) as connection:
-        connection.sendall(f"{' '.join(words)}\r\nQUIT\r\n".encode())
-        return b"".join(iter(lambda: connection.recv(4096), b"")).decode()
-
-
-def sqs(stack: LocalStack, action: str, **body: Any) -> dict[str, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", stack.sqs.port, timeout=5)
-    headers = {
-        "Content-Type": "application/x-amz-json-1.0",
-        "X-Amz-Target": f"AmazonSQS.{action}",
-        "Authorization": "AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/sqs/aws4_request, Signature=none",
-    }
-    connection.request("POST", "/", json.dumps(body), headers)
-    answer: dict[str, Any] = json.loads(connection.getresponse().read() or b"{}")
-    connection.close()
-    return answer
+@contextmanager
+def redis_client(stack: LocalStack) -> Iterator[Any]:
+    with Redis(port=stack.redis.port, retry=Retry(NoBackoff(), 0), decode_responses=True) as client:
+        yield client
 
 
 def test_all_three_services_answer_after_up(stack: LocalStack) -> None:
     assert stack.is_running()
     assert execute(stack.postgres.url, "SELECT current_user::text") == [("turnstile",)]
-    assert redis(stack, "PING").startswith("+PONG")
-    assert sqs(stack, "CreateQueue", QueueName="turns")["QueueUrl"].startswith(f"{stack.sqs.address}/")
+    with redis_client(stack) as client:
+        assert client.ping()
+    assert sqs_client(stack).create_queue(QueueName="turns")["QueueUrl"].startswith(f"{stack.sqs.address}/")
 
 
 def test_up_on_a_running_stack_returns_it_as_it_is(stack: LocalStack) -> None:
@@ -220,16 +214,17 @@ def test_status_tells_a_stopped_service_from_a_running_one(stack: LocalStack) ->
 
 
 def test_redis_can_be_stopped_for_a_while_and_comes_back_empty_on_the_same_port(stack: LocalStack) -> None:
-    redis(stack, "SET", "lock", "mine")
-    redis(stack, "SAVE")
     address = stack.redis.address
-    assert stack.redis.stop() is True
-    with pytest.raises(ConnectionRefusedError):
-        redis(stack, "PING")
-    stack.redis.start()
-    assert stack.redis.address == address
-    assert redis(stack, "GET", "lock").startswith("$-1")
-    assert "noeviction" in redis(stack, "CONFIG", "GET", "maxmemory-policy")
+    with redis_client(stack) as client:
+        client.set("lock", "mine")
+        client.save()
+        assert stack.redis.stop() is True
+        with pytest.raises(RedisConnectionError):
+            client.ping()
+        stack.redis.start()
+        assert stack.redis.address == address
+        assert client.get("lock") is None
+        assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
 
 
 def test_an_immediate_restart_of_postgres_keeps_what_was_committed_and_cuts_connections(stack: LocalStack) -> None:

@@ -1,6 +1,7 @@
 """Faults of the product's own processes, and what operators do to a running system."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -10,7 +11,7 @@ from tests.proof.simulation.seeded_run import Blow, World
 from tests.support.fakes.queues import SCHEME
 from turnstile.errors import TurnstileError
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.redrive import Candidate, Redrive, Survey
+from turnstile.ops.dead_letters.redrive import Redrive
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.turn.status import TurnStatus
 
@@ -88,23 +89,20 @@ def kill_redrive(world: World, chance: Random) -> Iterator[Blow]:
 
 
 def _start_redrives(world: World, many: int) -> list[Process]:
-    candidates = [
-        Candidate(row.id, row.generation, row.queue)
-        for row in world.tables.turns.values()
-        if row.status is TurnStatus.FAILED
-    ]
-    processes = [world.start("redrive", lasting=False) for _ in range(many if candidates else 0)]
+    # Copies: a redrive compares the generation that it has read with that of the row.
+    failed = [copy(row) for row in world.tables.turns.values() if row.status is TurnStatus.FAILED]
+    processes = [world.start("redrive", lasting=False) for _ in range(many if failed else 0)]
     for process in processes:
-        process.run(_redrive(world, process, candidates))
+        process.run(_redrive(world, process, failed))
     return processes
 
 
-async def _redrive(world: World, process: Process, candidates: list[Candidate]) -> None:
+async def _redrive(world: World, process: Process, failed: list[Any]) -> None:
     settings = world.plan.settings
     queues = MessageQueues(settings, process.sqs_client())
     try:
         redrive = Redrive(process.database(), queues, settings, requested_by="operator")
-        await redrive.run(FailedFilter(queue=world.plan.queue.name), Survey(candidates=candidates))
+        await redrive.run(FailedFilter(queue=world.plan.queue.name), failed)
         process.die(0)
     except TurnstileError:
         process.die(3)
