@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.statements.calls import (
+    JOIN,
     LEASE_SECONDS,
     RELEASE,
     RETRY,
@@ -89,7 +90,7 @@ async def test_a_lost_turn_with_as_many_crashes_as_the_request_allows_is_taken_o
     assert answer.crashes == 2
 
 
-@pytest.mark.parametrize("settlement", [RETRY, SNOOZE], ids=["retried", "snoozed"])
+@pytest.mark.parametrize("settlement", [RETRY, SNOOZE, JOIN], ids=["retried", "snoozed", "joined"])
 async def test_an_attempt_that_the_handler_ended_resets_the_crashes(store: Stand, settlement: Settlement) -> None:
     await submit_one(store)
     await lose(store, 2)
