@@ -62,6 +62,16 @@ def away(service: str) -> Strike:
     return strike
 
 
+def lock_table(world: World, chance: Random) -> Iterator[Blow]:
+    """Another transaction locks the table of turns, for longer than a lease: no worker can renew, and each of them lives."""
+    world.tables.turns_locked += 1
+
+    def end() -> None:
+        world.tables.turns_locked -= 1
+
+    yield Blow(target="store", seconds=chance.uniform(1.2, 2.5) * world.plan.settings.lease_seconds, end=end)
+
+
 def flush(world: World, chance: Random) -> Iterator[Blow]:
     world.redis.flush()
     yield Blow(target="redis")
@@ -95,6 +105,7 @@ KINDS: dict[str, Strike] = {
     "store-away": away("store"),
     "redis-away": away("redis"),
     "sqs-away": away("sqs"),
+    "store-table-locked": lock_table,
     "cut-off-from-store": cut_off("store"),
     "cut-off-from-redis": cut_off("redis"),
     "cut-off-from-sqs": cut_off("sqs"),

@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,16 @@ import pytest
 import turnstile.statements.settle
 from tests.conftest import ROOT
 from tests.proof.checker import check
+from tests.proof.simulation import plan
 from tests.proof.simulation.judging import digest, judge, run_seed
+from tests.proof.simulation.nemesis import KINDS, nemesis
+from tests.proof.simulation.plan import make_plan
+from tests.proof.simulation.seeded_run import live
 from tests.support.fakes import store, store_claim
 from tests.support.fakes.store_rows import SessionRow
 from tests.support.fakes.store_tables import Tables
+from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.turn.settlement import AttemptOutcome
 
 SEED = 2
 
@@ -47,6 +54,26 @@ def test_a_run_with_faults_is_acquitted_and_leaves_nothing_to_the_next() -> None
     assert judged.turns > 100
     # A worker does it once for its process; here the objects of each run would stay.
     assert gc.get_freeze_count() == frozen
+
+
+def test_a_table_lock_that_outlasts_the_leases_takes_no_turn_from_a_living_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert lost_under_table_locks(monkeypatch) == 0
+
+    # Without the evidence of renewals, the same runs lose turns.
+    monkeypatch.setattr(RenewalEvidence, "allows_takeover", lambda self, now: True)
+    assert lost_under_table_locks(monkeypatch) > 0
+
+
+def lost_under_table_locks(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Attempts whose workers counted as lost. No turn of these runs kills a worker or blocks it."""
+    monkeypatch.setattr(plan, "_WEIGHTS", {"sleep": 1, "long": 9})
+    lost = 0
+    for seed in (6, 7):
+        made = replace(make_plan(seed, tuple(KINDS)), kinds=("store-table-locked",), strikes=5)
+        lost += [attempt.outcome for attempt in live(made, nemesis).attempts].count(AttemptOutcome.LOST)
+    return lost
 
 
 def test_a_store_that_takes_the_last_turn_of_a_session_for_its_head_is_convicted(

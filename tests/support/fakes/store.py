@@ -4,7 +4,7 @@ It knows the product's own SQL constants and does for each what the statement do
 above it (claim, settle with its re-read, submit, cancel, revive, the relay) is the product's real code. That it does the
 same as Postgres is checked by `tests/statements` and by the Hypothesis machine in `tests/model`.
 
-What it leaves out: row locks. Each call, and each transaction of `connection()`, is one step that nothing gets between, so
+What it leaves out: locks of rows. Each call, and each transaction of `connection()`, is one step that nothing gets between, so
 no row is ever skipped for being locked, and no claim is told to look again.
 """
 
@@ -24,6 +24,7 @@ from tests.support.fakes import (
 )
 from tests.support.fakes.carry import Carry, at_once
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables
+from turnstile.errors import RowLockedError
 
 STATEMENTS: dict[str, Statement] = {
     **store_submit.STATEMENTS,
@@ -35,6 +36,8 @@ STATEMENTS: dict[str, Statement] = {
     **store_halting.STATEMENTS,
     **store_registry.STATEMENTS,
 }
+
+WRITES_OF_TURNS = ("UPDATE turns", "INSERT INTO turns ", "DELETE FROM turns")
 
 
 class FakeDatabase:
@@ -77,6 +80,8 @@ def _execute(tables: Tables, statement: str, parameters: Parameters) -> Rows:
     found = STATEMENTS.get(statement)
     if found is None:
         raise LookupError(f"the fake store does not know this statement: {' '.join(statement.split())[:200]}")
+    if tables.turns_locked and any(writes in statement for writes in WRITES_OF_TURNS):
+        raise RowLockedError("another transaction has locked the table of turns")
     return found(tables, parameters)
 
 

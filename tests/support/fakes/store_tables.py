@@ -74,6 +74,8 @@ class Tables:
         """The turns with a `send_at` or a lease: all that is open or owed."""
         self.joining: dict[UUID, TurnRow] = {}
         """The turns that wait for children: index `turns_joining`."""
+        self.turns_locked = 0
+        """How many transactions have locked the whole table of turns: it is read, and not written."""
         self._by_parent: dict[UUID, list[TurnRow]] = {}
 
     # --- time
