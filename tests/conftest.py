@@ -1,9 +1,10 @@
 """Fixtures only: one stack per test process; a database, a Redis prefix and queues per test."""
 
+import gc
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,17 @@ ROOT = Path(__file__).parent.parent
 
 WITHOUT_SQS = frozenset({"archive", "memory", "migrations", "queries", "relay", "statements", "streaming", "webhooks"})
 """Folders whose tests use SQS only by the fixture `queues`. For the others each `queue` exists."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and test items stay to the end: the garbage collector need not look at them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
