@@ -92,9 +92,11 @@ def template(stack: Stack) -> str:
 
 
 @pytest.fixture(scope="session")
-def databases(stack: Stack, template: str) -> Databases:
+def databases(stack: Stack, template: str) -> Iterator[Databases]:
     """Those of this process."""
-    return Databases(stack, template)
+    made = Databases(stack, template)
+    yield made
+    made.close()
 
 
 @pytest.fixture
