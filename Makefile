@@ -42,7 +42,7 @@ demo: setup ## the whole thing at work: 40 conversations, a killed worker, dead 
 	@$(BIN)/turnstile demo
 
 test: setup ## all tests, on a stack of their own
-	@$(BIN)/python -m pytest -n 4 --dist load $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
 # Fails where no Docker engine answers.
 test-containers: setup ## the tests that need a stack, on Testcontainers

@@ -1,9 +1,10 @@
 """Fixtures only: one stack per test process; a database, a Redis prefix and queues per test."""
 
+import gc
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,17 @@ WITHOUT_SQS = frozenset({"archive", "memory", "migrations", "queries", "relay", 
 """Folders whose tests use SQS only by the fixture `queues`. For the others each `queue` exists."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and test items stay to the end: the garbage collector need not look at them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.fixture(scope="session")
 def stack(pytestconfig: pytest.Config) -> Iterator[Stack]:
     """The stack of this run. A test may stop and restart its services, and must leave them running."""
@@ -80,9 +92,11 @@ def template(stack: Stack) -> str:
 
 
 @pytest.fixture(scope="session")
-def databases(stack: Stack, template: str) -> Databases:
+def databases(stack: Stack, template: str) -> Iterator[Databases]:
     """Those of this process."""
-    return Databases(stack, template)
+    made = Databases(stack, template)
+    yield made
+    made.close()
 
 
 @pytest.fixture
