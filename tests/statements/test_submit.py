@@ -154,7 +154,7 @@ async def test_the_same_key_for_another_request_is_refused_alone(store: Stand) -
     )
 
     assert isinstance(refused, IdempotencyMismatchError)
-    assert refused.key == "k"
+    assert str(refused) == "'k' was used before with another request"
     assert isinstance(first, Accepted)
     assert isinstance(last, Accepted)
     assert [row["seq"] for row in (await store.snapshot())["turns"]] == [1, 2, 3]
@@ -204,7 +204,7 @@ async def test_a_turn_id_that_another_tenant_has_is_taken(store: Stand, keyed: b
     (refused,) = await submit_all(store, make_submission(QUEUE, turn_id=turn_id, tenant_id="other", key=key))
 
     assert isinstance(refused, TurnIdTakenError)
-    assert refused.turn_id == turn_id
+    assert str(refused) == f"turn id {turn_id} is taken"
 
 
 async def test_a_turn_id_that_was_submitted_with_another_key_is_taken(store: Stand) -> None:
