@@ -12,7 +12,7 @@ class SettingsError(TurnstileError):
     """The environment or the queue declarations are invalid; the message names every offending setting."""
 
 
-SET_BY_LOCAL_ENV = 'eval "$(turnstile local env)" sets it for the local stack'
+SET_BY_LOCAL_ENV = 'eval "$(turnstile local env)" sets what the local stack needs'
 """Hint for error messages about a variable that is not set."""
 
 

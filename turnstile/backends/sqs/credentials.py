@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import botocore.session
 from botocore.credentials import ReadOnlyCredentials
 
-from turnstile.errors import QueueUnavailableError
+from turnstile.errors import SET_BY_LOCAL_ENV, QueueUnavailableError
 
 FRESH_SECONDS = 60.0
 """Seconds until botocore is called again. It replaces credentials at least ten minutes before they expire."""
@@ -41,7 +41,7 @@ class Credentials:
             if self._found is None:
                 await self._wait(search, seconds)
         if self._found is None:
-            raise QueueUnavailableError("AWS credentials: none are configured")
+            raise QueueUnavailableError(f"AWS credentials: none are configured; {SET_BY_LOCAL_ENV}")
         return self._found
 
     async def _wait(self, search: "asyncio.Future[ReadOnlyCredentials | None]", seconds: float) -> None:
