@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -120,6 +121,33 @@ async def test_with_patience_the_end_of_a_flush_leaves_few_calls_to_the_flushes_
     gates[1].set()
     await all_of(*calls)
     assert batches[2:] == [[4]]
+
+
+async def test_with_patience_a_flush_that_hangs_keeps_no_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    hangs, goes_on = asyncio.Event(), asyncio.Event()
+    batches: list[list[int]] = []
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        batches.append(list(items))
+        await (hangs if 0 in items else goes_on).wait()
+        return list(items)
+
+    call = Batcher(flush, limit=2, lanes=2, patience_seconds=60.0)
+    hanging = [asyncio.ensure_future(call(item)) for item in (0, 1)]
+    await turn_loop()
+    # A minute later.
+    monkeypatch.setattr(loop, "time", partial(lambda real: real() + 60.0, loop.time))
+    others = [asyncio.ensure_future(call(item)) for item in (2, 3)]
+    await turn_loop()
+    others.append(asyncio.ensure_future(call(4)))
+    await turn_loop()
+    goes_on.set()
+
+    assert await all_of(*others) == [2, 3, 4]
+    assert batches == [[0, 1], [2, 3], [4]]
+    hangs.set()
+    await all_of(*hanging)
 
 
 async def test_with_patience_a_full_batch_starts_at_once() -> None:

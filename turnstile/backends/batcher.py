@@ -21,7 +21,7 @@ class Batcher(Generic[Item, Result]):
     `flush` gets 1 to `limit` items and returns as many results, in the same order. If it raises an error other than
     TurnstileError (an outage), each item is retried alone, so that one bad item fails alone: `flush` must be safe to repeat.
     Up to `lanes` flushes run at a time. With `patience_seconds`, a flush starts beside running ones only with a full batch, or
-    if the latest of them started that long ago: for calls that cost the same for one item as for many.
+    if all of them started that long ago: for calls that cost the same for one item as for many.
     """
 
     def __init__(
@@ -42,7 +42,8 @@ class Batcher(Generic[Item, Result]):
         self._busy_lanes = 0
         self._starting = 0
         """Busy lanes that have not taken a batch yet."""
-        self._started_at = 0.0
+        self._started_at: dict[object, float] = {}
+        """When the flush under way in each lane started."""
 
     def __call__(self, item: Item) -> "asyncio.Future[Result]":
         """The result for `item`. Cancelling the future does not take the item out of its batch: its effect still happens."""
@@ -58,31 +59,36 @@ class Batcher(Generic[Item, Result]):
         return future
 
     def _wants_lane(self) -> bool:
-        unserved = len(self._waiting) - self._limit * self._starting
-        return self._busy_lanes < self._lanes and self._is_due(unserved, beside=self._busy_lanes)
+        return self._busy_lanes < self._lanes and self._is_due(len(self._waiting) - self._limit * self._starting)
 
-    def _is_due(self, waiting: int, *, beside: int) -> bool:
-        if not beside or not self._patience_seconds:
+    def _is_due(self, waiting: int) -> bool:
+        """Whether a flush of so many items may start now, beside those under way."""
+        if not self._patience_seconds:
             return waiting > 0
-        # There is no timer: a remaining item waits for the next call, or for the end of a flush.
-        waited = asyncio.get_running_loop().time() - self._started_at
-        return waiting >= self._limit or (waiting > 0 and not self._starting and waited >= self._patience_seconds)
+        # There is no timer: fewer items wait for the next call, or for the end of a flush that has just started. They do not wait
+        # for one that takes long: its server may hang.
+        recent = asyncio.get_running_loop().time() - self._patience_seconds
+        alone = not self._starting and all(started_at < recent for started_at in self._started_at.values())
+        return waiting >= self._limit or (waiting > 0 and alone)
 
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
+        lane = object()
         try:
             try:
                 # All calls of this event loop iteration join the first batch.
                 await asyncio.sleep(0)
             finally:
                 self._starting -= 1
-            while self._is_due(len(self._waiting), beside=self._busy_lanes - 1):
-                self._started_at = loop.time()
+            while self._is_due(len(self._waiting)):
+                self._started_at[lane] = loop.time()
                 size = min(len(self._waiting), self._limit)
                 await self._serve([self._waiting.popleft() for _ in range(size)])
+                del self._started_at[lane]
         finally:
             # Not in a done callback: an item that arrives before it would find the lane busy and would never be served.
             self._busy_lanes -= 1
+            self._started_at.pop(lane, None)
 
     async def _serve(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:
