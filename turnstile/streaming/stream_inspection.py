@@ -29,5 +29,5 @@ async def highest_fence(settings: Settings, most: int) -> int:
             commands = [script(LAST_ID, [key]) for key in keys[start : start + BATCH]]
             # None: the stream has expired since the scan.
             ids = [EventId.parse(last) for last in raise_first(await client.run(commands)) if last is not None]
-            highest = max(highest, *(one.fence for one in ids))
+            highest = max([highest, *(one.fence for one in ids)])
     return highest
