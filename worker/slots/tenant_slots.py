@@ -75,6 +75,7 @@ class TenantSlots:
         """Takes a slot. If there is no room, remembers the session as waiting and returns False."""
         if self.has_room(tenant_id, now):
             self._taken[tenant_id] += 1
+            self._forget(tenant_id, session_id)
             return True
         if len(self._waiting[tenant_id]) < MAX_WAITING:
             self._waiting[tenant_id][session_id] = None
@@ -95,17 +96,20 @@ class TenantSlots:
         if not open_to:
             return None
         chosen = min(open_to, key=lambda one: self._taken[one])
-        waiting = self._waiting[chosen]
-        longest = next(iter(waiting))
-        del waiting[longest]
-        if not waiting:
-            del self._waiting[chosen]
+        longest = next(iter(self._waiting[chosen]))
+        self._forget(chosen, longest)
         return chosen, longest
 
     def defer_seconds(self, tenant_id: str) -> float:
         """The deferral of the tenant's next session, in seconds: the more of its sessions wait, the longer."""
         line = TURN_SECONDS * (len(self._waiting.get(tenant_id, ())) + 1) / max(1, self._taken[tenant_id])
         return min(max(LEAST_DEFER_SECONDS, line), MOST_DEFER_SECONDS)
+
+    def _forget(self, tenant_id: str, session_id: str) -> None:
+        waiting = self._waiting.get(tenant_id, {})
+        waiting.pop(session_id, None)
+        if not waiting:
+            self._waiting.pop(tenant_id, None)
 
     def _crowds(self, tenant_id: str) -> bool:
         # TIMES_FREE slots for each slot that stays free. So a new tenant finds a slot even beside several floods, and the floods

@@ -207,3 +207,15 @@ def test_a_flood_that_is_over_lengthens_no_deferral() -> None:
         slots.enter("a", "again", NOW)
 
     assert slots.defer_seconds("a") == LEAST_DEFER_SECONDS
+
+
+def test_a_session_that_got_a_slot_lengthens_no_deferral() -> None:
+    slots = slots_of(1)
+    slots.enter("a", "first", NOW)
+    for n in range(20):
+        slots.enter("a", f"s{n}", NOW)
+    for n in range(20):
+        slots.leave("a")
+        slots.enter("a", f"s{n}", NOW)
+
+    assert slots.defer_seconds("a") == LEAST_DEFER_SECONDS
