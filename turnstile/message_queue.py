@@ -80,14 +80,14 @@ class MessageQueues:
         """Sends wake-ups; returns those that SQS accepted. After QueueUnavailableError some may have been sent."""
         address = await self.find(queue)
         entries = [_entry(address, message.wake_up, message.attributes) for message in messages]
-        return [messages[place] for place in await self._in_batches(SEND, address.url, entries)]
+        return [messages[place] for place in await self._in_batches(SEND, queue, address.url, entries)]
 
     async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         """Sends dead letters to the queue's DLQ; returns those that SQS accepted."""
         address = await self.find(queue)
         signed = [replace(letter, source_queue=queue) for letter in letters]
         entries = [_entry(address, letter.message.wake_up, letter.attributes) for letter in signed]
-        return [letters[place] for place in await self._in_batches(SEND, address.dlq_url, entries)]
+        return [letters[place] for place in await self._in_batches(SEND, queue, address.dlq_url, entries)]
 
     async def dead_letter_malformed(self, queue: str, message: ReceivedMessage, reason: str) -> None:
         """Copies a malformed message to the DLQ unchanged, with the reason. Delete the original only after this returns."""
@@ -99,23 +99,24 @@ class MessageQueues:
         entry: dict[str, Any] = {"MessageBody": message.body, "MessageAttributes": attributes}
         if address.fifo:
             entry |= {"MessageGroupId": "malformed", "MessageDeduplicationId": message.message_id}
-        if not await self._in_batches(SEND, address.dlq_url, [entry]):
+        if not await self._in_batches(SEND, queue, address.dlq_url, [entry]):
             raise QueueUnavailableError(f"the DLQ of {queue!r} did not take a malformed message")
 
-    async def _in_batches(self, operation: str, url: str, entries: Sequence[dict[str, Any]]) -> list[int]:
+    async def _in_batches(self, operation: str, queue: str, url: str, entries: Sequence[dict[str, Any]]) -> list[int]:
         done: list[int] = []
         for start in range(0, len(entries), BATCH):
             batch = [{"Id": str(start + n), **entry} for n, entry in enumerate(entries[start : start + BATCH])]
             try:
-                answer = await self._call(url, operation, QueueUrl=url, Entries=batch)
+                answer = await self._call(queue, operation, QueueUrl=url, Entries=batch)
             except QueueUnavailableError:
                 if not done:
                     raise
                 # Earlier batches are done. The caller finds the other messages by their absence from the result.
                 break
             done += [int(taken["Id"]) for taken in answer.get("Successful") or ()]
-            for refused in (answer.get("Failed") or ()) if operation == SEND else ():
-                log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
+            if operation == SEND:
+                for refused in answer.get("Failed") or ():
+                    log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
         return done
 
     async def receive(self, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> list[ReceivedMessage]:
@@ -164,7 +165,7 @@ class MessageQueues:
         address = await self.find(queue)
         url = address.dlq_url if dead else address.url
         entries = [{"ReceiptHandle": message.receipt_handle} for message in messages]
-        return [messages[place] for place in await self._in_batches("DeleteMessageBatch", url, entries)]
+        return [messages[place] for place in await self._in_batches("DeleteMessageBatch", queue, url, entries)]
 
     async def give_back(
         self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool = False, after_seconds: float = 0
