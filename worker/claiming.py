@@ -71,7 +71,7 @@ class Claiming:
                 case EndedAtClaim():
                     report_ended(found, halts=self._terms.halt)
                     self._nudge_relay()
-                case NoClaim.LOOK_AGAIN:
+                case NoClaim.HEAD_LOCKED:
                     if looks == MAX_LOOKS:
                         run.stays = HEAD_LOCKED
                         return NoClaim.IDLE

@@ -177,7 +177,7 @@ class Processor:
             while isinstance(claimed, ClaimedTurn):
                 outcome = await self.handling.handle(run, claimed)
                 claimed = await self._settle(run, claimed, outcome)
-            if claimed is NoClaim.LOOK_AGAIN:
+            if claimed is NoClaim.HEAD_LOCKED:
                 # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
                 if self._may_go_on(run):
                     continue

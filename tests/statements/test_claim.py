@@ -127,7 +127,7 @@ async def test_of_two_requests_for_one_session_in_a_batch_one_gets_the_turn(stor
     answers = await claim(store.database, terms(), [make_claim(), make_claim()])
 
     assert sum(isinstance(answer, ClaimedTurn) for answer in answers) == 1
-    assert NoClaim.LOOK_AGAIN in answers
+    assert NoClaim.HEAD_LOCKED in answers
 
 
 async def test_a_claim_whose_response_was_lost_is_found_by_its_id(store: Stand) -> None:

@@ -87,7 +87,7 @@ async def test_a_next_turn_whose_row_is_locked_is_reported_as_look_again(
 
         settled = await settle_one(database, settings, turn, SUCCESS, more=True)
 
-    assert settled == Settled(TurnStatus.SUCCEEDED, NoClaim.LOOK_AGAIN)
+    assert settled == Settled(TurnStatus.SUCCEEDED, NoClaim.HEAD_LOCKED)
 
 
 async def test_a_lease_whose_row_is_locked_is_still_ours_but_not_renewed(

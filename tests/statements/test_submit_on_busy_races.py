@@ -61,7 +61,7 @@ async def work(database: Database, settings: Settings, stop: asyncio.Event) -> d
             settled = await settle_one(database, settings, following, more=True)
             assert isinstance(settled, Settled)
             following = settled.next
-        elif following is NoClaim.LOOK_AGAIN:
+        elif following is NoClaim.HEAD_LOCKED:
             continue
         elif last_look:
             return given
@@ -122,7 +122,7 @@ async def test_a_claim_during_a_merge_gets_its_input(settings: Settings, databas
         await merging.execute(LOCK_SESSION, session)
         await merging.execute(LOCK_LAST, session)
         # A claim skips the locked row: it would miss the input.
-        assert await claim(database, make_terms(settings), [make_claim()]) == [NoClaim.LOOK_AGAIN]
+        assert await claim(database, make_terms(settings), [make_claim()]) == [NoClaim.HEAD_LOCKED]
         await merging.execute(ADD_INPUT, {"id": first.turn_id, "content": '"two"'})
 
     assert (await claimed(database, settings, "s")).inputs == ("one", "two")
@@ -212,4 +212,4 @@ async def claimed(database: Database, settings: Settings, session_id: str) -> Cl
         [found] = await claim(database, make_terms(settings), [make_claim(session_id)])
         if isinstance(found, ClaimedTurn):
             return found
-        assert found is NoClaim.LOOK_AGAIN
+        assert found is NoClaim.HEAD_LOCKED

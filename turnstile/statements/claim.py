@@ -158,7 +158,7 @@ class LeftToRecovery:
 class NoClaim(StrEnum):
     """Why no turn of a session was claimed."""
 
-    LOOK_AGAIN = "look again"
+    HEAD_LOCKED = "head locked"
     """The head is due, but another transaction has locked its row for a moment."""
     IDLE = "idle"
     """Nothing is due here, or it belongs to another queue."""
@@ -239,4 +239,4 @@ def _no_turn(row: DictRow) -> EndedAtClaim | LeftToRecovery | NoClaim:
         return LeftToRecovery(row["crashes"])
     if not row["due"]:
         return NoClaim.RUNNING if row["running"] else NoClaim.IDLE
-    return NoClaim.LOOK_AGAIN if row["ours"] else NoClaim.FOREIGN
+    return NoClaim.HEAD_LOCKED if row["ours"] else NoClaim.FOREIGN

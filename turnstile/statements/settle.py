@@ -198,11 +198,11 @@ async def settle(
         claim = request.turn.id, request.turn.fence
         next_turn = following.get(request.next_claim_id)
         if (row := committed.get(claim)) is not None:
-            idle = NoClaim.LOOK_AGAIN if row["look_again"] else NoClaim.IDLE
+            idle = NoClaim.HEAD_LOCKED if row["look_again"] else NoClaim.IDLE
             results.append(Settled(TurnStatus(row["status"]), next_turn or idle, _reply(row, text)))
         elif isinstance(found := reread[claim], TurnStatus):
             # The lost response also had `look_again`: assume true.
-            idle = NoClaim.LOOK_AGAIN if request.more else NoClaim.IDLE
+            idle = NoClaim.HEAD_LOCKED if request.more else NoClaim.IDLE
             results.append(Settled(found, next_turn or idle))
         else:
             results.append(found)
