@@ -11,6 +11,7 @@ import turnstile.message_queue
 import turnstile.producer.submit.intake
 import turnstile.producer.submit.turn_request
 import turnstile.relay.renewal_evidence
+import turnstile.worker.app
 import turnstile.worker.composition
 import turnstile.worker.heartbeat
 import turnstile.worker.received_message
@@ -41,10 +42,26 @@ def leases_by_the_local_clock() -> None:
         return await original(self, altered)
 
 
-@planted("I16", "postgres-table-locked", sleep_seconds=(1.0, 3.0), seconds=14.0, lanes=1, bound_seconds=30.0)
+@planted(
+    "I16",
+    "postgres-table-locked",
+    sleep_seconds=(2.0, 4.0),
+    clients=16,
+    pause_seconds=0.05,
+    seconds=20.0,
+    lanes=1,
+    bound_seconds=40.0,
+)
 def takeover_without_renewal_evidence() -> None:
     """A lease that ran out counts as a lost worker even when no worker could renew."""
     replace(turnstile.relay.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: True)
+    # Its occasion is a look right after the lock: a renewal a moment later saves the turn.
+    often = {"relay_tick_seconds": 0.02}
+    relay, takeover = turnstile.worker.app.Relay, turnstile.worker.app.Takeover
+    replace(turnstile.worker.app, "Relay", lambda _: lambda database, sender, settings, evidence: relay(
+        database, sender, settings.model_copy(update=often), evidence))  # fmt: skip
+    replace(turnstile.worker.app, "Takeover", lambda _: lambda settings, *parts: takeover(
+        settings.model_copy(update=often), *parts))  # fmt: skip
 
 
 @planted("I15", "sqs-purged", "worker-sigkill", fifo=True)

@@ -3,13 +3,14 @@
 from typing import Any
 
 import turnstile.relay.loop
+import turnstile.relay.wake_ups_and_dead_letters
 import turnstile.statements.cancel
 import turnstile.statements.claim
 import turnstile.statements.redrive
 import turnstile.statements.settle
 import turnstile.worker.session_lock
 from tests.proof.chaos.supervisor import pause
-from tests.proof.planted_bugs.patching import alter, instead_of
+from tests.proof.planted_bugs.patching import alter, instead_of, replace
 from tests.proof.planted_bugs.planted_bug import planted
 
 
@@ -123,9 +124,14 @@ def relay_stamps_before_it_sends() -> None:
     alter(
         turnstile.relay.loop,
         "TAKE_DUE",
-        ("WHEN t.status <> 'RUNNING' THEN clock_timestamp() + make_interval(secs => %(stamp)s)",
-         "WHEN t.status = 'PENDING' THEN clock_timestamp() + make_interval(secs => %(stamp)s + 3600)"),
+        ("THEN clock_timestamp() + make_interval(secs => %(stamp)s)",
+         "THEN clock_timestamp() + make_interval(secs => 3600 * (t.status = 'PENDING')::int + %(stamp)s)"),
     )  # fmt: skip
+
+    async def keep(self: Any, rows: Any) -> None:
+        pass
+
+    replace(turnstile.relay.wake_ups_and_dead_letters.RelaySends, "_give_back", lambda _: keep)
 
 
 @planted("I18", "two-redrives")

@@ -62,7 +62,8 @@ async def lock_table(scene: Scene) -> str | None:
     """No process can write to the status table for longer than a lease, as while an index is built. No lease may be lost."""
     with closing(await asyncio.to_thread(psycopg.connect, scene.servers.admin_url)) as other:
         await asyncio.to_thread(other.execute, "LOCK TABLE turns IN SHARE MODE")
-        await scene.last(1.2 * LEASE_SECONDS, 2.5 * LEASE_SECONDS)
+        # Past two leases the session locks have run out, too, and some renewals pause after their second time-out.
+        await scene.last(1.2 * LEASE_SECONDS, 4.0 * LEASE_SECONDS)
     return "turns"
 
 
