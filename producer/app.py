@@ -62,7 +62,7 @@ KEEP_ALIVE_SECONDS = 130
 flight gets no response. uvicorn's default of 5 s loses requests behind any load balancer."""
 
 HEADERS = [("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store")]
-"""Of every response: caches must not store conversations, and browsers must treat JSON only as JSON."""
+"""Of every response of the application: caches must not store conversations, and browsers must treat JSON only as JSON."""
 
 ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz"})
 """Paths that get a response even under overload: a health check must not mistake a busy process for a dead one."""

@@ -21,8 +21,8 @@ READER_SECONDS = 60.0
 The heartbeats of event streams make a vanished client noticeable."""
 
 ACCEPTED_AT_ONCE = 4
-"""Connections that asyncio accepts in one step of the event loop. They are counted two steps later, so a flood is at most three
-times as many above the limit of connections. uvicorn's default is 2,048."""
+"""Connections that asyncio accepts in one step of the event loop. They are counted two steps later, so a flood exceeds
+the limit of connections by at most three times as many for each socket. uvicorn's default is 2,048."""
 BACKLOG = 2048
 """Connections that wait in the kernel until they are accepted."""
 

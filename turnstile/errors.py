@@ -12,8 +12,8 @@ class SettingsError(TurnstileError):
     """The environment or the queue declarations are invalid; the message names every offending setting."""
 
 
-SET_BY_LOCAL_ENV = 'eval "$(turnstile local env)" sets what the local stack needs'
-"""Hint for error messages about a variable that is not set."""
+SET_BY_LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)"'
+"""Hint for error messages about a variable or credentials that are not set."""
 
 
 class RegionMissingError(SettingsError):

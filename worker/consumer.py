@@ -81,7 +81,7 @@ class Consumer:
 
     @property
     def room(self) -> int:
-        """Free slots, whatever polls under way may bring. Negative while turns are prefetched.
+        """Free slots. Those that polls under way have reserved count as free. Negative while turns are prefetched.
 
         Handlers that ignored their cancellation keep their slots.
         """

@@ -16,7 +16,7 @@ from turnstile.worker.session_lock import LockedSession
 
 @dataclass(slots=True)
 class SessionRun:
-    """The state of one run. Only its own task may use it."""
+    """The state of one run. Only its own task may use it, except for `kept`."""
 
     wake_up: WakeUp
     message: ReceivedMessage | None

@@ -28,7 +28,7 @@ def doctor(
     looked at (--no-dlq leaves them alone).
 
     --fix marks lost and stuck turns as due, so that a relay sends their wake-ups, and deletes dead letters whose turn has moved
-    on. It never changes a status, an attempt or a reply.
+    on. It leaves a running turn alone that no relay has marked as lost. It never changes a status, an attempt or a reply.
 
     Exit codes: 0 nothing is wrong, or all of it was repaired; 5 something is wrong; 4 something could not be looked at.
 

@@ -47,7 +47,7 @@ def up(
         children.start("worker", "worker", "--queue", settings.queue, "--handler", handler)
         ready = False
         while not (ended := children.ended()) and signals.empty():
-            if not ready and (ready := is_live(port)):
+            if not ready and (ready := is_live(port, "/readyz")):
                 _print_welcome(f"http://127.0.0.1:{port}", settings)
             time.sleep(_POLL_SECONDS)
         if not ended:

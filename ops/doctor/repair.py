@@ -21,7 +21,8 @@ def plan(findings: Findings) -> Counter[str]:
 async def repair(operator: Operator, findings: Findings) -> Findings:
     """The findings, with `fixed` set if a remedy was tried.
 
-    A turn that has changed since the check is left alone and counts as not repaired. Raises DatabaseUnavailableError.
+    A turn that has changed since the check, or that no relay has marked as lost, is left alone and counts as not repaired.
+    Raises DatabaseUnavailableError.
     """
     lost = [UUID(one.turn_id) for one in findings if one.check.remedy is Remedy.WAKE and one.turn_id]
     woken = await wake(operator.database, lost)

@@ -36,7 +36,7 @@ class Tally:
 
 
 class LibraryWarnings(logging.Filter):
-    """Filters a library's logger: counts the warnings, which a client can cause at will, and lets errors pass."""
+    """Filters a library's logger: counts the warnings, which a client can cause at will, lets errors pass and drops the rest."""
 
     def __init__(self, event: str) -> None:
         super().__init__()

@@ -35,9 +35,11 @@ class WatchPlaces:
         own = self._taken[tenant_id]
         if free <= 0 or (self._shared and own >= free):
             self._refused.note(tenant_id=tenant_id, own=own, free=free)
-            kind = Kind.TOO_MANY_STREAMS if self._shared and own else Kind.UNAVAILABLE
-            detail = f"no place is free for a stream or wait, and this tenant has {own}: end one, try again, or read the turn"
-            raise NoPlaceError(kind, detail, headers=LATER)
+            if self._shared and own:
+                detail = f"this tenant has {own} streams and waits, and may have no more now: end one, or read the turn"
+                raise NoPlaceError(Kind.TOO_MANY_STREAMS, detail, headers=LATER)
+            detail = "no place is free for a stream or wait: try again, or read the turn"
+            raise NoPlaceError(Kind.UNAVAILABLE, detail, headers=LATER)
         self._taken[tenant_id] += 1
         try:
             yield

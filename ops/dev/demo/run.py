@@ -177,7 +177,7 @@ async def _open(stage: Stage) -> None:
     stage.screen.event(
         f"an API and two workers are starting; {len(stage.sessions)} clients have {stage.total} turns to submit"
     )
-    await stage.until("the API", lambda _: asyncio.to_thread(is_live, stage.settings.api_port))
+    await stage.until("the API", lambda _: asyncio.to_thread(is_live, stage.settings.api_port, "/readyz"))
 
 
 async def _converse(stage: Stage) -> None:

@@ -251,7 +251,7 @@ class Database:
         await self.fetch("SELECT 1", {})
 
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
-        """Runs one hot statement, prepared on first use, and returns its rows. It must cast a list parameter to an array type."""
+        """Runs one statement, prepared on first use, and returns its rows. It must cast a list parameter to an array type."""
         [rows] = await self.fetch_pipelined([(statement, parameters)])
         return rows
 
