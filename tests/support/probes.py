@@ -10,15 +10,10 @@ Value = TypeVar("Value")
 
 
 async def until(
-    condition: Callable[[], Value | Awaitable[Value]], *, within: float = 30.0, every: float = 0.05
+    condition: Callable[[], Value | Awaitable[Value]], *, within: float = 30.0, every: float = 0.02
 ) -> Value:
-    """Waits until `condition` is truthy and returns its value. `within` is a bound that only a hang would break.
-
-    It looks often at first and then every `every` seconds: most conditions are true soon, and each look at the others costs the
-    servers a query.
-    """
+    """Waits until `condition` is truthy and returns its value. `within` is a bound that only a hang would break."""
     deadline = time.monotonic() + within
-    pause = 0.005
     while True:
         found = condition()
         value: Value = await found if inspect.isawaitable(found) else found
@@ -26,8 +21,7 @@ async def until(
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within:g} s: {inspect.getsource(condition).strip()}")
-        await asyncio.sleep(pause)
-        pause = min(1.3 * pause, every)
+        await asyncio.sleep(every)
 
 
 def wait_until(condition: Callable[[], object], *, within: float = 30.0, every: float = 0.05) -> None:

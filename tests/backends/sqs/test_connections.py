@@ -65,7 +65,8 @@ async def test_a_response_that_never_ends_is_given_up(monkeypatch: pytest.Monkey
     async with asking(Act(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")) as (client, sqs):
 
         def drip_until_closed() -> bool:
-            for writer in sqs.writers:
+            # Behind the head of the response.
+            for writer in sqs.writers if sqs.requests else ():
                 writer.write(b" ")
             return sqs.gone == 1
 
