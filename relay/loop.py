@@ -12,7 +12,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -25,6 +25,7 @@ from turnstile.relay.wake_ups_and_dead_letters import Load, RelaySends, Sender
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.due_messages import FIND_DUE, TAKE_DUE, DueRow
 from turnstile.statements.join import wake_joined
+from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.statements.schedule import FIND_UNPLACED, PLACE_SCHEDULED
 from turnstile.statements.submit import forget_submissions
 from turnstile.turn.status import TurnStatus
@@ -48,6 +49,8 @@ class Relay:
         self._nudged = asyncio.Event()
         self._forgot_at = -math.inf
         self._woke_joined_at = -math.inf
+        self._paused: Collection[str] = ()
+        self._read_paused_at = -math.inf
 
     def nudge(self) -> None:
         """Starts the next round without waiting for the tick."""
@@ -87,6 +90,7 @@ class Relay:
 
     async def _begin_round(self) -> bool:
         """A failed step does not stop the others. True if more rows may be due than one round takes."""
+        await alone("read_paused", self._read_paused())
         placed = await alone("place", self._place())
         await alone("mark_lost", self._lost.mark())
         await alone("wake_joined", self._wake_joined())
@@ -95,6 +99,11 @@ class Relay:
         if placed:
             self.nudge()
         return bool(placed or filled)
+
+    async def _read_paused(self) -> None:
+        if time.monotonic() - self._read_paused_at >= self._settings.heartbeat:
+            self._paused = await read_paused_queues(self._database)
+            self._read_paused_at = time.monotonic()
 
     async def _place(self) -> bool:
         asked = {"queues": list(self._settings.queues_by_name), "limit": BATCH}
@@ -108,7 +117,7 @@ class Relay:
 
     async def _take(self) -> bool:
         now = time.monotonic()
-        asks = self._queues.choose(now, self._under_way)
+        asks = self._queues.choose(now, self._under_way, self._paused)
         if not asks:
             return False
         asked = {

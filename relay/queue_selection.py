@@ -48,12 +48,13 @@ class RelayQueues:
         self._known = {Line(name, dead): _Known() for name in names for dead in (False, True)}
         self._longest_pause = longest_pause_seconds
 
-    def choose(self, now: float, busy: Collection[Line]) -> list[Ask]:
-        """What to take now: nothing of a line that is still being sent or is left to other relays."""
+    def choose(self, now: float, busy: Collection[Line], paused: Collection[str] = ()) -> list[Ask]:
+        """What to take now: nothing of a line that is still being sent or is left to other relays, and no wake-ups of a paused
+        queue."""
         return [
             Ask(line, PROBE if known.failures else BATCH, _reach(known, now))
             for line, known in self._known.items()
-            if line not in busy and now >= known.begins_at
+            if line not in busy and now >= known.begins_at and (line.dead or line.queue not in paused)
         ]
 
     def taken(self, ask: Ask, many: int, now: float) -> None:

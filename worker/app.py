@@ -125,6 +125,7 @@ class _Worker:
             self.work.processor.process,
             shutdown.stopping,
             pollers=settings.pollers,
+            pause=self.work.pause,
         )
         self.recovery = Takeover(settings, resources.database, self.consumer, self.work.processor)
 

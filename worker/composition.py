@@ -22,6 +22,7 @@ from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.process.shutdown import Shutdown
 from turnstile.worker.process.watchdog import Watchdog
 from turnstile.worker.processor import Processor
+from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.received_message import Delivery
 from turnstile.worker.resources import Resources
 from turnstile.worker.settling import Settling
@@ -41,6 +42,7 @@ def make_processor(
     nudge_relay: Callable[[], None],
     stopping: asyncio.Event,
     given_up: asyncio.Event,
+    pause: QueuePause,
     recovers: bool = False,
     longest_attempt_seconds: float = math.inf,
 ) -> Processor:
@@ -81,6 +83,7 @@ def make_processor(
         is_full=is_full,
         nudge_relay=nudge_relay,
         stopping=stopping,
+        pause=pause,
     )
 
 
@@ -103,6 +106,7 @@ class TurnWork:
         self._shutdown = shutdown
         self.in_flight = TurnsInFlight()
         self.slots = Slots(settings.concurrency)
+        self.pause = QueuePause()
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
         self.heartbeat = Heartbeat(
             settings,
@@ -111,6 +115,7 @@ class TurnWork:
             loop.call_soon_threadsafe,
             self._describe,
             self.watchdog.look,
+            self.pause.set,
         )
         self._threads = ThreadPoolExecutor(settings.concurrency, "handler")
         self.processor = make_processor(
@@ -122,6 +127,7 @@ class TurnWork:
             nudge_relay=nudge_relay,
             stopping=shutdown.stopping,
             given_up=shutdown.given_up,
+            pause=self.pause,
             recovers=recovers,
             longest_attempt_seconds=longest_attempt_seconds,
         )

@@ -25,6 +25,7 @@ from turnstile.backends.backoff import full_jitter
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.slots.slots import Slots
 from turnstile.worker.turns_in_flight import TurnsInFlight
 
@@ -59,8 +60,10 @@ class Consumer:
         stopping: asyncio.Event,
         *,
         pollers: int = 1,
+        pause: QueuePause | None = None,
     ) -> None:
         self._pollers = pollers
+        self.pause = pause or QueuePause()
         self._queues = queues
         self._queue = queue
         self._process = process
@@ -78,6 +81,7 @@ class Consumer:
         self._returned_at = time.monotonic()
         self._has_received = False
         slots.on_give_back(self._room_changed.set)
+        self.pause.on_change(self._room_changed.set)
 
     @property
     def room(self) -> int:
@@ -103,11 +107,12 @@ class Consumer:
         self._room_changed.set()
 
     def deaf_for(self) -> float:
-        """Seconds since a poll returned; 0 while all slots are busy. Failed polls count only after the first successful one.
+        """Seconds since a poll returned; 0 while all slots are busy or the queue is paused. Failed polls count only after the
+        first successful one.
 
         A slot whose handler ignored its cancellation does not count as busy: if all slots are like that, the worker is deaf.
         """
-        if self.full and self._slots.count > len(self._left_behind):
+        if self.pause.is_on or (self.full and self._slots.count > len(self._left_behind)):
             return 0.0
         return time.monotonic() - self._returned_at
 
@@ -156,7 +161,7 @@ class Consumer:
             self._reserved -= most
             # Another poll may be waiting for this room.
             self._room_changed.set()
-        if self._stopping.is_set():
+        if self._stopping.is_set() or self.pause.is_on:
             await self._give_back(received)
         else:
             for message in received:
@@ -179,6 +184,8 @@ class Consumer:
         return 0
 
     def _find_room(self) -> int:
+        if self.pause.is_on:
+            return 0
         left = self.room - self._reserved
         # `ahead` changes as time goes on, without an event.
         room = left + self._slots.ahead() - self._kept_free

@@ -36,6 +36,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.message_queue import EXTEND_SECONDS, MessageQueues
 from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
 from turnstile.turn.cancel_reason import CancelReason
@@ -103,6 +104,7 @@ class Heartbeat:
         call_soon: Callable[..., object],
         describe: Callable[[], WorkerRecord],
         beat_on: Callable[[], None],
+        note_paused: Callable[[bool], None],
     ) -> None:
         self._settings = settings
         self._queues_of_worker = queues
@@ -110,6 +112,7 @@ class Heartbeat:
         self._call_soon = call_soon
         self._describe = describe
         self._beat_on = beat_on
+        self._note_paused = note_paused
         self._entries: dict[int, HeartbeatEntry] = {}
         self._nudged: set[UUID] = set()
         self._guard = threading.Lock()
@@ -272,6 +275,8 @@ class Heartbeat:
         try:
             # After the renewals: the registry must not delay leases.
             await announce(self._database, self._describe())
+            paused = self._address.name in await read_paused_queues(self._database)
+            self._call_soon(self._note_paused, paused)
         except DatabaseUnavailableError as error:
             log.info("heartbeat.not_announced", error=str(error))
             return False

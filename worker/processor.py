@@ -33,6 +33,7 @@ from turnstile.worker.claiming import Claiming
 from turnstile.worker.crash_isolation import Quarantine, Seat
 from turnstile.worker.handler_run import Handling
 from turnstile.worker.heartbeat import Heartbeat, HeartbeatEntry
+from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.received_message import Delivery
 from turnstile.worker.session_lock import Guard, Release, SessionLock, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
@@ -67,6 +68,7 @@ class Processor:
     nudge_relay: Callable[[], None]
     stopping: asyncio.Event
     """When set, no more turns are begun."""
+    pause: QueuePause
 
     def __post_init__(self) -> None:
         self._runs = SessionRuns()
@@ -251,7 +253,7 @@ class Processor:
     def _may_go_on(self, run: SessionRun) -> bool:
         wanted = self.is_full() or self.cap.is_full(run.wake_up.tenant_id)
         may = run.may_go_on(self.settings, time.monotonic(), wanted=wanted)
-        return may and not self.stopping.is_set()
+        return may and not (self.stopping.is_set() or self.pause.is_on)
 
     # --- delete
 

@@ -36,11 +36,15 @@ def decide(
             return _after_failure(failed, turn, policy, seconds_left, jitter)
         case Failed():
             return _after_failure(outcome, turn, policy, seconds_left, jitter)
-        case Snoozed(after):
+        case Snoozed(after, reason):
             if after > seconds_left:
                 return _give_up(EXPIRED, f"asked to wait {after:g} s, but expires before", dead_letter=True)
             return Settlement(
-                status=TurnStatus.PENDING, outcome=AttemptOutcome.SNOOZED, after_seconds=after, refund=True
+                status=TurnStatus.PENDING,
+                outcome=AttemptOutcome.SNOOZED,
+                after_seconds=after,
+                refund=True,
+                error=reason,
             )
         case Joining(children, policy_of_join):
             if seconds_left <= 0:
@@ -76,12 +80,13 @@ def _after_stop(reason: StopReason) -> Settlement | None:
 def _after_failure(failed: Failed, turn: ClaimedTurn, policy: Policy, seconds_left: float, jitter: float) -> Settlement:
     failures = turn.failures + 1
     if not failed.may_heal or failures >= policy.max_attempts:
-        return _give_up(failed.error_class, failed.error, dead_letter=failed.dead_letter)
+        return _give_up(failed.error_class, failed.error, failed.traceback, dead_letter=failed.dead_letter)
     wait = failed.after
     if wait is None:
         wait = full_jitter(failures, jitter, policy.base_seconds, policy.cap_seconds)
     if wait > seconds_left:
-        return _give_up(failed.error_class, f"{failed.error} (expired before its next attempt)", dead_letter=True)
+        error = f"{failed.error} (expired before its next attempt)"
+        return _give_up(failed.error_class, error, failed.traceback, dead_letter=True)
     return Settlement(
         status=TurnStatus.PENDING,
         outcome=AttemptOutcome.RETRIED,
@@ -89,15 +94,17 @@ def _after_failure(failed: Failed, turn: ClaimedTurn, policy: Policy, seconds_le
         fault=True,
         error_class=failed.error_class,
         error=failed.error,
+        traceback=failed.traceback,
     )
 
 
-def _give_up(error_class: str, error: str, *, dead_letter: bool) -> Settlement:
+def _give_up(error_class: str, error: str, traceback: str | None = None, *, dead_letter: bool) -> Settlement:
     return Settlement(
         status=TurnStatus.FAILED,
         outcome=AttemptOutcome.FAILED,
         fault=True,
         error_class=error_class,
         error=error,
+        traceback=traceback,
         dead_letter=dead_letter,
     )

@@ -58,8 +58,12 @@ class Settling:
         jitter = random.random()  # noqa: S311 - not a secret
         left = turn.expires_in_seconds - elapsed_seconds
         settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
+        if settlement is None:
+            return None
+        if not self._settings.keep_tracebacks:
+            settlement = replace(settlement, traceback=None)
         partial = clean_partial(said)
-        return settlement if settlement is None or partial is None else replace(settlement, partial=partial)
+        return settlement if partial is None else replace(settlement, partial=partial)
 
     async def settle(self, turn: ClaimedTurn, settlement: Settlement, *, more: bool) -> Settled | Superseded:
         """Commits the settlement and retries over any outage; `more` claims the session's next turn in the same round trip.

@@ -56,6 +56,8 @@ class Takeover:
 
     async def _look(self) -> bool:
         """Takes over as many turns as there is room for. True if more turns wait for a slot or for the next wave."""
+        if self._consumer.pause.is_on:
+            return False
         now = time.monotonic()
         self._offered = {session: at for session, at in self._offered.items() if now - at < OFFER_AGAIN_SECONDS}
         found = await find_lost(

@@ -42,6 +42,11 @@ def test_a_line_with_sends_under_way_is_not_asked_for(queues: RelayQueues) -> No
     assert lines(queues.choose(0.0, {A})) == {B, DEAD_A, DEAD_B}
 
 
+def test_a_paused_queue_gets_no_wake_ups_but_its_dead_letters(queues: RelayQueues) -> None:
+    assert lines(queues.choose(0.0, (), {"a"})) == {B, DEAD_A, DEAD_B}
+    assert lines(queues.choose(0.0, ())) == {A, B, DEAD_A, DEAD_B}
+
+
 def test_a_refused_line_is_left_alone_and_then_tried_with_a_few_rows(queues: RelayQueues) -> None:
     queues.failed(A, 100.0, chance=1.0)
 

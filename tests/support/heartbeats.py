@@ -29,8 +29,15 @@ class Beating:
         self.trouble: list[Exception] = []
         self.stops: list[StopReason] = []
         self.cancel_reasons: list[CancelReason | None] = []
+        self.paused: list[bool] = []
         self.heartbeat = Heartbeat(
-            settings, queues, address, asyncio.get_running_loop().call_soon_threadsafe, self._describe, self._beat_on
+            settings,
+            queues,
+            address,
+            asyncio.get_running_loop().call_soon_threadsafe,
+            self._describe,
+            self._beat_on,
+            self.paused.append,
         )
         self._queue = settings.queue
 

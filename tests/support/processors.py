@@ -20,6 +20,7 @@ from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.composition import make_processor
 from turnstile.worker.heartbeat import HeartbeatEntry
 from turnstile.worker.processor import Processor
+from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.resources import Resources
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import Slots
@@ -79,6 +80,7 @@ def processing(
     stopping: asyncio.Event | None = None,
     nudge_relay: Callable[[], None] = lambda: None,
     recovers: bool = False,
+    pause: QueuePause | None = None,
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once. What the heartbeat would keep alive is added to `taken`."""
     kept = [] if taken is None else taken
@@ -107,6 +109,7 @@ def processing(
             nudge_relay=nudge_relay,
             stopping=stopping or asyncio.Event(),
             given_up=asyncio.Event(),
+            pause=pause or QueuePause(),
             recovers=recovers,
         )
 

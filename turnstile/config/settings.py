@@ -156,6 +156,8 @@ class Settings(BaseSettings):
     webhook_secrets: Annotated[tuple[str, ...], NoDecode, Field(repr=False)] = ()
     """`whsec_...`: the secrets that webhooks are signed with. Two while one replaces the other."""
 
+    keep_tracebacks: bool = True
+    """Whether the table keeps the traceback of each failed attempt, without local variables. `turnstile status` shows it."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe level that is logged. Operators' commands log from `warning` on, unless this is set."""
     log_format: Literal["json", "console", "auto"] = "auto"

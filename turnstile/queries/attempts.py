@@ -19,11 +19,15 @@ class EndedAttempt:
     fence: int
     generation: int
     worker_id: str | None
+    due_at: datetime | None
+    """When it could have begun: the turn's `queued_at`, or the end of the wait of its retry or snooze."""
     started_at: datetime | None
     finished_at: datetime
     outcome: str
     error_class: str | None
     error: str | None
+    """The error's text, or the reason of a snooze."""
+    traceback: str | None
 
 
 async def read_attempts(database: Database, tenant_id: str, turn_id: UUID) -> list[EndedAttempt]:

@@ -73,7 +73,12 @@ class TurnRecord:
     """The children that it waits for at present."""
     metadata: Mapping[str, Any]
     created_at: datetime
+    queued_at: datetime | None
+    """When it began to wait in its generation: its submit, its schedule or its redrive. None in an old archive."""
+    first_started_at: datetime | None
+    """When its first attempt of the generation started."""
     started_at: datetime | None
+    """When its present or last attempt started."""
     finished_at: datetime | None
     halted_by: UUID | None = None
     """The FAILED turn, perhaps this one, that halts the session: none of its turns is claimed (G9)."""

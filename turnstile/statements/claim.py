@@ -57,7 +57,7 @@ WITH want AS MATERIALIZED (
      ORDER BY h.tenant_id, h.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
 ), due AS MATERIALIZED (
     SELECT h.claim_id, t.id, t.status AS was, t.fence AS lost_fence, t.attempt AS lost_attempt,
-           t.worker_id AS lost_worker, t.started_at AS lost_start,
+           t.worker_id AS lost_worker, greatest(t.queued_at, t.execute_at) AS lost_due, t.started_at AS lost_start,
            CASE WHEN t.status = 'PENDING' THEN 'RUNNING'
                 WHEN t.cancel_requested_at IS NOT NULL THEN 'CANCELED'
                 WHEN t.crashes + 1 >= %(max_crashes)s THEN 'FAILED'
@@ -79,6 +79,7 @@ WITH want AS MATERIALIZED (
            lease_until = CASE WHEN due.verdict = 'RUNNING'
                               THEN clock_timestamp() + make_interval(secs => %(lease)s) END,
            started_at = CASE WHEN due.verdict = 'RUNNING' THEN clock_timestamp() ELSE t.started_at END,
+           first_started_at = coalesce(t.first_started_at, clock_timestamp()),
            finished_at = CASE WHEN due.verdict <> 'RUNNING' THEN clock_timestamp() END,
            -- A lost attempt costs the turn no time: not its run, and not the recovery (ADR 0003).
            expires_at = t.expires_at
@@ -89,11 +90,12 @@ WITH want AS MATERIALIZED (
       FROM due
      WHERE t.id = ANY (ARRAY[due.id]) AND ({DUE} OR {EXPIRED})
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.generation, t.error_class, t.error, t.trace_id,
-              due.claim_id, due.was, due.lost_fence, due.lost_attempt, due.lost_worker, due.lost_start,
+              due.claim_id, due.was, due.lost_fence, due.lost_attempt, due.lost_worker, due.lost_due, due.lost_start,
               coalesce(t.finished_at, t.started_at) AS lost_at
 ), lost AS (
-    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, finished_at, outcome)
-    SELECT id, lost_attempt, lost_fence, generation, lost_worker, lost_start, lost_at, 'lost' FROM claimed WHERE was = 'RUNNING'
+    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, due_at, started_at, finished_at, outcome)
+    SELECT id, lost_attempt, lost_fence, generation, lost_worker, lost_due, lost_start, lost_at, 'lost'
+      FROM claimed WHERE was = 'RUNNING'
 ), halted AS (
     UPDATE sessions s SET halted_by = c.id, updated_at = clock_timestamp() FROM claimed c
      WHERE %(halt)s AND c.status = 'FAILED'

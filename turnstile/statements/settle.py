@@ -35,9 +35,10 @@ WITH s AS MATERIALIZED (
     SELECT * FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(statuses)s::text[], %(outcomes)s::text[],
                          %(replies)s::json[], %(afters)s::float8[], %(refunds)s::bool[], %(faults)s::bool[],
                          %(error_classes)s::text[], %(errors)s::text[], %(dead_letters)s::bool[], %(mores)s::bool[],
-                         %(claims)s::uuid[], %(joinings)s::text[], %(join_policies)s::text[], %(partials)s::json[])
+                         %(claims)s::uuid[], %(joinings)s::text[], %(join_policies)s::text[], %(partials)s::json[],
+                         %(tracebacks)s::text[])
         s (id, fence, status, outcome, reply, after, refund, fault, error_class, error, dead_letter, more,
-           next_claim_id, joining, join_policy, partial)
+           next_claim_id, joining, join_policy, partial, traceback)
 ), failing AS MATERIALIZED (
     SELECT t.tenant_id, t.session_id FROM s JOIN turns t ON t.id = ANY (ARRAY[s.id]) WHERE %(halt)s AND s.status = 'FAILED'
 ), halting AS MATERIALIZED (
@@ -74,12 +75,14 @@ WITH s AS MATERIALIZED (
            join_policy = CASE WHEN v.final = 'PENDING' THEN v.join_policy END,
            finished_at = CASE WHEN v.final <> 'PENDING' THEN clock_timestamp() END,
            error_class = v.error_class,
-           error = v.error
+           -- The reason of a snooze is only in the attempt: the turn has no error.
+           error = CASE WHEN v.final_outcome <> 'snoozed' THEN v.error END
       FROM verdict v
      WHERE t.id = ANY (ARRAY[v.id]) AND t.fence = v.fence AND {IS_RUNNING}
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,
-              old.attempt AS attempt, clock_timestamp() AS settled_at,
-              v.final_outcome, v.error_class, v.error, v.reply, v.partial, v.more, v.next_claim_id
+              greatest(t.queued_at, old.execute_at) AS due_at, old.attempt AS attempt, clock_timestamp() AS settled_at,
+              v.final_outcome, v.error_class, v.error, v.traceback, v.reply, v.partial, v.more,
+              v.next_claim_id
 ), halted AS (
     UPDATE sessions ss SET halted_by = d.id, updated_at = clock_timestamp() FROM done d
      WHERE %(halt)s AND d.status = 'FAILED'
@@ -97,9 +100,10 @@ WITH s AS MATERIALIZED (
       FROM done WHERE status = 'CANCELED' AND partial IS NOT NULL
 ), attempted AS (
     -- With the time of the update: this insert may run after the next turn has been claimed.
-    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, started_at, finished_at, outcome,
-                               error_class, error)
-    SELECT id, attempt, fence, generation, worker_id, started_at, settled_at, final_outcome, error_class, error FROM done
+    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, due_at, started_at, finished_at, outcome,
+                               error_class, error, traceback)
+    SELECT id, attempt, fence, generation, worker_id, due_at, started_at, settled_at, final_outcome, error_class, error,
+           traceback FROM done
 ), head AS MATERIALIZED (
     SELECT d.next_claim_id, d.more AND h.queue = %(queue)s AND h.crashes = 0 AS mine, h.id
       FROM done d
@@ -116,7 +120,7 @@ WITH s AS MATERIALIZED (
     UPDATE turns t
        SET status = 'RUNNING', attempt = t.attempt + 1, fence = nextval('fence_seq'), claim_id = next.next_claim_id,
            worker_id = %(worker)s, lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
-           started_at = clock_timestamp(), send_at = NULL
+           started_at = clock_timestamp(), first_started_at = coalesce(t.first_started_at, clock_timestamp()), send_at = NULL
       FROM next WHERE t.id = ANY (ARRAY[next.id]) AND next.mine AND {DUE}
 ), handed_on AS (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0
@@ -258,6 +262,7 @@ def _settle_parameters(terms: ClaimTerms, requests: Sequence[SettleRequest]) -> 
         "faults": [settlement.fault for settlement in settlements],
         "error_classes": [settlement.error_class for settlement in settlements],
         "errors": [settlement.error for settlement in settlements],
+        "tracebacks": [settlement.traceback for settlement in settlements],
         "dead_letters": [settlement.dead_letter for settlement in settlements],
         "mores": [request.more for request in requests],
         "claims": [request.next_claim_id for request in requests],

@@ -99,14 +99,14 @@ WITH r AS MATERIALIZED (
 ), born AS (
     INSERT INTO turns (id, tenant_id, session_id, seq, queue, execute_at, send_at, expires_at, max_attempts,
                        timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url,
-                       parent_turn_id, child_key, status, finished_at, cancel_requested_at, cancel_reason)
+                       parent_turn_id, child_key, queued_at, status, finished_at, cancel_requested_at, cancel_reason)
     SELECT n.id, n.tenant_id, n.session_id, n.seq, n.queue, n.later,
            CASE WHEN n.canceled_at IS NULL
                 THEN coalesce(n.later,
                               now() + make_interval(secs =>
                                   greatest(%(resend_after)s, 2 * {QUEUE_LATENCY.format(queue="n.queue")}))) END,
            n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at,
-           n.webhook_url, n.parent_turn_id, n.child_key, CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
+           n.webhook_url, n.parent_turn_id, n.child_key, coalesce(n.later, n.created_at), CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
            CASE WHEN n.canceled_at IS NOT NULL THEN clock_timestamp() END, n.canceled_at, n.reason
       FROM numbered n ORDER BY n.id
     RETURNING id

@@ -65,6 +65,9 @@ class Settlement:
     """The attempt counts toward the handler's failures, which `max_attempts` limits."""
     error_class: str | None = None
     error: str | None = None
+    """The error's text; of a snooze its reason, which only the attempt keeps."""
+    traceback: str | None = field(default=None, repr=False, compare=False)
+    """Where the handler raised, without the error's text and without local variables; kept with the attempt."""
     dead_letter: bool = False
     """FAILED only: whether a dead letter must be sent."""
     partial: str | None = None

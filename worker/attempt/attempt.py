@@ -11,6 +11,7 @@ import traceback
 from collections.abc import AsyncGenerator, Awaitable
 from concurrent.futures import Executor
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from turnstile.handlers.context import Turn
@@ -31,6 +32,9 @@ from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError
 
 HAND_BACK_GRACE_SECONDS = 1.0
 """How long a handler may take to end at a shutdown. Short enough that its turn is handed back within two seconds."""
+
+MAX_TRACEBACK_CHARACTERS = 8_000
+"""Of a failed attempt's traceback: its end, which is nearest to the error."""
 
 
 class HandlerExitedError(Exception):
@@ -191,11 +195,15 @@ class Attempt:
         error = running.exception()
         if error is None:
             return self._answered(running.result())
-        if not isinstance(error, AttemptEnding):
-            # The place, for the handler's author; not the error's text, which may quote user content.
-            where = "".join(traceback.format_tb(error.__traceback__)[-6:])
-            self._context.log.info("attempt.raised", error_class=type(error).__name__, where=where)
-        return classify(error, self._handler.retry_on)
+        if isinstance(error, AttemptEnding):
+            return classify(error, self._handler.retry_on)
+        # The place, for the handler's author; not the error's text, which may quote user content.
+        frames = traceback.format_tb(error.__traceback__)
+        self._context.log.info("attempt.raised", error_class=type(error).__name__, where="".join(frames[-6:]))
+        outcome = classify(error, self._handler.retry_on)
+        if isinstance(outcome, Failed):
+            return replace(outcome, traceback="".join(frames)[-MAX_TRACEBACK_CHARACTERS:])
+        return outcome
 
     def _answered(self, reply: Any) -> Outcome:
         try:

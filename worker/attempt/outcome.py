@@ -74,6 +74,8 @@ class Failed:
     may_heal: bool
     after: float | None = None
     dead_letter: bool = True
+    traceback: str | None = field(default=None, repr=False, compare=False)
+    """Where it raised, without the error's text and without local variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Snoozed:
     """The handler asked to be called again later, free of charge."""
 
     after: float
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
             pass
     match error:
         case Snooze():
-            return Snoozed(max(0.0, check_wait(error.after)))
+            return Snoozed(max(0.0, check_wait(error.after)), _text(error) or None)
         case Retry():
             # Checked again, because a subclass may have set it from a provider's header. Later, a bad value would raise an error
             # that nothing catches, and the turn would be taken over again and again: a crash loop.

@@ -6,11 +6,13 @@ CREATE TABLE turn_attempts (
     fence       bigint NOT NULL,
     generation  integer NOT NULL,
     worker_id   text,
+    due_at      timestamptz,
     started_at  timestamptz,
     finished_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     outcome     text NOT NULL,
     error_class text,
     error       text,
+    traceback   text,
     PRIMARY KEY (turn_id, attempt, fence)
 );
 

@@ -1,4 +1,4 @@
--- For operators: the running workers, and the record of redrives.
+-- For operators: the running workers, the paused queues, and the record of redrives.
 
 CREATE TABLE workers (
     worker_id     text NOT NULL PRIMARY KEY,
@@ -11,6 +11,13 @@ CREATE TABLE workers (
     draining      boolean NOT NULL DEFAULT false,
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at       timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+CREATE TABLE paused_queues (
+    queue     text NOT NULL PRIMARY KEY,
+    paused_by text NOT NULL,
+    reason    text,
+    paused_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 CREATE TABLE redrives (

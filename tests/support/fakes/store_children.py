@@ -160,6 +160,7 @@ def compensate(tables: Tables, failed: TurnRow, parameters: Parameters) -> None:
             parent_span_id=failed.span_id,
             parent_turn_id=failed.id,
             created_at=now,
+            queued_at=now,
         )
     )
     content = {

@@ -22,7 +22,7 @@ READ_COLUMNS = (
 )
 SETTLE_COLUMNS = (
     *("ids", "fences", "statuses", "outcomes", "replies", "afters", "refunds", "faults", "error_classes", "errors"),
-    *("dead_letters", "mores", "claims", "joinings", "join_policies", "partials"),
+    *("dead_letters", "mores", "claims", "joinings", "join_policies", "partials", "tracebacks"),
 )
 
 
@@ -66,7 +66,7 @@ def _may_be_taken_over(tables: Tables, row: TurnRow) -> bool:
 def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) -> dict[str, Any]:
     now = tables.now()
     was, crash_loop = row.status, row.crashes + 1 >= parameters["max_crashes"]
-    lost = columns(row, ("attempt", "fence", "worker_id", "started_at"))
+    lost = columns(row, ("attempt", "fence", "worker_id", "due_at", "started_at"))
     if was is PENDING:
         verdict = RUNNING
     elif row.cancel_requested_at is not None:
@@ -84,6 +84,7 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
         worker_id=parameters["worker"],
         lease_until=now + interval(parameters["lease"]) if running else None,
         started_at=now if running else row.started_at,
+        first_started_at=now if row.first_started_at is None else row.first_started_at,
         finished_at=None if running else now,
         expires_at=row.expires_at + (now - (row.started_at or now) if was is RUNNING else 0),
         send_at=now if failed and not parameters["halt"] else None,
@@ -198,7 +199,7 @@ def _reply(tables: Tables, row: TurnRow) -> dict[str, Any]:
 
 
 def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> None:
-    now, attempt = tables.now(), row.attempt
+    now, attempt, due_at = tables.now(), row.attempt, row.due_at
     canceled = row.cancel_requested_at is not None
     final = CANCELED if canceled else TurnStatus(asked["statuses"])
     waits = final is PENDING
@@ -217,7 +218,7 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> 
         join_policy=asked["join_policies"] if waits else None,
         finished_at=None if waits else now,
         error_class=asked["error_classes"],
-        error=asked["errors"],
+        error=None if not canceled and asked["outcomes"] == "snoozed" else asked["errors"],
     )
     if final is FAILED and halt:
         _halt(tables, row)
@@ -229,9 +230,12 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> 
         AttemptRow(
             turn_id=row.id,
             attempt=attempt,
+            due_at=due_at,
             finished_at=now,
             outcome="canceled" if canceled else asked["outcomes"],
-            **columns(row, ("fence", "generation", "worker_id", "started_at", "error_class", "error")),
+            error=asked["errors"],
+            traceback=asked["tracebacks"],
+            **columns(row, ("fence", "generation", "worker_id", "started_at", "error_class")),
         )
     )
 
@@ -256,6 +260,7 @@ def _go_on(tables: Tables, head: TurnRow, asked: dict[str, Any], parameters: Par
         worker_id=parameters["worker"],
         lease_until=now + interval(parameters["lease"]),
         started_at=now,
+        first_started_at=now if head.first_started_at is None else head.first_started_at,
         send_at=None,
     )
 

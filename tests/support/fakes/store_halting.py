@@ -66,12 +66,13 @@ def _start_over(tables: Tables, row: TurnRow, expires_in_seconds: float, **value
     now = tables.now()
     tables.update_turn(
         row,
-        **dict.fromkeys(("started_at", "finished_at", "error_class", "error", "dead_lettered_at")),
+        **dict.fromkeys(("first_started_at", "started_at", "finished_at", "error_class", "error", "dead_lettered_at")),
         **dict.fromkeys(("cancel_requested_at", "cancel_reason", "parent_span_id")),
         **dict.fromkeys(("attempt", "failures", "crashes", "sends"), 0),
         status=TurnStatus.PENDING,
         generation=row.generation + 1,
         execute_at=now,
+        queued_at=now,
         expires_at=now + interval(expires_in_seconds),
         **values,
     )

@@ -32,6 +32,7 @@ class TurnRow:
     trace_id: str
     span_id: str
     created_at: Instant
+    queued_at: Instant
     send_at: Instant | None
     seq: int | None = None
     status: TurnStatus = TurnStatus.PENDING
@@ -60,8 +61,13 @@ class TurnRow:
     join_policy: str | None = None
     webhook_url: str | None = None
     metadata: Any = field(default_factory=dict)
+    first_started_at: Instant | None = None
     started_at: Instant | None = None
     finished_at: Instant | None = None
+
+    @property
+    def due_at(self) -> Instant:
+        return max(self.queued_at, self.execute_at or self.queued_at)
 
     def is_due(self, now: Instant) -> bool:
         return self.status is TurnStatus.PENDING and (self.execute_at is None or self.execute_at <= now)
@@ -110,11 +116,13 @@ class AttemptRow:
     fence: int
     generation: int
     worker_id: str | None
+    due_at: Instant
     started_at: Instant | None
     finished_at: Instant
     outcome: str
     error_class: str | None = None
     error: str | None = None
+    traceback: str | None = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

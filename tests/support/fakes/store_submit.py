@@ -76,6 +76,7 @@ def _record(tables: Tables, asked: dict[str, Any], resend_seconds: float, seen_s
         parent_turn_id=asked["parents"],
         child_key=asked["child_keys"],
         created_at=now,
+        queued_at=now if later is None else later,
     )
     if asked["keys"] is not None:
         accepted = SubmissionRow(
@@ -221,7 +222,7 @@ def read_generations(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
-    names = ("attempt", "fence", "generation", "worker_id", "outcome", "error_class", "error")
+    names = ("attempt", "fence", "generation", "worker_id", "outcome", "error_class", "error", "traceback")
     turn = tables.turns.get(parameters["id"])
     if turn is None or turn.tenant_id != parameters["tenant"]:
         return []
@@ -229,6 +230,7 @@ def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
     return [
         {
             **columns(row, names),
+            "due_at": tables.to_datetime(row.due_at),
             "started_at": tables.to_datetime(row.started_at),
             "finished_at": tables.to_datetime(row.finished_at),
         }

@@ -65,12 +65,13 @@ class Rig:
 
     @asynccontextmanager
     async def consuming(
-        self, slots: int | Slots, process: Served, *, in_good_order: bool = False
+        self, slots: int | Slots, process: Served, *, in_good_order: bool = False, paused: bool = False
     ) -> AsyncIterator[Consumer]:
         """Polls while the block runs. In good order: at the end the poll under way is waited for, up to a second."""
         made = Slots(slots) if isinstance(slots, int) else slots
         in_flight = TurnsInFlight()
         consumer = Consumer(self.watched, self.settings.queue, made, in_flight, process, self.stopping)  # type: ignore[arg-type]
+        consumer.pause.set(paused)
         polling = asyncio.create_task(consumer.run())
         try:
             yield consumer

@@ -1,0 +1,31 @@
+"""The heartbeat reads whether operators have paused the worker's queue."""
+
+from tests.support.heartbeats import Beating
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.paused_queues import pause_queue, resume_queue
+
+
+async def test_a_heartbeat_passes_a_pause_and_its_end_on(
+    settings: Settings, database: Database, beating: Beating
+) -> None:
+    await until(lambda: beating.paused)
+    assert beating.paused[-1] is False
+
+    await pause_queue(database, settings.queue, paused_by="ada", reason=None)
+    await until(lambda: beating.paused[-1])
+
+    await resume_queue(database, settings.queue)
+    await until(lambda: not beating.paused[-1])
+
+
+async def test_a_pause_of_another_queue_is_not_this_worker_s(
+    settings: Settings, database: Database, beating: Beating
+) -> None:
+    await pause_queue(database, "another", paused_by="ada", reason=None)
+    beats = len(beating.paused)
+
+    await until(lambda: len(beating.paused) > beats + 1)
+
+    assert not beating.paused[-1]

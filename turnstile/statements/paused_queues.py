@@ -1,0 +1,43 @@
+"""Paused queues (M3): their workers begin no turn, and relays send none of their wake-ups. Workers and relays read the table with
+every heartbeat.
+
+Turns are accepted as usual, and wait. A pause does not move a turn's `expires_at`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import LiteralString
+
+from turnstile.backends.postgres.database import Database
+
+PAUSE: LiteralString = """
+INSERT INTO paused_queues (queue, paused_by, reason) VALUES (%(queue)s, %(paused_by)s, %(reason)s) ON CONFLICT DO NOTHING
+RETURNING queue
+"""
+
+RESUME: LiteralString = "DELETE FROM paused_queues WHERE queue = %(queue)s RETURNING queue"
+
+READ_PAUSED: LiteralString = "SELECT queue, paused_by, reason, paused_at FROM paused_queues"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PausedQueue:
+    queue: str
+    paused_by: str
+    reason: str | None
+    paused_at: datetime
+
+
+async def pause_queue(database: Database, queue: str, *, paused_by: str, reason: str | None) -> bool:
+    """False if the queue was paused already; then nothing is changed."""
+    return bool(await database.fetch(PAUSE, {"queue": queue, "paused_by": paused_by, "reason": reason}))
+
+
+async def resume_queue(database: Database, queue: str) -> bool:
+    """False if the queue was not paused."""
+    return bool(await database.fetch(RESUME, {"queue": queue}))
+
+
+async def read_paused_queues(database: Database) -> dict[str, PausedQueue]:
+    """The paused queues by name. Raises DatabaseUnavailableError."""
+    return {row["queue"]: PausedQueue(**row) for row in await database.fetch(READ_PAUSED)}

@@ -1,0 +1,25 @@
+"""Whether operators have paused the worker's queue (M3), as the last heartbeat read it. A paused worker begins no turn."""
+
+from collections.abc import Callable
+
+import structlog
+
+log = structlog.get_logger("turnstile.worker")
+
+
+class QueuePause:
+    """Belongs to the worker's event loop. Turns that run when the pause begins come to their end."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self._changed: Callable[[], None] = lambda: None
+
+    def on_change(self, call: Callable[[], None]) -> None:
+        self._changed = call
+
+    def set(self, is_on: bool) -> None:
+        """Takes what the table says now."""
+        if is_on != self.is_on:
+            self.is_on = is_on
+            log.warning("worker.paused" if is_on else "worker.resumed")
+            self._changed()
