@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 from uuid import UUID
 
 import psycopg
@@ -40,11 +39,11 @@ from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.background_call import BackgroundCall
-from turnstile.worker.session_lock import Extension, LockedSession, SessionLock
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
+from turnstile.worker.session_lock import Extension, SessionLock
 
 PATIENCE_SECONDS = 2.0
 """The shortest timeout for Postgres, even if beats are closer together: otherwise a busy server would count as away."""
@@ -52,40 +51,6 @@ LATE_SECONDS = CONNECT_SECONDS + EXTEND_SECONDS
 """The longest wait for a call to Redis or SQS that is under way."""
 
 log = structlog.get_logger("turnstile.heartbeat")
-
-
-@dataclass(slots=True)
-class HeartbeatEntry:
-    """What the heartbeat keeps alive for one session run: its lock, its message, and the lease of its turn.
-
-    Written on the worker's event loop, read by the heartbeat's thread, which sets `renewed_at` and `look_again`.
-    """
-
-    lock: LockedSession | None
-    message: ReceivedMessage | None
-    turn: ClaimedTurn | None = None
-    stop: Callable[..., None] | None = None
-    """Stops the attempt of `turn` (`worker.attempt.attempt.Attempt.stop`). Must be called on the worker's event loop."""
-    renewed_at: float = field(default_factory=time.monotonic)
-    keeps_lock: bool = True
-    """False once the lock's release has begun: the heartbeat must not retake it."""
-    look_again: bool = False
-    """The session must be looked at once more before the lock is released: another wake-up of it has reached this worker, or the
-    lock was lost for a while, and perhaps the waiting mark with it."""
-    begun_at: float = 0.0
-    renew_until: float = 0.0
-
-    def begin(self, turn: ClaimedTurn, stop: Callable[..., None], renew_until: float) -> None:
-        """Begins to keep a turn's lease; call it right after the claim. `renew_until` is in monotonic seconds."""
-        self.begun_at = self.renewed_at = time.monotonic()
-        self.renew_until = renew_until
-        self.stop = stop
-        self.turn = turn
-
-    def end(self) -> None:
-        """Stops keeping the turn's lease; call it when the claim is settled or superseded."""
-        self.turn = None
-        self.stop = None
 
 
 class Heartbeat:

@@ -32,7 +32,8 @@ from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.claiming import Claiming
 from turnstile.worker.crash_isolation import Quarantine, Seat
 from turnstile.worker.handler_run import Handling
-from turnstile.worker.heartbeat import Heartbeat, HeartbeatEntry
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.received_message import Delivery
 from turnstile.worker.session_lock import Guard, Release, SessionLock, name_lock

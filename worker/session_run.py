@@ -10,7 +10,7 @@ from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.crash_isolation import Seat
-from turnstile.worker.heartbeat import HeartbeatEntry
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import LockedSession
 
 

@@ -17,7 +17,8 @@ from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.worker.attempt.outcome import StopReason
-from turnstile.worker.heartbeat import Heartbeat, HeartbeatEntry
+from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import LockedSession
 
 

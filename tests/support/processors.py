@@ -18,7 +18,7 @@ from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessa
 from turnstile.turn.message import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.composition import make_processor
-from turnstile.worker.heartbeat import HeartbeatEntry
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.processor import Processor
 from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.resources import Resources

@@ -15,7 +15,7 @@ from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import Claim
 from turnstile.statements.submit import Accepted, submit
-from turnstile.worker.heartbeat import HeartbeatEntry
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
 
 RESEND_SECONDS = 60.0

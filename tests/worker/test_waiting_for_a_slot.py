@@ -21,7 +21,7 @@ from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker import handler_run
 from turnstile.worker.attempt.outcome import StopReason
-from turnstile.worker.heartbeat import HeartbeatEntry
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.processor import Processor
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import QUICK_SECONDS, Slots

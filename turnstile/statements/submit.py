@@ -106,7 +106,8 @@ WITH r AS MATERIALIZED (
                               now() + make_interval(secs =>
                                   greatest(%(resend_after)s, 2 * {QUEUE_LATENCY.format(queue="n.queue")}))) END,
            n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at,
-           n.webhook_url, n.parent_turn_id, n.child_key, coalesce(n.later, n.created_at), CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
+           n.webhook_url, n.parent_turn_id, n.child_key, coalesce(n.later, n.created_at),
+           CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
            CASE WHEN n.canceled_at IS NOT NULL THEN clock_timestamp() END, n.canceled_at, n.reason
       FROM numbered n ORDER BY n.id
     RETURNING id

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from tests.proof.simulation.clock import VirtualLoop
 from turnstile.producer.submit import turn_request
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.worker.heartbeat import HeartbeatEntry
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_run import SessionRun
 
 NANOSECONDS = 1_000_000_000

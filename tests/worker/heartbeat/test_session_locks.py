@@ -16,7 +16,7 @@ from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.worker.heartbeat import HeartbeatEntry
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 
 

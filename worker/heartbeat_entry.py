@@ -1,0 +1,43 @@
+"""What the heartbeat keeps alive for one session run."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.session_lock import LockedSession
+
+
+@dataclass(slots=True)
+class HeartbeatEntry:
+    """What the heartbeat keeps alive for one session run: its lock, its message, and the lease of its turn.
+
+    Written on the worker's event loop, read by the heartbeat's thread, which sets `renewed_at` and `look_again`.
+    """
+
+    lock: LockedSession | None
+    message: ReceivedMessage | None
+    turn: ClaimedTurn | None = None
+    stop: Callable[..., None] | None = None
+    """Stops the attempt of `turn` (`worker.attempt.attempt.Attempt.stop`). Must be called on the worker's event loop."""
+    renewed_at: float = field(default_factory=time.monotonic)
+    keeps_lock: bool = True
+    """False once the lock's release has begun: the heartbeat must not retake it."""
+    look_again: bool = False
+    """The session must be looked at once more before the lock is released: another wake-up of it has reached this worker, or the
+    lock was lost for a while, and perhaps the waiting mark with it."""
+    begun_at: float = 0.0
+    renew_until: float = 0.0
+
+    def begin(self, turn: ClaimedTurn, stop: Callable[..., None], renew_until: float) -> None:
+        """Begins to keep a turn's lease; call it right after the claim. `renew_until` is in monotonic seconds."""
+        self.begun_at = self.renewed_at = time.monotonic()
+        self.renew_until = renew_until
+        self.stop = stop
+        self.turn = turn
+
+    def end(self) -> None:
+        """Stops keeping the turn's lease; call it when the claim is settled or superseded."""
+        self.turn = None
+        self.stop = None
