@@ -153,7 +153,7 @@ lock: ## write requirements.lock from pyproject.toml (UPGRADE=--upgrade for new 
 
 # Parts of requirements.lock, at its versions: what is tested is what is deployed. To be made after every `make lock`.
 image-lock: ## write requirements-image.lock and requirements-emulator.lock, for the Dockerfile's two targets
-	@$(MAKE) lock LOCK=requirements-image.lock LOCK_BEFORE=requirements.lock LOCK_OPTIONS='--all-build-deps --extra telemetry'
+	@$(MAKE) lock LOCK=requirements-image.lock LOCK_BEFORE=requirements.lock LOCK_OPTIONS='--all-build-deps --extra telemetry --extra top'
 	@$(MAKE) lock LOCK=requirements-emulator.lock LOCK_BEFORE=requirements.lock LOCK_OPTIONS='--extra emulator'
 
 bench-lock: ## write bench/peers.lock from bench/peers.in, in the same way
