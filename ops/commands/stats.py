@@ -7,8 +7,8 @@ import typer
 
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import HOUR_SECONDS, AsJson, QueueName, TenantId, parse_age
-from turnstile.ops.terminal.output import Columns, print_fields, print_json, print_table, say, short_duration
-from turnstile.queries.backlog import MOST, Backlog, read_backlog
+from turnstile.ops.terminal.output import Columns, print_fields, print_json, print_table, short_duration
+from turnstile.queries.backlog import Backlog, read_backlog
 from turnstile.queries.stats import Percentiles, Stats, read_stats
 
 
@@ -65,14 +65,12 @@ def _print(found: Stats, backlog: list[Backlog]) -> None:
     typer.echo()
     columns: Columns = {
         "queue": "queue",
-        "due": "due",
+        "due": lambda one: f"{one.due}{'+' if one.truncated else ''}",
         "ready": "ready",
         "running": "running",
         "oldest": lambda one: short_duration(one.oldest_seconds) if one.ready else "",
     }
     print_table(columns, backlog)
-    if any(one.truncated for one in backlog):
-        say(f"of a queue's backlog at most {MOST} turns are counted, the oldest")
 
 
 def _counts(counts: dict[str, int]) -> str | None:

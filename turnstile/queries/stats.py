@@ -22,8 +22,8 @@ MOST_CLASSES = 50
 
 # The BRIN index `turns_finished_at` serves it, with any filter: OFFSET 0 keeps the filters out of the scan. An index that finds
 # a tenant's turns would read all of them, however long ago they ended. The scan reads those ranges of 32 pages in which a turn
-# has ended since then. It reads and sorts each turn that has ended: millions take longer than a statement may take, and
-# StatsTooBroadError says what to do.
+# has ended since then. It reads and sorts each turn that has ended: a million takes one or two seconds. Ten million take longer
+# than a statement may, and StatsTooBroadError says what to do.
 ENDED: LiteralString = f"""
 WITH ended AS MATERIALIZED (
     SELECT e.status, e.error_class, CASE WHEN e.first_started_at IS NOT NULL THEN e.attempt END AS attempts,
