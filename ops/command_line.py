@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
+from typer.completion import get_completion_inspect_parameters
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -38,7 +39,10 @@ COMMANDS = {
     "skip": ("commands.halted_session:skip", "Pass over a turn that halts its session."),
     "doctor": ("commands.doctor:doctor", "Check a live system."),
     "archive": ("commands.archive:archive", "Move the turns of sessions at rest into the archive."),
-    "queues": ("commands.queues:commands", "The declared SQS queues."),
+    "queues": ("commands.queues:commands", "The declared SQS queues: list, pause, resume, create."),
+    "workers": ("commands.workers:workers", "List the worker processes, their states, and the turns that they run."),
+    "stats": ("commands.stats:stats", "Show how many turns have ended lately and how, how long they waited and ran."),
+    "completion": ("commands.completion:completion", "Print the completion script of a shell."),
 }
 """The module (in `turnstile.ops`) and the name of each command or group, and its line in `turnstile --help`."""
 
@@ -78,6 +82,12 @@ class _Root(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = {name: LazyCommand(name, where, line) for name, (where, line) in COMMANDS.items()}
+
+    def main(self, *given: Any, **named: Any) -> Any:
+        # Typer knows the shells only after it was asked for its own two options. We do not show them, because
+        # `--install-completion` would write into the user's files: `turnstile completion` prints the script.
+        get_completion_inspect_parameters()
+        return super().main(*given, **named)
 
     def invoke(self, ctx: Any) -> Any:
         try:

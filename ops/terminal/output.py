@@ -20,6 +20,8 @@ Columns = Mapping[str, str | Callable[[Any], object]]
 
 PROGRESS_EVERY_SECONDS = 10.0
 
+_DURATIONS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
+
 
 def say(message: str) -> None:
     """Prints a line for people on standard error."""
@@ -87,6 +89,21 @@ class Progress:
 def short_time(moment: datetime | None) -> str:
     """The time to the second in UTC; empty for None."""
     return "" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def short_duration(seconds: float | None) -> str:
+    """Such as `23ms`, `1.4s`, `42s`, `5m12s`, `3h07m` or `2d04h`; empty for None."""
+    if seconds is None:
+        return ""
+    if seconds < 0.9995:
+        return f"{max(0.0, seconds) * 1000:.0f}ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for unit, name, part, part_name in _DURATIONS:
+        if whole >= unit:
+            return f"{whole // unit}{name}{whole % unit // part:02d}{part_name}"
+    return f"{whole}s"
 
 
 def shortened(text: str | None, characters: int = 60) -> str:
