@@ -10,7 +10,10 @@ import redis.asyncio
 from tests.ops.command_line import NOBODY
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed
-from tests.ops.commands.waiting_turns import (
+from tests.support.claims import claim_sessions, settle_one
+from tests.support.factories import make_submission
+from tests.support.tampered_turns import FRUITLESS, LOST, MARKED_AS_LOST, make_pending, make_running, tamper
+from tests.support.waiting_turns import (
     RETRIED,
     SNOOZED,
     make_claimed,
@@ -19,9 +22,6 @@ from tests.ops.commands.waiting_turns import (
     make_settled,
     make_worker,
 )
-from tests.support.claims import claim_sessions, settle_one
-from tests.support.factories import make_submission
-from tests.support.tampered_turns import FRUITLESS, LOST, MARKED_AS_LOST, make_pending, make_running, tamper
 from turnstile.archive.move import archive_sessions, read_cutoff
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
