@@ -219,9 +219,9 @@ class Answer:
         return turn.expires_at
 
 
-def code_of(reason: Reason) -> str:
-    """The name of a reason for programs, such as `lock-without-row`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(reason).__name__).lower()
+def code_of(kind: type[Reason]) -> str:
+    """The name of a kind of reason for programs, such as `lock-without-row`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
 
 
 def as_document(answer: Answer) -> dict[str, Any]:
@@ -240,11 +240,11 @@ def as_document(answer: Answer) -> dict[str, Any]:
 def _reason(reason: Reason) -> dict[str, Any]:
     match reason:
         case Behind(head=head, reason=of_head):
-            return {"code": code_of(reason), "head": _turn(head), "reason": _reason(of_head)}
+            return {"code": code_of(type(reason)), "head": _turn(head), "reason": _reason(of_head)}
         case Lost(obstacle=Paused() | NoWorker() as obstacle):
-            return {"code": code_of(reason), **asdict(reason), "obstacle": _reason(obstacle)}
+            return {"code": code_of(type(reason)), **asdict(reason), "obstacle": _reason(obstacle)}
         case _:
-            return {"code": code_of(reason), **asdict(reason)}
+            return {"code": code_of(type(reason)), **asdict(reason)}
 
 
 def _turn(turn: SeenTurn) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from tests.ops.waiting.seen import (
     NOW,
     PAUSE,
     TERMS,
-    TURN,
     ago,
     last_attempt,
     running_turn,
@@ -238,5 +237,4 @@ def test_the_share_of_a_tenant_is_that_of_the_setting(share: Any, full: bool) ->
 
 
 def test_a_reason_has_a_name_for_programs() -> None:
-    assert [code_of(one) for one in (RUNS, NOBODY, LOCKED)] == ["running", "no-worker", "lock-without-row"]
-    assert TURN != HEAD
+    assert [code_of(one) for one in (Running, NoWorker, LockWithoutRow)] == ["running", "no-worker", "lock-without-row"]
