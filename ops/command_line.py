@@ -40,6 +40,7 @@ COMMANDS = {
     "redrive": ("commands.redrive:redrive", "Put FAILED turns back to work."),
     "retry": ("commands.halted_session:retry", "Run a turn that halts its session again."),
     "skip": ("commands.halted_session:skip", "Pass over a turn that halts its session."),
+    "top": ("commands.top:top", "Show the system at a glance, live."),
     "doctor": ("commands.doctor:doctor", "Check a live system."),
     "archive": ("commands.archive:archive", "Move the turns of sessions at rest into the archive."),
     "queues": ("commands.queues:commands", "The declared SQS queues: list, pause, resume, create."),

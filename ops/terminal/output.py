@@ -53,7 +53,7 @@ def print_table(columns: Columns, rows: Iterable[Any]) -> None:
         table.add_column(column, overflow="fold")
     values = [attrgetter(value) if isinstance(value, str) else value for value in columns.values()]
     for row in rows:
-        table.add_row(*(Text(harmless(_cell(value(row)))) for value in values))
+        table.add_row(*(Text(cell(value(row))) for value in values))
     console.print(table)
 
 
@@ -70,7 +70,7 @@ def print_fields(fields: Mapping[str, object]) -> None:
     shown = {name: value for name, value in fields.items() if value is not None and value != {} and value != []}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
-        typer.echo(f"{name:<{width}}  {harmless(_cell(value))}")
+        typer.echo(f"{name:<{width}}  {cell(value)}")
 
 
 class Progress:
@@ -117,7 +117,12 @@ def harmless(text: str) -> str:
     return "".join(character if character in "\n\t" or character.isprintable() else "·" for character in text)
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """A value as the cell of a table shows it, without control characters."""
+    return harmless(_plain_cell(value))
+
+
+def _plain_cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
