@@ -4,7 +4,7 @@
 .SUFFIXES:
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-containers test-aws up down check format lock clean chaos crashpoints simulate planted-bugs soak \
-	scaling recovery failover proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load image-lock bench-lock infra-check
+	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load image-lock bench-lock infra-check
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -76,6 +76,9 @@ recovery: setup ## a worker is killed, or the table locked: how soon its turns b
 
 failover: setup ## the primary of Redis dies in mid-run, behind sentinels and in a cluster
 	@$(BIN)/python -m tests.proof.chaos.failover $(ARGS)
+
+incidents: setup ## ten incidents, and for each the commands that name it, with what they say
+	@$(BIN)/python -m pytest -q -s -n 0 tests/e2e/incidents $(ARGS)
 
 # With SEED=$$RANDOM somewhere else than yesterday; each prints its seed.
 SEED := 1

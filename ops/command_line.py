@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
+from typer.completion import get_completion_inspect_parameters
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -30,15 +31,22 @@ COMMANDS = {
     "submit": ("commands.submit:submit", "Submit a turn, or with --direct many."),
     "list": ("commands.turns:list_turns", "List turns, newest first."),
     "status": ("commands.turns:show_turn", "Show a turn and its attempts."),
+    "why": ("commands.why:why", "Say what a turn waits for."),
+    "sessions": ("commands.sessions:sessions", "List the sessions that do not move."),
+    "wake": ("commands.wake:wake", "Make a waiting turn due now."),
     "trace": ("commands.trace:trace", "Show a trace: which turn started which."),
     "cancel": ("commands.cancel:cancel", "Cancel a turn, or the open turns of a session."),
     "dlq": ("commands.dlq:commands", "Turns that failed for good, and their dead-letter queues."),
     "redrive": ("commands.redrive:redrive", "Put FAILED turns back to work."),
     "retry": ("commands.halted_session:retry", "Run a turn that halts its session again."),
     "skip": ("commands.halted_session:skip", "Pass over a turn that halts its session."),
+    "top": ("commands.top:top", "Show the system at a glance, live."),
     "doctor": ("commands.doctor:doctor", "Check a live system."),
     "archive": ("commands.archive:archive", "Move the turns of sessions at rest into the archive."),
-    "queues": ("commands.queues:commands", "The declared SQS queues."),
+    "queues": ("commands.queues:commands", "The declared SQS queues: list, pause, resume, create."),
+    "workers": ("commands.workers:workers", "List the worker processes, their states, and the turns that they run."),
+    "stats": ("commands.stats:stats", "Show how many turns have ended lately and how, how long they waited and ran."),
+    "completion": ("commands.completion:completion", "Print the completion script of a shell."),
 }
 """The module (in `turnstile.ops`) and the name of each command or group, and its line in `turnstile --help`."""
 
@@ -78,6 +86,12 @@ class _Root(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = {name: LazyCommand(name, where, line) for name, (where, line) in COMMANDS.items()}
+
+    def main(self, *given: Any, **named: Any) -> Any:
+        # Typer knows the shells only after it was asked for its own two options. We do not show them, because
+        # `--install-completion` would write into the user's files: `turnstile completion` prints the script.
+        get_completion_inspect_parameters()
+        return super().main(*given, **named)
 
     def invoke(self, ctx: Any) -> Any:
         try:

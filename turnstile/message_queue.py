@@ -24,6 +24,7 @@ from turnstile.turn.envelope import (
     DeadLetter,
     OutgoingMessage,
     QueueAddress,
+    QueueDepth,
     ReceivedMessage,
     string_attributes,
 )
@@ -198,8 +199,14 @@ class MessageQueues:
 
     async def count(self, queue: str, *, dead: bool = False) -> int:
         """Approximate number of messages: visible, in flight and delayed."""
+        return (await self.measure(queue, dead=dead)).messages
+
+    async def measure(self, queue: str, *, dead: bool = False) -> QueueDepth:
+        """The depth of the queue, or of its DLQ."""
         names = [f"ApproximateNumberOfMessages{name}" for name in ("", "NotVisible", "Delayed")]
-        return sum(map(int, (await self.attributes(queue, names, dead=dead)).values()))
+        found = await self.attributes(queue, names, dead=dead)
+        visible, in_flight, delayed = (int(found.get(name, 0)) for name in names)
+        return QueueDepth(visible=visible, in_flight=in_flight, delayed=delayed)
 
     async def attributes(self, queue: str, names: Sequence[str] = ("All",), *, dead: bool = False) -> dict[str, str]:
         """The attributes of the queue, or of its DLQ, under SQS's names."""

@@ -114,6 +114,7 @@ class _Worker:
             shutdown,
             is_full=lambda: self.consumer.full,
             nudge_relay=lambda: self.relay.nudge(),
+            deaf_for=lambda: self.consumer.deaf_for(),
             recovers=True,
         )
         self.relay = Relay(resources.database, resources.queues, settings, self.work.heartbeat.evidence)

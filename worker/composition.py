@@ -97,13 +97,16 @@ class TurnWork:
         *,
         is_full: Callable[[], bool],
         nudge_relay: Callable[[], None],
+        deaf_for: Callable[[], float],
         recovers: bool = False,
         longest_attempt_seconds: float = math.inf,
     ) -> None:
+        """`deaf_for`: for how long no receive has returned, in seconds. The heartbeat's thread calls it."""
         loop = asyncio.get_running_loop()
         settings = resources.settings
         self._resources = resources
         self._shutdown = shutdown
+        self._deaf_for = deaf_for
         self.in_flight = TurnsInFlight()
         self.slots = Slots(settings.concurrency)
         self.pause = QueuePause()
@@ -158,4 +161,5 @@ class TurnWork:
             busy=min(self.slots.count, len(self.in_flight)),
             queue_latency_seconds=self.processor.handling.queue_latency.seconds(time.monotonic()),
             draining=self._shutdown.stopping.is_set(),
+            deaf_for_seconds=self._deaf_for(),
         )

@@ -1,4 +1,4 @@
-"""The session lock: one Redis key that says which worker runs a session now (A1, L1). All its Redis calls are here.
+"""The session lock: one Redis key that says which worker runs a session now (A1, L1). All Redis calls that change it are here.
 
     SET lock:session:{<tenant>/<session>} <token> NX PX <lease>
 

@@ -1,4 +1,6 @@
-"""Creates missing declared queues, for the local stack, tests and experiments. Production uses Terraform.
+"""`turnstile queues`: list, pause and resume the declared queues; create missing ones.
+
+`create` is for the local stack, tests and experiments. Production uses Terraform.
 
 Each queue has its own dead-letter queue (G27). Turnstile sends dead letters there explicitly; the RedrivePolicy is only a
 backstop for messages that no worker can process.
@@ -12,6 +14,8 @@ from dataclasses import dataclass
 from turnstile.backends.sqs.client import CallRefusedError, SqsClient
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
+from turnstile.ops.commands import queue_pause
+from turnstile.ops.commands.queue_list import list_queues
 from turnstile.ops.terminal.operator_access import load_settings
 from turnstile.ops.terminal.options import AsJson, make_typer
 from turnstile.ops.terminal.output import print_json, print_table
@@ -70,10 +74,9 @@ async def _create(client: SqsClient, name: str, attributes: dict[str, str]) -> s
     return str(answer["QueueUrl"])
 
 
-@commands.callback()
-def _group() -> None:
-    # Without a callback, Typer would replace a group of one command with that command.
-    """The declared SQS queues."""
+commands.command("list")(list_queues)
+commands.command("pause")(queue_pause.pause)
+commands.command("resume")(queue_pause.resume)
 
 
 @commands.command()

@@ -20,6 +20,8 @@ Columns = Mapping[str, str | Callable[[Any], object]]
 
 PROGRESS_EVERY_SECONDS = 10.0
 
+_DURATIONS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
+
 
 def say(message: str) -> None:
     """Prints a line for people on standard error."""
@@ -51,7 +53,7 @@ def print_table(columns: Columns, rows: Iterable[Any]) -> None:
         table.add_column(column, overflow="fold")
     values = [attrgetter(value) if isinstance(value, str) else value for value in columns.values()]
     for row in rows:
-        table.add_row(*(Text(harmless(_cell(value(row)))) for value in values))
+        table.add_row(*(Text(cell(value(row))) for value in values))
     console.print(table)
 
 
@@ -68,7 +70,7 @@ def print_fields(fields: Mapping[str, object]) -> None:
     shown = {name: value for name, value in fields.items() if value is not None and value != {} and value != []}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
-        typer.echo(f"{name:<{width}}  {harmless(_cell(value))}")
+        typer.echo(f"{name:<{width}}  {cell(value)}")
 
 
 class Progress:
@@ -89,6 +91,21 @@ def short_time(moment: datetime | None) -> str:
     return "" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def short_duration(seconds: float | None) -> str:
+    """Such as `23ms`, `1.4s`, `42s`, `5m12s`, `3h07m` or `2d04h`; empty for None."""
+    if seconds is None:
+        return ""
+    if seconds < 0.9995:
+        return f"{max(0.0, seconds) * 1000:.0f}ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for unit, name, part, part_name in _DURATIONS:
+        if whole >= unit:
+            return f"{whole // unit}{name}{whole % unit // part:02d}{part_name}"
+    return f"{whole}s"
+
+
 def shortened(text: str | None, characters: int = 60) -> str:
     """The first line, cut to `characters` for a table."""
     line = (text or "").partition("\n")[0]
@@ -100,7 +117,12 @@ def harmless(text: str) -> str:
     return "".join(character if character in "\n\t" or character.isprintable() else "·" for character in text)
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """A value as the cell of a table shows it, without control characters."""
+    return harmless(_plain_cell(value))
+
+
+def _plain_cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):

@@ -10,7 +10,7 @@ import pytest
 from turnstile.ops.commands.redrive import as_document
 from turnstile.ops.dead_letters.redrive import RedriveResult
 from turnstile.ops.terminal import output
-from turnstile.ops.terminal.output import Progress, harmless, print_json, print_table, shortened
+from turnstile.ops.terminal.output import Progress, harmless, print_json, print_table, short_duration, shortened
 from turnstile.turn.status import TurnStatus
 
 
@@ -60,3 +60,14 @@ def test_a_long_error_is_cut_to_its_first_line() -> None:
 
 def test_a_dry_run_of_a_redrive_has_the_same_keys() -> None:
     assert as_document([], None).keys() == as_document([], RedriveResult()).keys()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, ""), (-0.1, "0ms"), (0.0234, "23ms"), (0.9996, "1.0s"), (9.94, "9.9s"), (9.96, "10s"), (59.6, "1m00s"),
+        (312.0, "5m12s"), (11_220.0, "3h07m"), (187_200.0, "2d04h"),
+    ],
+)  # fmt: skip
+def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, text: str) -> None:
+    assert short_duration(seconds) == text

@@ -21,6 +21,10 @@ class QueueSettings(BaseModel):
     """Name or URL of the SQS queue. Left out: the queue's own name."""
     dlq: str = ""
     """Name or URL of its dead-letter queue. Left out: `<sqs>-dlq`, with `.fifo` kept at the end."""
+    purpose: str | None = None
+    """What the queue's turns are for, in one line. `turnstile queues list` shows it."""
+    owner: str | None = None
+    """Who looks after its handler and its dead letters: a team, a channel, an address."""
     handler: str | None = None
     """`module:function`, for workers that are started without `--handler`."""
     max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 5

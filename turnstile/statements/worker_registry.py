@@ -1,6 +1,8 @@
 """The live workers: one row per process, written with its heartbeat. For operators, and for the length of resend deadlines."""
 
-from dataclasses import asdict, dataclass
+import importlib.metadata
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
@@ -16,11 +18,12 @@ WITH free AS MATERIALIZED (
 ), updated AS (
     UPDATE workers w
        SET busy = %(busy)s, queue_latency_seconds = %(queue_latency_seconds)s, draining = %(draining)s,
-           seen_at = clock_timestamp()
+           deaf_for_seconds = %(deaf_for_seconds)s, seen_at = clock_timestamp()
       FROM free WHERE w.worker_id = free.worker_id
 )
-INSERT INTO workers (worker_id, queue, host, pid, slots, busy, queue_latency_seconds, draining)
-SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s, %(draining)s
+INSERT INTO workers (worker_id, queue, host, pid, version, slots, busy, queue_latency_seconds, draining, deaf_for_seconds)
+SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(version)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s,
+       %(draining)s, %(deaf_for_seconds)s
  WHERE NOT EXISTS (SELECT FROM workers WHERE worker_id = %(worker_id)s)
     ON CONFLICT (worker_id) DO NOTHING
 """
@@ -28,6 +31,12 @@ SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(slots)s, %(busy)s, %(queue
 WITHDRAW: LiteralString = """
 DELETE FROM workers WHERE worker_id = %(worker_id)s OR seen_at < clock_timestamp() - interval '1 day'
 """
+
+
+@cache
+def program_version() -> str:
+    """The installed version of Turnstile. It is read once: an upgrade of the files does not change a running process."""
+    return importlib.metadata.version("turnstile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,9 @@ class WorkerRecord:
     busy: int
     queue_latency_seconds: float
     draining: bool
+    version: str = field(default_factory=program_version)
+    deaf_for_seconds: float = 0.0
+    """For how long no receive has returned; 0 in a Lambda function, which receives nothing itself."""
 
 
 def seen_seconds(settings: Settings) -> float:

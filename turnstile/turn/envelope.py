@@ -114,3 +114,19 @@ class QueueAddress:
     def fifo(self) -> bool:
         """Whether it is a FIFO queue. AWS requires the suffix for FIFO queues only."""
         return self.url.endswith(".fifo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDepth:
+    """Approximate numbers of the messages of an SQS queue, as SQS counts them."""
+
+    visible: int
+    """Can be received now."""
+    in_flight: int
+    """Received, and neither deleted nor visible again."""
+    delayed: int
+    """Not visible yet, because they were sent with a delay."""
+
+    @property
+    def messages(self) -> int:
+        return self.visible + self.in_flight + self.delayed

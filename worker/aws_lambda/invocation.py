@@ -60,6 +60,8 @@ class Invocation:
             is_full=lambda: True,
             # The relay is a separate service: a function does not run after its invocation.
             nudge_relay=lambda: None,
+            # Lambda receives the messages.
+            deaf_for=lambda: 0.0,
             longest_attempt_seconds=longest_attempt(resources.settings, whole_seconds),
         )
 

@@ -34,6 +34,14 @@ TURN_SECONDS = 5.0
 that has waited longest."""
 
 
+def crowds(taken: int, taken_by_all: int, count: int) -> bool:
+    """Whether a tenant that has `taken` of a worker's `count` slots must leave the free ones to other tenants ("fair")."""
+    # TIMES_FREE slots for each slot that stays free. So a new tenant finds a slot even beside several floods, and the floods get
+    # equal shares.
+    free = count - taken_by_all
+    return taken >= max(1, count // ALWAYS) and taken + 1 > TIMES_FREE * (free - 1)
+
+
 class TenantSlots:
     """The `count` slots of one worker process by tenant, under the setting `tenant_slots`."""
 
@@ -112,11 +120,7 @@ class TenantSlots:
             self._waiting.pop(tenant_id, None)
 
     def _crowds(self, tenant_id: str) -> bool:
-        # TIMES_FREE slots for each slot that stays free. So a new tenant finds a slot even beside several floods, and the floods
-        # get equal shares.
-        taken = self._taken[tenant_id]
-        free = self._count - self._taken.total()
-        return taken >= max(1, self._count // ALWAYS) and taken + 1 > TIMES_FREE * (free - 1)
+        return crowds(self._taken[tenant_id], self._taken.total(), self._count)
 
     def _is_alone(self, tenant_id: str, now: float) -> bool:
         if self._taken.total() > self._taken[tenant_id]:

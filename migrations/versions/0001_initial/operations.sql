@@ -5,10 +5,13 @@ CREATE TABLE workers (
     queue         text NOT NULL,
     host          text NOT NULL,
     pid           integer NOT NULL,
+    version       text NOT NULL DEFAULT '',
     slots         integer NOT NULL,
     busy          integer NOT NULL DEFAULT 0,
     queue_latency_seconds double precision NOT NULL DEFAULT 0,
     draining      boolean NOT NULL DEFAULT false,
+    -- For how long no receive has returned, as of `seen_at`.
+    deaf_for_seconds double precision NOT NULL DEFAULT 0,
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at       timestamptz NOT NULL DEFAULT clock_timestamp()
 );

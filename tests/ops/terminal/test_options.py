@@ -35,6 +35,10 @@ from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
         "redrive --rate fast",
         "migrate --down",
         "archive --older-than 90",
+        "archive --older-than 90m",
+        "stats --since 1",
+        "queues pause",
+        "completion tcsh",
     ],
 )
 def test_a_wrong_command_line_ends_with_2_and_says_so_on_standard_error(line: str) -> None:
@@ -68,7 +72,7 @@ def test_a_rate_may_name_its_unit(text: str, rate: float | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "days"),
-    [("36h", 1.5), ("90D", 90), ("12w", 84), ("0d", None), ("-90d", None), ("1.5d", None), ("d", None)],
+    [("36h", 1.5), ("90D", 90), ("12w", 84), ("36m", 0.025), ("0d", None), ("-90d", None), ("1.5d", None), ("d", None)],
 )
 def test_an_age_has_a_unit(text: str, days: float | None) -> None:
     assert parsed_or_none(parse_age, text) == (None if days is None else days * DAY_SECONDS)

@@ -164,6 +164,8 @@ class WorkerRow:
     busy: int
     queue_latency_seconds: float
     draining: bool
+    version: str
+    deaf_for_seconds: float
     started_at: Instant
     seen_at: Instant
 

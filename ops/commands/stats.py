@@ -1,0 +1,83 @@
+"""`turnstile stats`: how many turns have ended lately and how, how long they waited and ran, and what is waiting now."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
+from turnstile.ops.terminal.options import HOUR_SECONDS, AsJson, QueueName, TenantId, parse_age
+from turnstile.ops.terminal.output import Columns, print_fields, print_json, print_table, short_duration
+from turnstile.queries.backlog import Backlog, read_backlog
+from turnstile.queries.stats import Percentiles, Stats, read_stats
+
+
+def stats(
+    since: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_age,
+            metavar="AGE",
+            show_default=False,
+            help="The turns that ended within this time: 15m, 1h, 2d.  [default: 1h]",
+        ),
+    ] = None,
+    queue: QueueName = None,
+    tenant: TenantId = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how many turns have ended lately and how, how long they waited and ran, and the backlog.
+
+    Waiting: from the submit, the schedule or the redrive to the first start. Running: from the first start to the end, with
+    retries and their pauses. The backlog counts all tenants. What the archive has taken is not counted.
+
+    --json: since_seconds, read_at, ended, ended_per_second, by_status, by_error_class (of FAILED turns), waiting_seconds and
+    running_seconds (p50, p95, p99; null without such turns), attempts_per_turn, backlog (one entry per queue).
+    """
+    settings = load_settings()
+    names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
+    wanted = HOUR_SECONDS if since is None else since
+    found, backlog = operate(settings, _read, names, float(wanted), queue, tenant)
+    if as_json:
+        print_json({**asdict(found), "queue": queue, "tenant_id": tenant, "backlog": backlog})
+    else:
+        _print(found, backlog)
+
+
+async def _read(
+    operator: Operator, names: list[str], since_seconds: float, queue: str | None, tenant: str | None
+) -> tuple[Stats, list[Backlog]]:
+    found = await read_stats(operator.database, since_seconds=since_seconds, queue=queue, tenant_id=tenant)
+    return found, await read_backlog(operator.database, names)
+
+
+def _print(found: Stats, backlog: list[Backlog]) -> None:
+    started = found.attempts_per_turn
+    fields: dict[str, Any] = {
+        "ended": f"{found.ended} in {short_duration(found.since_seconds)}, {found.ended_per_second:.3g} a second",
+        "status": _counts(found.by_status),
+        "errors": _counts(found.by_error_class),
+        "waiting": _describe(found.waiting_seconds),
+        "running": _describe(found.running_seconds),
+        "attempts": None if started is None else f"{started:.2f} a turn",
+    }
+    print_fields(fields)
+    typer.echo()
+    columns: Columns = {
+        "queue": "queue",
+        "due": lambda one: f"{one.due}{'+' if one.truncated else ''}",
+        "ready": "ready",
+        "running": "running",
+        "oldest": lambda one: short_duration(one.oldest_seconds) if one.ready else "",
+    }
+    print_table(columns, backlog)
+
+
+def _counts(counts: dict[str, int]) -> str | None:
+    return ", ".join(f"{name} {many}" for name, many in counts.items()) or None
+
+
+def _describe(percentiles: Percentiles | None) -> str | None:
+    if percentiles is None:
+        return None
+    return ", ".join(f"{name} {short_duration(value)}" for name, value in asdict(percentiles).items())

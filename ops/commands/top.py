@@ -1,0 +1,60 @@
+"""`turnstile top`: the system at a glance, live; with --json one snapshot."""
+
+import importlib.util
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
+from turnstile.ops.terminal.options import AsJson, parse_age
+from turnstile.ops.terminal.output import print_json
+from turnstile.ops.top.snapshot import Snapshot, take_snapshot
+from turnstile.ops.waiting.look import explain_turn
+from turnstile.ops.waiting.words import as_lines
+
+EVERY_SECONDS = 2.0
+SINCE_SECONDS = 300.0
+
+
+def top(
+    every: Annotated[
+        float, typer.Option(min=0.5, max=3600, metavar="SECONDS", help="Between two looks.")
+    ] = EVERY_SECONDS,
+    since: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_age, metavar="AGE", show_default=False, help="The turns that ended within it.  [default: 5m]"
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show throughput, latencies, backlog, workers, running turns and failures, live. Changes nothing.
+
+    Keys: 1 to 4 show queues, workers, turns, failures; Enter looks closer (a queue's or a worker's turns, what a turn waits for);
+    Escape goes back; Space holds the screen; q quits.
+
+    --json: one snapshot, with stats, queues, workers, running, failed.
+    """
+    seconds = SINCE_SECONDS if since is None else since
+    settings = load_settings()
+    if as_json:
+        print_json(operate(settings, take_snapshot, seconds))
+        return
+    if importlib.util.find_spec("textual") is None:
+        raise CommandError("the live screen needs Textual: pip install 'turnstile[top]', or use --json", ExitCode.USAGE)
+    operate(settings, _show, seconds, every)
+
+
+async def _show(operator: Operator, since_seconds: float, every_seconds: float) -> None:
+    from turnstile.ops.top.screen import TopScreen
+
+    async def read() -> Snapshot:
+        return await take_snapshot(operator, since_seconds)
+
+    async def explain(turn_id: UUID) -> list[str]:
+        answer = await explain_turn(operator.settings, operator.database, turn_id, None)
+        return [f"there is no turn {turn_id} any more"] if answer is None else as_lines(answer)
+
+    await TopScreen(read, explain, every_seconds).run_async()

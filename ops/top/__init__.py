@@ -1,0 +1,1 @@
+"""`turnstile top`: a live screen of queues, workers, running turns and failures."""

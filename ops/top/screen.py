@@ -1,0 +1,154 @@
+"""The screen, by Textual: tables that are read again every few seconds, and keys to look closer."""
+
+from collections.abc import Awaitable, Callable
+from operator import attrgetter
+from typing import Any, ClassVar, assert_never
+from uuid import UUID
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
+
+from turnstile.errors import TurnstileError
+from turnstile.ops.terminal.output import cell
+from turnstile.ops.top.snapshot import Snapshot
+from turnstile.ops.top.views import EVERYTHING, TURNS, VIEWS, OpenTurn, ShowTurns, View, headline
+
+
+class TurnDetails(ModalScreen[None]):
+    """What one turn waits for, or how it ended."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,enter,q", "app.pop_screen", "back")]
+    CSS = "TurnDetails { align: center middle; } #details { width: 90%; height: 80%; border: round $primary; padding: 1 2; }"
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="details"):
+            yield Static(Text("\n".join(self._lines)))
+        yield Footer()
+
+
+class TopScreen(App[None]):
+    """`read` takes a snapshot, `explain` says the lines of a turn. The screen reports a TurnstileError of either, and goes on."""
+
+    TITLE = "turnstile top"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *((str(place), f"show('{view.name}')", view.name) for place, view in enumerate(VIEWS, 1)),
+        ("escape", "show_all", "all turns"),
+        ("space", "hold", "hold"),
+        ("q", "quit", "quit"),
+    ]
+    CSS = "#headline { height: auto; padding: 0 1; } #trouble { height: auto; padding: 0 1; color: $error; }"
+
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[Snapshot]],
+        explain: Callable[[UUID], Awaitable[list[str]]],
+        every_seconds: float,
+    ) -> None:
+        super().__init__()
+        self._read = read
+        self._explain = explain
+        self._every_seconds = every_seconds
+        self._holding = False
+        self._shown = EVERYTHING
+        self._snapshot: Snapshot | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="headline")
+        yield Static(id="trouble")
+        with TabbedContent(id="views"):
+            for view in VIEWS:
+                with TabPane(view.name, id=view.name):
+                    yield DataTable(id=f"{view.name}-table", cursor_type="row")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        for view in VIEWS:
+            self._table(view).add_columns(*view.columns)
+        self.action_show(VIEWS[0].name)
+        self.set_interval(self._every_seconds, self._look_again)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        if not self._holding:
+            # Exclusive: a slow read is given up for the next one, instead of queueing behind it.
+            self.run_worker(self._look(), group="look", exclusive=True)
+
+    async def _look(self) -> None:
+        try:
+            self._snapshot = await self._read()
+        except TurnstileError as error:
+            self._report(str(error))
+            return
+        self._report("")
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._snapshot is None:
+            return
+        self.query_one("#headline", Static).update(Text(headline(self._snapshot)))
+        for view in VIEWS:
+            table = self._table(view)
+            row = table.cursor_row
+            table.clear()
+            for one in view.rows(self._snapshot, self._shown):
+                table.add_row(*(Text(cell(_value(column, one))) for column in view.columns.values()))
+            table.move_cursor(row=min(row, max(0, table.row_count - 1)))
+
+    def _table(self, view: View) -> "DataTable[Text]":
+        return self.query_one(f"#{view.name}-table", DataTable)
+
+    def _report(self, trouble: str) -> None:
+        self.query_one("#trouble", Static).update(Text(trouble))
+
+    # --- keys
+
+    def action_show(self, name: str) -> None:
+        """Shows one of the views."""
+        self.query_one("#views", TabbedContent).active = name
+        self.query_one(f"#{name}-table", DataTable).focus()
+
+    def action_show_all(self) -> None:
+        """Shows the turns of all queues and workers again."""
+        self._shown = EVERYTHING
+        self._draw()
+
+    def action_hold(self) -> None:
+        """Stops the reads, or goes on with them."""
+        self._holding = not self._holding
+        self._report("on hold: space goes on" if self._holding else "")
+
+    async def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        view = next(view for view in VIEWS if f"{view.name}-table" == event.data_table.id)
+        rows = [] if self._snapshot is None else view.rows(self._snapshot, self._shown)
+        if event.cursor_row >= len(rows):
+            return
+        match way := view.way(rows[event.cursor_row]):
+            case ShowTurns():
+                self._shown = way
+                self._draw()
+                self.action_show(TURNS.name)
+            case OpenTurn(turn_id):
+                await self._open(turn_id)
+            case _:
+                assert_never(way)
+
+    async def _open(self, turn_id: UUID) -> None:
+        try:
+            lines = await self._explain(turn_id)
+        except TurnstileError as error:
+            self._report(str(error))
+            return
+        self.push_screen(TurnDetails(lines))
+
+
+def _value(column: str | Callable[[Any], object], row: Any) -> object:
+    return attrgetter(column)(row) if isinstance(column, str) else column(row)

@@ -1,0 +1,117 @@
+"""The tables of the screen: what each shows of a snapshot, and where Enter on a row leads. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from turnstile.ops.terminal.output import Columns, short_duration, short_time, shortened
+from turnstile.ops.top.snapshot import Snapshot
+from turnstile.queries.workers import WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """Enter shows what the turn waits for."""
+
+    turn_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTurns:
+    """Enter shows the running turns of a queue or of a worker."""
+
+    queue: str | None = None
+    worker_id: str | None = None
+
+    def matches(self, turn: Any) -> bool:
+        return self.queue in {None, turn.queue} and self.worker_id in {None, turn.worker_id}
+
+
+Way = OpenTurn | ShowTurns
+EVERYTHING = ShowTurns()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    name: str
+    columns: Columns
+    rows: Callable[[Snapshot, ShowTurns], Sequence[Any]]
+    way: Callable[[Any], Way]
+
+
+QUEUES = View(
+    "queues",
+    {
+        "queue": "queue",
+        "due": lambda one: f"{one.backlog.due}{'+' if one.backlog.truncated else ''}",
+        "running": "backlog.running",
+        "oldest": lambda one: short_duration(one.backlog.oldest_seconds) if one.backlog.ready else "",
+        "DLQ": lambda one: "?" if one.sqs.error is not None else one.sqs.dead_letters,
+        "halted": "halted_sessions",
+        "workers": lambda one: f"{one.workers.get(WorkerState.WELL, 0)}/{one.all_workers}",
+        "paused": lambda one: "" if one.paused is None else f"by {one.paused.paused_by}",
+    },
+    lambda snapshot, _: snapshot.queues,
+    lambda one: ShowTurns(queue=one.queue),
+)
+WORKERS = View(
+    "workers",
+    {
+        "worker": "worker.worker_id",
+        "queue": "worker.queue",
+        "state": "state",
+        "host": "worker.host",
+        "busy": lambda one: f"{one.worker.busy}/{one.worker.slots}",
+        "heartbeat": lambda one: f"{short_duration((one.worker.read_at - one.worker.seen_at).total_seconds())} ago",
+    },
+    lambda snapshot, _: snapshot.workers,
+    lambda one: ShowTurns(worker_id=one.worker.worker_id),
+)
+TURNS = View(
+    "turns",
+    {
+        "turn": "turn_id",
+        "running": lambda turn: short_duration(turn.seconds),
+        "attempt": "attempt",
+        "tenant": "tenant_id",
+        "session": "session_id",
+        "queue": "queue",
+        "worker": "worker_id",
+    },
+    lambda snapshot, shown: [turn for turn in snapshot.running if shown.matches(turn)],
+    lambda turn: OpenTurn(turn.turn_id),
+)
+FAILURES = View(
+    "failures",
+    {
+        "turn": "id",
+        "failed": lambda turn: short_time(turn.finished_at),
+        "queue": "queue",
+        "attempts": "attempt",
+        "error": lambda turn: ": ".join(filter(None, (turn.error_class, shortened(turn.error)))),
+    },
+    lambda snapshot, _: snapshot.failed,
+    lambda turn: OpenTurn(turn.id),
+)
+VIEWS = (QUEUES, WORKERS, TURNS, FAILURES)
+
+
+def headline(snapshot: Snapshot) -> str:
+    """Throughput, ends and latencies of the last time, and the backlog of all queues."""
+    stats = snapshot.stats
+    ends = ", ".join(f"{name} {many}" for name, many in stats.by_status.items()) or "none"
+    due, running = (sum(getattr(one.backlog, name) for one in snapshot.queues) for name in ("due", "running"))
+    oldest = max((one.backlog.oldest_seconds for one in snapshot.queues), default=0.0)
+    times = [
+        f"{name} p50 {short_duration(found.p50)}, p95 {short_duration(found.p95)}, p99 {short_duration(found.p99)}"
+        for name, found in (("waiting", stats.waiting_seconds), ("running", stats.running_seconds))
+        if found is not None
+    ]
+    return "\n".join(
+        [
+            f"ended in {short_duration(stats.since_seconds)}: {stats.ended} ({stats.ended_per_second:.3g} a second); {ends}",
+            "; ".join(times) or "no turn has been started and ended",
+            f"backlog: {due} due, {running} running, the oldest due for {short_duration(oldest)}",
+        ]
+    )

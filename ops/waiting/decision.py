@@ -1,0 +1,207 @@
+"""Decides what a turn waits for: the one reason that has to go first. Pure.
+
+The order of the tests is the order in which one reason hides the next: behind a paused queue it does not matter that no worker is
+alive, and without a worker it does not matter whether a wake-up was sent.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import assert_never
+
+from turnstile.ops.waiting.reason import (
+    Behind,
+    Ended,
+    Halted,
+    Joining,
+    LockWithoutRow,
+    Lost,
+    NotSent,
+    NoWorker,
+    OnItsWay,
+    Paused,
+    Reason,
+    Retry,
+    Running,
+    Scheduled,
+    SentInVain,
+    SlotsBusy,
+    Snoozed,
+    TenantFull,
+)
+from turnstile.turn.settlement import AttemptOutcome
+from turnstile.turn.status import TurnStatus
+from turnstile.turn.wait_facts import LastAttempt, SeenQueue, SeenTurn, SeenWorker, WaitFacts
+from turnstile.worker.slots.tenant_slots import TenantShare, crowds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitTerms:
+    """The limits after which something counts as late, and the workers' setting. From the operator's settings: they may differ
+    from those of the workers."""
+
+    seen_seconds: float
+    """For how long after its last heartbeat a worker counts as alive."""
+    overdue_seconds: float
+    """For how long a wake-up may be due before relays count as silent."""
+    tenant_share: TenantShare
+
+
+def decide(facts: WaitFacts, terms: WaitTerms) -> Reason:
+    """What the turn of `facts` waits for."""
+    turn, halt = facts.turn, facts.halt
+    halts = halt is not None and halt.turn_id == turn.id
+    if turn.status.is_terminal and not halts:
+        return Ended(
+            status=turn.status,
+            since=turn.finished_at,
+            error_class=turn.error_class,
+            error=turn.error,
+            cancel_reason=turn.cancel_reason,
+        )
+    if halt is not None and (halts or turn.status is TurnStatus.PENDING):
+        return Halted(turn_id=halt.turn_id, error_class=halt.error_class, since=halt.since)
+    if turn.seq is None:
+        return _scheduled(turn, facts, terms)
+    head = facts.head or turn
+    reason = _of_head(head, facts, terms)
+    return reason if head.id == turn.id else Behind(head=head, reason=reason)
+
+
+def _scheduled(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
+    if turn.due_since > facts.at:
+        return Scheduled(until=turn.due_since)
+    return _not_sent(turn, facts, terms) or OnItsWay(since=turn.due_since, next_at=turn.send_at, older=0)
+
+
+def _of_head(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
+    match head.status:
+        case TurnStatus.RUNNING:
+            return _running(head, facts, terms)
+        case TurnStatus.PENDING if head.due_since > facts.at:
+            return _waiting_for_a_time(head)
+        case TurnStatus.PENDING:
+            return _due(head, facts, terms)
+        case TurnStatus.SUCCEEDED | TurnStatus.FAILED | TurnStatus.CANCELED:
+            raise ValueError("a head is open")
+        case _:
+            assert_never(head.status)
+
+
+def _running(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Running | Lost:
+    seen_at = next((one.seen_at for one in facts.queue.workers if one.worker_id == head.worker_id), None)
+    if head.lease_until is not None and head.lease_until < facts.at:
+        return Lost(
+            worker_id=head.worker_id,
+            since=head.started_at,
+            lease_until=head.lease_until,
+            seen_at=seen_at,
+            marked=head.send_at is not None,
+            obstacle=_paused(head.queue, facts.queue) or _no_worker(head.queue, facts, terms),
+        )
+    return Running(
+        worker_id=head.worker_id,
+        since=head.started_at,
+        lease_until=head.lease_until,
+        seen_at=seen_at,
+        cancel_requested_at=head.cancel_requested_at,
+    )
+
+
+def _waiting_for_a_time(head: SeenTurn) -> Joining | Retry | Snoozed | Scheduled:
+    if head.children:
+        return Joining(children=head.children, open_children=head.open_children, until=head.due_since)
+    match head.last_attempt:
+        case LastAttempt(outcome=AttemptOutcome.RETRIED, error_class=error_class, error=error):
+            return Retry(until=head.due_since, attempt=head.attempt, error_class=error_class, error=error)
+        case LastAttempt(outcome=AttemptOutcome.SNOOZED, error=reason):
+            return Snoozed(until=head.due_since, reason=reason)
+        case _:
+            return Scheduled(until=head.due_since)
+
+
+def _due(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
+    return (
+        _paused(head.queue, facts.queue)
+        or _no_worker(head.queue, facts, terms)
+        or _locked(facts, terms)
+        or _not_sent(head, facts, terms)
+        or _tenant_full(head, facts, terms)
+        or _slots_busy(head, facts, terms)
+        or _sent(head, facts)
+    )
+
+
+def _paused(queue: str, seen: SeenQueue) -> Paused | None:
+    pause = seen.pause
+    return None if pause is None else Paused(queue=queue, by=pause.by, since=pause.since, reason=pause.reason)
+
+
+def _alive(facts: WaitFacts, terms: WaitTerms) -> list[SeenWorker]:
+    return [one for one in facts.queue.workers if facts.at - one.seen_at <= timedelta(seconds=terms.seen_seconds)]
+
+
+def _takers(facts: WaitFacts, terms: WaitTerms) -> list[SeenWorker]:
+    return [one for one in _alive(facts, terms) if not one.draining]
+
+
+def _no_worker(queue: str, facts: WaitFacts, terms: WaitTerms) -> NoWorker | None:
+    if _takers(facts, terms):
+        return None
+    seen = [one.seen_at for one in facts.queue.workers]
+    return NoWorker(queue=queue, draining=len(_alive(facts, terms)), last_seen_at=max(seen, default=None))
+
+
+def _locked(facts: WaitFacts, terms: WaitTerms) -> LockWithoutRow | None:
+    if facts.lock is None:
+        return None
+    alive = any(one.worker_id == facts.lock.worker_id for one in _alive(facts, terms))
+    return LockWithoutRow(
+        key=facts.lock.key,
+        worker_id=facts.lock.worker_id,
+        seconds_left=facts.lock.seconds_left,
+        worker_is_alive=alive,
+    )
+
+
+def _not_sent(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> NotSent | None:
+    if turn.send_at is None or facts.at - turn.send_at <= timedelta(seconds=terms.overdue_seconds):
+        return None
+    return NotSent(queue=turn.queue, since=turn.send_at, placed=turn.seq is not None)
+
+
+def _tenant_full(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> TenantFull | None:
+    workers = _takers(facts, terms)
+    if not all(_has_its_share(one, terms.tenant_share) for one in workers):
+        return None
+    running = sum(one.running_of_tenant for one in workers)
+    return TenantFull(tenant_id=head.tenant_id, running=running, workers=len(workers), share=terms.tenant_share)
+
+
+def _has_its_share(worker: SeenWorker, share: TenantShare) -> bool:
+    """As far as the table shows: which other tenants a worker has heard of lately, only the worker knows."""
+    match share:
+        case "all":
+            return False
+        case "fair":
+            alone = worker.running == worker.running_of_tenant
+            return not alone and crowds(worker.running_of_tenant, worker.running, worker.slots)
+        case int(most):
+            return worker.running_of_tenant >= most
+        case _:
+            assert_never(share)
+
+
+def _slots_busy(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> SlotsBusy | None:
+    workers = _takers(facts, terms)
+    if any(one.busy < one.slots for one in workers):
+        return None
+    slots = sum(one.slots for one in workers)
+    return SlotsBusy(queue=head.queue, workers=len(workers), slots=slots, older=facts.queue.older)
+
+
+def _sent(head: SeenTurn, facts: WaitFacts) -> SentInVain | OnItsWay:
+    if not head.sends:
+        return OnItsWay(since=head.due_since, next_at=head.send_at, older=facts.queue.older)
+    return SentInVain(
+        queue=head.queue, since=head.due_since, sends=head.sends, next_at=head.send_at, older=facts.queue.older
+    )

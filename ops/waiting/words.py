@@ -1,0 +1,273 @@
+"""Says why a turn waits: the reason, its evidence, and the commands that would move the turn. Pure."""
+
+from datetime import datetime
+from typing import NamedTuple, assert_never
+
+from turnstile.ops.terminal.output import short_time, shortened
+from turnstile.ops.waiting.reason import (
+    Answer,
+    AtRest,
+    Behind,
+    Ended,
+    Halted,
+    Joining,
+    LockWithoutRow,
+    Lost,
+    NotSent,
+    NoWorker,
+    OnItsWay,
+    Paused,
+    Reason,
+    Retry,
+    Running,
+    Scheduled,
+    SentInVain,
+    SlotsBusy,
+    Snoozed,
+    TenantFull,
+)
+from turnstile.turn.status import TurnStatus
+from turnstile.turn.wait_facts import MOST_OLDER, SeenTurn
+
+EXPIRED = "expired"
+SHOWN_CHILDREN = 5
+_UNITS = ((2 * 86_400.0, 86_400.0, "d"), (2 * 3_600.0, 3_600.0, "h"), (120.0, 60.0, "min"))
+
+
+class Words(NamedTuple):
+    """A reason in words. `commands`: each of them would move the turn; none: it need not be moved, or no command can."""
+
+    headline: str
+    evidence: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+def as_lines(answer: Answer) -> list[str]:
+    """The whole answer for people: the turn, what it waits for with the evidence, and the commands."""
+    words = describe(answer)
+    evidence = list(words.evidence)
+    if answer.expired_at is not None:
+        evidence.append(
+            f"its time was over at {short_time(answer.expired_at)}: it still begins, but is not retried after that"
+        )
+    if answer.redis_away is not None:
+        evidence.append(f"Redis does not respond, so the session's lock was not looked at: {answer.redis_away}")
+    lines = [_subject(answer), words.headline, *(f"  {line}" for line in evidence)]
+    return [*lines, f"to move it: {', or '.join(words.commands)}"] if words.commands else lines
+
+
+def describe(answer: Answer) -> Words:
+    """The reason of an answer in words."""
+    return _describe(answer.reason, answer.turn, _Clock(answer.at))
+
+
+def span(seconds: float) -> str:
+    """A length of time for people: `42 s`, `5 min`, `3 h`, `2 d`."""
+    for least, unit, name in _UNITS:
+        if seconds >= least:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+class _Clock:
+    """Names moments as seen at the time of the look."""
+
+    def __init__(self, now: datetime | None) -> None:
+        self._now = now
+
+    def since(self, moment: datetime | None) -> str:
+        return self._name("since", moment)
+
+    def until(self, moment: datetime | None) -> str:
+        return self._name("until", moment)
+
+    def at(self, moment: datetime | None) -> str:
+        return self._name("at", moment)
+
+    def _name(self, word: str, moment: datetime | None) -> str:
+        if moment is None:
+            return f"{word} an unknown time"
+        if self._now is None:
+            return f"{word} {short_time(moment)}"
+        left = (moment - self._now).total_seconds()
+        distance = f"in {span(left)}" if left >= 0 else f"{span(-left)} ago"
+        return f"{word} {short_time(moment)} ({distance})"
+
+
+def _subject(answer: Answer) -> str:
+    session = f"session {answer.session_id} of tenant {answer.tenant_id}"
+    turn, at = answer.turn, answer.at
+    if turn is None or at is None:
+        return session if answer.turn_id is None else f"turn {answer.turn_id}, {session}"
+    place = "no seq yet" if turn.seq is None else f"seq {turn.seq}"
+    waits = turn.status is TurnStatus.PENDING and turn.first_started_at is None and turn.queued_at < at
+    waited = f", has waited for {span((at - turn.queued_at).total_seconds())}" if waits else ""
+    return f"turn {turn.id}, {session}, {place}, queue {turn.queue}: {turn.status}{waited}"
+
+
+def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
+    name = "TURN" if turn is None else str(turn.id)
+    wake = (f"turnstile wake {name}",)
+    match reason:
+        case Ended():
+            return _ended(reason, name, clock)
+        case AtRest():
+            return Words("The session has no open turn; its turns are in the archive.")
+        case Behind(head=head, reason=of_head):
+            inner = _describe(of_head, head, clock)
+            headline = (
+                f"It waits for an earlier turn of its session: {head.id}, seq {head.seq}, {head.status}. Of that turn:"
+            )
+            return Words(headline, (inner.headline, *inner.evidence), inner.commands)
+        case Halted(turn_id=halting, error_class=error_class, since=since):
+            return Words(
+                f"The session is halted {clock.since(since)} by the FAILED turn {halting}.",
+                (f"error: {error_class or 'unknown'}; no turn of the session begins until somebody decides",),
+                (f"turnstile retry {halting}", f"turnstile skip {halting}"),
+            )
+        case Running():
+            return _running(reason, name, clock)
+        case Lost():
+            return _lost(reason, clock)
+        case Scheduled(until=until):
+            return Words(f"It is scheduled, and waits {clock.until(until)}.", (), wake)
+        case Retry(until=until, attempt=attempt, error_class=error_class, error=error):
+            failed = f"attempt {attempt} failed: {_error(error_class, error)}"
+            return Words(f"It waits for its retry {clock.until(until)}.", (failed,), wake)
+        case Snoozed(until=until, reason=why):
+            reason_given = f"its reason: {shortened(why)}" if why else "it gave no reason"
+            return Words(f"Its handler has put it off {clock.until(until)}.", (reason_given,), wake)
+        case Joining():
+            return _joining(reason, clock)
+        case Paused(queue=queue, by=by, since=since, reason=why):
+            said = (f"reason: {shortened(why)}",) if why else ()
+            return Words(
+                f"Its queue {queue} is paused {clock.since(since)} by {by}.",
+                said,
+                (f"turnstile queues resume {queue}",),
+            )
+        case NoWorker():
+            return _no_worker(reason, clock)
+        case LockWithoutRow():
+            return _locked(reason)
+        case NotSent(queue=queue, since=since, placed=placed):
+            return _not_sent(queue, clock.since(since), wake if placed else ())
+        case TenantFull(tenant_id=tenant_id, running=running, workers=workers, share=share):
+            return Words(
+                f"Its tenant {tenant_id} has its share of the slots in each worker.",
+                (f"{running} of its turns run in {workers} workers; TURNSTILE_TENANT_SLOTS is {share} here",),
+                (f"turnstile list --status running --tenant {tenant_id}",),
+            )
+        case SlotsBusy(queue=queue, workers=workers, slots=slots, older=older):
+            busy = f"{slots} slots in {workers} workers"
+            commands = (f"turnstile worker --queue {queue}", f"turnstile list --status running --queue {queue}")
+            return Words(f"All slots of its queue's workers are busy: {busy}.", (_older(older),), commands)
+        case SentInVain(since=since, sends=sends, next_at=next_at, older=older):
+            headline = f"It is due {clock.since(since)}, and no worker has come for {_many(sends, 'wake-up')}."
+            return Words(headline, (f"a relay sends again {clock.at(next_at)}", _older(older)), wake)
+        case OnItsWay(since=since, next_at=next_at, older=older):
+            headline = f"It is due {clock.since(since)}, and its wake-up is on its way to a worker."
+            return Words(headline, (f"if it is lost, a relay sends it {clock.at(next_at)}", _older(older)), wake)
+        case _:
+            assert_never(reason)
+
+
+def _error(error_class: str | None, error: str | None) -> str:
+    return ": ".join(filter(None, (error_class, shortened(error)))) or "unknown"
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _older(older: int) -> str:
+    number = f"{MOST_OLDER} or more" if older >= MOST_OLDER else older
+    return f"turns of its queue that have been due for longer: {number}"
+
+
+def _ended(reason: Ended, name: str, clock: _Clock) -> Words:
+    where = ("it is in the archive, and can't run again",) if reason.archived else ()
+    match reason.status:
+        case TurnStatus.FAILED:
+            verb = "expired" if reason.error_class == EXPIRED else "ended"
+            evidence = (f"error: {_error(reason.error_class, reason.error)}", *where)
+            redrive = () if reason.archived else (f"turnstile redrive --turn {name}",)
+            return Words(f"It has {verb}: FAILED {clock.at(reason.since)}.", evidence, redrive)
+        case TurnStatus.CANCELED:
+            evidence = (f"reason of the cancel: {reason.cancel_reason or 'unknown'}", *where)
+            return Words(f"It has ended: CANCELED {clock.at(reason.since)}.", evidence)
+        case status:
+            return Words(f"It has ended: {status} {clock.at(reason.since)}.", where)
+
+
+def _running(reason: Running, name: str, clock: _Clock) -> Words:
+    headline = f"It runs in worker {reason.worker_id} {clock.since(reason.since)}."
+    evidence = (f"its lease is valid {clock.until(reason.lease_until)}", _seen(reason.seen_at, clock))
+    if reason.cancel_requested_at is not None:
+        return Words(headline, (*evidence, f"it was asked to stop {clock.at(reason.cancel_requested_at)}"))
+    return Words(headline, evidence, (f"turnstile cancel {name}",))
+
+
+def _seen(seen_at: datetime | None, clock: _Clock) -> str:
+    return "its worker is not on record" if seen_at is None else f"its worker was last seen {clock.at(seen_at)}"
+
+
+def _lost(reason: Lost, clock: _Clock) -> Words:
+    headline = (
+        f"Its lease ran out {clock.at(reason.lease_until)}: worker {reason.worker_id} is lost, or can't renew it."
+    )
+    mark = (
+        "a relay has marked it as lost: a worker with a free slot takes it over within seconds"
+        if reason.marked
+        else "no relay has marked it as lost yet; one does once its own renewals have worked for a lease"
+    )
+    evidence = (f"it began {clock.at(reason.since)}; {_seen(reason.seen_at, clock)}", mark)
+    match reason.obstacle:
+        case None:
+            return Words(headline, evidence, ("turnstile doctor --fix",) if reason.marked else ("turnstile relay",))
+        case obstacle:
+            inner = _describe(obstacle, None, clock)
+            return Words(
+                headline, (*evidence, f"nobody can take it over. {inner.headline}", *inner.evidence), inner.commands
+            )
+
+
+def _joining(reason: Joining, clock: _Clock) -> Words:
+    left = reason.open_children
+    headline = (
+        f"It waits for {len(left)} of its {_many(reason.children, 'child turn')}, at most {clock.until(reason.until)}."
+    )
+    if not left:
+        return Words(headline, ("they have ended; a relay notices it within seconds",), ("turnstile relay",))
+    shown = tuple(f"{child.id}, session {child.session_id}: {child.status}" for child in left[:SHOWN_CHILDREN])
+    more = (f"and {len(left) - SHOWN_CHILDREN} more",) if len(left) > SHOWN_CHILDREN else ()
+    return Words(headline, (*shown, *more), (f"turnstile why {left[0].id}",))
+
+
+def _no_worker(reason: NoWorker, clock: _Clock) -> Words:
+    last = reason.last_seen_at
+    evidence = [f"the last one was seen {clock.at(last)}" if last else "none was seen within a day"]
+    if reason.draining:
+        evidence.append(f"{_many(reason.draining, 'worker')} of it, alive, shut down and take nothing more")
+    return Words(
+        f"No worker of its queue {reason.queue} is alive.",
+        tuple(evidence),
+        (f"turnstile worker --queue {reason.queue}",),
+    )
+
+
+def _locked(reason: LockWithoutRow) -> Words:
+    headline = f"Worker {reason.worker_id} has the session's lock, and no turn of the session is RUNNING."
+    left = span(reason.seconds_left)
+    fate = (
+        f"that worker is alive: it claims the turn in a moment, or gives the lock back; it ends in {left} unless it is extended"
+        if reason.worker_is_alive
+        else f"that worker is not alive: the lock ends by itself in {left}, and a later wake-up brings another worker"
+    )
+    return Words(headline, (f"lock {reason.key}, {left} left", fate))
+
+
+def _not_sent(queue: str, since: str, wake: tuple[str, ...]) -> Words:
+    owed = "its wake-up is" if wake else "its place in the session is"
+    headline = f"It is due, and {owed} owed {since}: no relay serves its queue {queue}."
+    return Words(headline, ("a relay runs in each worker without --no-relay, or alone",), ("turnstile relay", *wake))

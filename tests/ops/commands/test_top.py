@@ -1,0 +1,36 @@
+"""`turnstile top --json`: one snapshot of the system."""
+
+import json
+
+import pytest
+
+from tests.ops.commands.conftest import Turnstile
+from tests.support.claims import submit_turns
+from tests.support.tampered_turns import make_running
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+
+
+async def test_a_snapshot_has_figures_queues_workers_turns_and_failures(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    running = await make_running(database, settings, "busy")
+    await submit_turns(database, settings, "one", "two")
+
+    shown = json.loads((await turnstile("top", "--json")).out)
+
+    assert shown["stats"]["since_seconds"] == 300
+    assert [queue["backlog"]["due"] for queue in shown["queues"]] == [2]
+    assert [turn["turn_id"] for turn in shown["running"]] == [str(running)]
+    assert (shown["workers"], shown["failed"]) == ([], [])
+
+
+async def test_without_textual_the_command_says_what_to_do(
+    turnstile: Turnstile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    ran = await turnstile("top")
+
+    assert ran.code == 2
+    assert "use --json" in ran.err

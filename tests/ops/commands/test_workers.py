@@ -1,0 +1,71 @@
+"""`turnstile workers`: the state of each worker, and the turns that run."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.ops.commands.conftest import Turnstile
+from tests.support.tampered_turns import make_running, tamper
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.paused_queues import pause_queue
+from turnstile.statements.worker_registry import WorkerRecord, announce, program_version
+
+PATIENT = {"TURNSTILE_LEASE_SECONDS": "30"}
+"""A worker is silent after 40 s: no busy machine makes this test so slow."""
+
+
+@pytest.fixture
+def visibility_seconds() -> float:
+    return 60.0
+
+
+async def register(database: Database, worker_id: str, queue: str, **fields: Any) -> None:
+    record = {"host": "h", "pid": 7, "slots": 4, "busy": 1, "queue_latency_seconds": 0.0, "draining": False, **fields}
+    await announce(database, WorkerRecord(worker_id=worker_id, queue=queue, **record))
+
+
+async def test_a_worker_is_shown_as_well_draining_deaf_silent_or_paused(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    await register(database, "wanda", settings.queue)
+    await register(database, "dora", settings.queue, draining=True)
+    await register(database, "della", settings.queue, deaf_for_seconds=121.0)
+    await register(database, "silvia", settings.queue)
+    await tamper(settings, "UPDATE workers SET seen_at = now() - interval '5 min' WHERE worker_id = 'silvia'")
+
+    ran = await turnstile("workers", "--json", **PATIENT)
+    shown = await turnstile("workers", **PATIENT)
+    await pause_queue(database, settings.queue, paused_by="ada", reason=None)
+    paused = await turnstile("workers", "--json", **PATIENT)
+
+    assert states(ran.out) == {"wanda": "well", "dora": "draining", "della": "deaf", "silvia": "silent"}
+    assert states(paused.out) == {"wanda": "paused", "dora": "draining", "della": "paused", "silvia": "silent"}
+    (line,) = [line for line in shown.out.splitlines() if line.startswith("silvia")]
+    assert line.split()[2:] == ["silent", "h", "7", program_version(), "1/4", "5m00s", "ago"]
+
+
+def states(out: str) -> dict[str, str]:
+    return {worker["worker_id"]: worker["state"] for worker in json.loads(out)["workers"]}
+
+
+async def test_the_running_turns_are_shown_with_their_ages(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    turns = [str(await make_running(database, settings, session)) for session in "ab"]
+    await tamper(settings, "UPDATE turns SET started_at = now() - interval '2 h' WHERE session_id = 'b'")
+
+    ran = await turnstile("workers", "--json")
+    shown = await turnstile("workers", "--limit", "1")
+
+    running = json.loads(ran.out)["running"]
+    assert [(one["turn_id"], one["worker_id"]) for one in running] == [(turns[1], "worker-a"), (turns[0], "worker-a")]
+    assert running[0]["seconds"] >= 7200
+    assert "2h00m" in shown.out
+    assert turns[0] not in shown.out
+    assert "there may be more" in shown.err
+
+
+async def test_an_undeclared_queue_is_refused(turnstile: Turnstile) -> None:
+    assert (await turnstile("workers", "--queue", "nowhere")).code == 3

@@ -1,0 +1,191 @@
+"""The screen of `turnstile top`: what it shows of a snapshot, and what its keys do."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import UUID
+
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Static, TabbedContent
+
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.ops.queue_overview import QueueOverview, SqsCounts
+from turnstile.ops.top.screen import TopScreen, TurnDetails
+from turnstile.ops.top.snapshot import Snapshot
+from turnstile.queries.backlog import Backlog
+from turnstile.queries.stats import Percentiles, Stats
+from turnstile.queries.workers import RunningTurn
+
+NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
+HIDDEN_SECONDS = 3600.0
+"""No second look during a test."""
+
+
+def queue(name: str, due: int) -> QueueOverview:
+    backlog = Backlog(queue=name, due=due, ready=due, oldest_seconds=90.0, running=1, truncated=False)
+    return QueueOverview(
+        queue=name,
+        purpose=None,
+        owner=None,
+        sqs=SqsCounts(None, 3),
+        backlog=backlog,
+        halted_sessions=0,
+        workers={},
+        paused=None,
+    )
+
+
+def running(number: int, queue_name: str) -> RunningTurn:
+    return RunningTurn(
+        worker_id=f"worker-{number}",
+        turn_id=UUID(int=number),
+        tenant_id="t",
+        session_id=f"[red]s{number}[/red]",
+        queue=queue_name,
+        attempt=1,
+        started_at=NOW,
+        lease_until=NOW,
+        seconds=5.0,
+    )
+
+
+SNAPSHOT = Snapshot(
+    stats=Stats(
+        since_seconds=300.0,
+        read_at=NOW,
+        ended=600,
+        ended_per_second=2.0,
+        by_status={"SUCCEEDED": 590, "FAILED": 10},
+        by_error_class={"Boom": 10},
+        waiting_seconds=Percentiles(p50=0.1, p95=0.2, p99=0.3),
+        running_seconds=None,
+        attempts_per_turn=1.0,
+    ),
+    queues=[queue("chat", 7), queue("bulk", 2)],
+    workers=[],
+    running=[running(1, "chat"), running(2, "bulk")],
+    failed=[],
+)
+
+
+class Source:
+    """What the screen reads: a snapshot, or an error."""
+
+    def __init__(self, snapshot: Snapshot = SNAPSHOT) -> None:
+        self.snapshot = snapshot
+        self.trouble: DatabaseUnavailableError | None = None
+        self.explained: list[UUID] = []
+
+    async def read(self) -> Snapshot:
+        if self.trouble is not None:
+            raise self.trouble
+        return self.snapshot
+
+    async def explain(self, turn_id: UUID) -> list[str]:
+        self.explained.append(turn_id)
+        return ["It runs."]
+
+    def screen(self) -> TopScreen:
+        return TopScreen(self.read, self.explain, HIDDEN_SECONDS)
+
+
+async def settle(app: TopScreen, pilot: Pilot[None]) -> None:
+    """Waits for the read and for what it draws."""
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+def column(app: TopScreen, view: str, number: int) -> list[str]:
+    table = cast("DataTable[Any]", app.query_one(f"#{view}-table", DataTable))
+    return [str(table.get_row_at(row)[number]) for row in range(table.row_count)]
+
+
+def text(app: TopScreen, name: str) -> str:
+    return str(app.query_one(f"#{name}", Static).render())
+
+
+async def test_it_shows_throughput_latency_and_backlog() -> None:
+    app = Source().screen()
+    async with app.run_test() as pilot:
+        await settle(app, pilot)
+
+        shown = text(app, "headline")
+        assert "600 (2 a second); SUCCEEDED 590, FAILED 10" in shown
+        assert "waiting p50 0.10s" in shown or "waiting p50 100ms" in shown
+        assert "backlog: 9 due, 2 running" in shown
+        assert column(app, "queues", 0) == ["chat", "bulk"]
+
+
+async def test_markup_in_a_name_is_shown_as_it_is() -> None:
+    app = Source().screen()
+    async with app.run_test() as pilot:
+        await settle(app, pilot)
+
+        assert column(app, "turns", 4)[0] == "[red]s1[/red]"
+
+
+async def test_enter_on_a_queue_shows_its_turns_and_escape_shows_all() -> None:
+    app = Source().screen()
+    async with app.run_test() as pilot:
+        await settle(app, pilot)
+
+        await pilot.press("down", "enter")
+        assert app.query_one("#views", TabbedContent).active == "turns"
+        assert column(app, "turns", 5) == ["bulk"]
+
+        await pilot.press("escape")
+        assert column(app, "turns", 5) == ["chat", "bulk"]
+
+
+async def test_enter_on_a_turn_says_what_it_waits_for() -> None:
+    source = Source()
+    app = source.screen()
+    async with app.run_test() as pilot:
+        await settle(app, pilot)
+
+        await pilot.press("3", "enter")
+
+        assert source.explained == [UUID(int=1)]
+        assert isinstance(app.screen, TurnDetails)
+        await pilot.press("escape")
+        assert not isinstance(app.screen, TurnDetails)
+
+
+async def test_an_outage_is_told_and_the_last_figures_stay() -> None:
+    source = Source()
+    app = source.screen()
+    async with app.run_test() as pilot:
+        await settle(app, pilot)
+
+        source.trouble = DatabaseUnavailableError("connection refused")
+        await look_again(app, pilot)
+        assert "connection refused" in text(app, "trouble")
+        assert column(app, "queues", 0) == ["chat", "bulk"]
+
+        source.trouble = None
+        await look_again(app, pilot)
+        assert "connection refused" not in text(app, "trouble")
+
+
+async def test_a_screen_on_hold_does_not_change() -> None:
+    source = Source()
+    app = source.screen()
+    async with app.run_test() as pilot:
+        await settle(app, pilot)
+        source.snapshot = replace(SNAPSHOT, queues=[])
+
+        await pilot.press("space")
+        await look_again(app, pilot)
+        assert column(app, "queues", 0) == ["chat", "bulk"]
+
+        await pilot.press("space")
+        await look_again(app, pilot)
+        assert column(app, "queues", 0) == []
+
+
+async def look_again(app: TopScreen, pilot: Pilot[None]) -> None:
+    """As the timer does."""
+    look: Callable[[], None] = app._look_again
+    look()
+    await settle(app, pilot)

@@ -1,0 +1,142 @@
+"""A reason in words: evidence, times, and the commands that would move the turn."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.ops.waiting.seen import FAILED, HEAD, NOW, TURN, ago, running_turn, seen_turn
+from turnstile.ops.waiting.reason import (
+    Answer,
+    AtRest,
+    Behind,
+    Ended,
+    Halted,
+    Joining,
+    LockWithoutRow,
+    Lost,
+    NotSent,
+    NoWorker,
+    OnItsWay,
+    Paused,
+    Reason,
+    Retry,
+    Running,
+    Scheduled,
+    SentInVain,
+    SlotsBusy,
+    Snoozed,
+    TenantFull,
+    as_document,
+)
+from turnstile.ops.waiting.words import as_lines, describe, span
+from turnstile.turn.status import TurnStatus
+from turnstile.turn.wait_facts import MOST_OLDER, OpenChild
+
+WAKE = f"turnstile wake {TURN}"
+REDRIVE = f"turnstile redrive --turn {TURN}"
+CHILDREN = tuple(OpenChild(id=TURN, session_id=f"c{n}", status=TurnStatus.PENDING) for n in range(7))
+RUNS = Running(worker_id="w", since=ago(10), lease_until=ago(-20), seen_at=ago(5))
+PAUSED = Paused(queue="q", by="ann", since=ago(7200), reason="x\ny")
+
+
+def lost(**fields: Any) -> Lost:
+    given: dict[str, Any] = {
+        "worker_id": "w",
+        "since": ago(99),
+        "lease_until": ago(9),
+        "seen_at": None,
+        "obstacle": None,
+    }
+    return Lost(**{**given, "marked": True, **fields})
+
+
+def answer(reason: Reason, **fields: Any) -> Answer:
+    given: dict[str, Any] = {"tenant_id": "t", "session_id": "s", "turn_id": TURN, "turn": seen_turn(), "at": NOW}
+    return Answer(reason=reason, **{**given, **fields})
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "commands"),
+    [
+        (Ended(status=TurnStatus.SUCCEEDED, since=ago(60)), "SUCCEEDED at 2026-11-21 08:59:00Z (60 s ago)", []),
+        (Ended(status=TurnStatus.FAILED, since=ago(60), error_class="E", error="e"), "error: E: e", [REDRIVE]),
+        (Ended(status=TurnStatus.FAILED, since=ago(60), error_class="expired"), "It has expired: FAILED", [REDRIVE]),
+        (Ended(status=TurnStatus.FAILED, since=None, archived=True), "it is in the archive, and can't run again", []),
+        (Ended(status=TurnStatus.CANCELED, since=NOW, cancel_reason="user"), "reason of the cancel: user", []),
+        (AtRest(), "no open turn", []),
+        (
+            Halted(turn_id=FAILED, error_class="E", since=ago(300)),
+            f"halted since 2026-11-21 08:55:00Z (5 min ago) by the FAILED turn {FAILED}",
+            [f"turnstile retry {FAILED}", f"turnstile skip {FAILED}"],
+        ),
+        (RUNS, "in worker w since 2026-11-21 08:59:50Z (10 s ago)", [f"turnstile cancel {TURN}"]),
+        (RUNS, "its lease is valid until 2026-11-21 09:00:20Z (in 20 s)", [f"turnstile cancel {TURN}"]),
+        (replace(RUNS, cancel_requested_at=ago(1), seen_at=None), "its worker is not on record", []),
+        (Scheduled(until=ago(-86_400)), "waits until 2026-11-22 09:00:00Z (in 24 h)", [WAKE]),
+        (Retry(until=ago(-9), attempt=2, error_class="E", error="a\nb"), "attempt 2 failed: E: a", [WAKE]),
+        (Snoozed(until=ago(-9), reason="busy"), "its reason: busy", [WAKE]),
+        (Snoozed(until=ago(-9), reason=None), "it gave no reason", [WAKE]),
+        (Joining(children=8, open_children=CHILDREN, until=ago(-9)), "and 2 more", [f"turnstile why {TURN}"]),
+        (Joining(children=1, open_children=(), until=ago(-9)), "they have ended", ["turnstile relay"]),
+        (PAUSED, "Its queue q is paused since 2026-11-21 07:00:00Z (2 h ago) by ann.", ["turnstile queues resume q"]),
+        (NoWorker(queue="q", draining=2, last_seen_at=None), "none was seen within a day", ["turnstile worker --queue q"]),
+        (lost(), "a relay has marked it as lost", ["turnstile doctor --fix"]),
+        (lost(marked=False), "no relay has marked it as lost yet", ["turnstile relay"]),
+        (lost(obstacle=PAUSED), "nobody can take it over. Its queue q is paused", ["turnstile queues resume q"]),
+        (
+            LockWithoutRow(key="k", worker_id="w", seconds_left=12.3, worker_is_alive=False),
+            "lock k, 12 s left",
+            [],
+        ),
+        (NotSent(queue="q", since=ago(90), placed=True), "its wake-up is owed since", ["turnstile relay", WAKE]),
+        (NotSent(queue="q", since=ago(90), placed=False), "its place in the session is owed", ["turnstile relay"]),
+        (
+            TenantFull(tenant_id="t", running=6, workers=2, share="fair"),
+            "6 of its turns run in 2 workers",
+            ["turnstile list --status running --tenant t"],
+        ),
+        (
+            SlotsBusy(queue="q", workers=2, slots=8, older=MOST_OLDER),
+            f"have been due for longer: {MOST_OLDER} or more",
+            ["turnstile worker --queue q", "turnstile list --status running --queue q"],
+        ),
+        (SentInVain(queue="q", since=ago(9), sends=1, next_at=NOW, older=0), "for 1 wake-up.", [WAKE]),
+        (OnItsWay(since=ago(9), next_at=ago(-60), older=4), "have been due for longer: 4", [WAKE]),
+        (
+            Behind(head=running_turn(id=HEAD, seq=1), reason=RUNS),
+            f"an earlier turn of its session: {HEAD}, seq 1, RUNNING",
+            [f"turnstile cancel {HEAD}"],
+        ),
+    ],
+    ids=lambda one: type(one).__name__ if not isinstance(one, str | list) else "",
+)  # fmt: skip
+def test_a_reason_says_its_evidence_and_the_commands(reason: Reason, said: str, commands: list[str]) -> None:
+    asked = answer(reason)
+
+    assert said in "\n".join(as_lines(asked))
+    assert list(describe(asked).commands) == commands
+
+
+def test_a_turn_that_has_not_begun_says_how_long_it_has_waited() -> None:
+    waiting, begun = [as_lines(answer(AtRest(), turn=seen_turn(first_started_at=at)))[0] for at in (None, ago(1))]
+
+    assert waiting.endswith(f"turn {TURN}, session s of tenant t, seq 2, queue turns: PENDING, has waited for 30 s")
+    assert begun.endswith("PENDING")
+
+
+def test_a_document_names_each_reason_and_what_is_inside_it() -> None:
+    behind = Behind(head=running_turn(id=HEAD, seq=1), reason=lost(obstacle=PAUSED))
+
+    reason = as_document(answer(behind))["reason"]
+
+    assert (reason["code"], reason["head"]["id"]) == ("behind", HEAD)
+    assert (reason["reason"]["code"], reason["reason"]["obstacle"]["code"]) == ("lost", "paused")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(-3, "0 s"), (0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "120 min"), (7200, "2 h"), (200_000, "2 d")],
+)
+def test_a_length_of_time_has_one_unit(seconds: float, said: str) -> None:
+    assert span(seconds) == said

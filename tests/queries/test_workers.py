@@ -1,0 +1,84 @@
+"""What the registry says of a worker, and which turns run."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.support.tampered_turns import make_pending, make_running, tamper
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.queries.workers import RegisteredWorker, WorkerState, judge_worker, read_running, read_workers
+from turnstile.statements.paused_queues import pause_queue
+from turnstile.statements.worker_registry import WorkerRecord, announce
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+WORKER = RegisteredWorker(
+    worker_id="w", queue="turns", host="h", pid=1, version="0.1.0", slots=4, busy=0, draining=False, deaf_for_seconds=0.0,
+    started_at=NOW, seen_at=NOW, paused=False, read_at=NOW,
+)  # fmt: skip
+
+# With the default settings heartbeats may be 40 s apart, and a receive may take 120 s.
+SETTINGS = Settings()
+
+
+@pytest.mark.parametrize(
+    ("worker", "seconds_later", "state"),
+    [
+        (WORKER, 40, WorkerState.WELL),
+        (WORKER, 41, WorkerState.SILENT),
+        (replace(WORKER, deaf_for_seconds=119.0), 0, WorkerState.WELL),
+        (replace(WORKER, deaf_for_seconds=120.0), 0, WorkerState.DEAF),
+        (replace(WORKER, draining=True), 0, WorkerState.DRAINING),
+        (replace(WORKER, paused=True), 0, WorkerState.PAUSED),
+        # A worker that stops receives nothing more, and a killed one does nothing at all.
+        (replace(WORKER, draining=True, paused=True, deaf_for_seconds=500.0), 0, WorkerState.DRAINING),
+        (replace(WORKER, draining=True, paused=True, deaf_for_seconds=500.0), 41, WorkerState.SILENT),
+    ],
+)
+def test_the_state_of_a_worker(worker: RegisteredWorker, seconds_later: float, state: WorkerState) -> None:
+    assert judge_worker(worker, NOW + timedelta(seconds=seconds_later), SETTINGS) is state
+
+
+async def test_a_worker_is_read_as_its_last_heartbeat_described_it(database: Database) -> None:
+    record = WorkerRecord(
+        worker_id="w", queue="turns", host="h", pid=7, slots=4, busy=0, queue_latency_seconds=0.0, draining=False
+    )
+    await announce(database, record)
+    await announce(database, replace(record, busy=3, draining=True, deaf_for_seconds=130.0))
+    await pause_queue(database, "turns", paused_by="ada", reason=None)
+
+    (found,) = await read_workers(database)
+
+    assert (found.host, found.pid, found.version, found.slots) == ("h", 7, record.version, 4)
+    assert (found.busy, found.draining, found.deaf_for_seconds, found.paused) == (3, True, 130.0, True)
+    assert found.seen_at <= found.read_at
+
+
+async def test_workers_are_those_of_the_queue(database: Database) -> None:
+    for name, queue in (("a", "turns"), ("b", "bulk")):
+        await announce(
+            database,
+            WorkerRecord(
+                worker_id=name, queue=queue, host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=False
+            ),
+        )
+
+    assert [one.worker_id for one in await read_workers(database, "bulk")] == ["b"]
+    assert [one.worker_id for one in await read_workers(database)] == ["b", "a"]
+
+
+async def test_running_turns_come_with_their_worker_and_age_those_that_run_longest_first(
+    database: Database, settings: Settings
+) -> None:
+    turns = [await make_running(database, settings, session) for session in "ab"]
+    await make_pending(database, settings, "c")
+    await tamper(settings, "UPDATE turns SET started_at = now() - interval '1 min' WHERE session_id = 'b'")
+
+    found = await read_running(database, settings.queue, 10)
+
+    assert [(one.turn_id, one.worker_id) for one in found] == [(turns[1], "worker-a"), (turns[0], "worker-a")]
+    assert found[0].seconds >= 60 > found[1].seconds
+    assert await read_running(database, "another", 10) == []
+    assert [one.turn_id for one in await read_running(database, None, 1)] == [turns[1]]

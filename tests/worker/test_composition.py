@@ -1,0 +1,32 @@
+"""What a worker's heartbeat writes into the registry."""
+
+import importlib.metadata
+from contextlib import AsyncExitStack
+from typing import Any
+
+from tests.support.probes import until
+from tests.support.processors import ECHO
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.worker.composition import TurnWork
+from turnstile.worker.process.shutdown import Shutdown
+from turnstile.worker.resources import Resources
+
+
+async def test_the_registry_has_the_version_and_for_how_long_no_receive_has_returned(
+    settings: Settings, database: Database, queues: MessageQueues
+) -> None:
+    async def registered() -> list[dict[str, Any]]:
+        return await database.fetch("SELECT worker_id, version, deaf_for_seconds FROM workers", {})
+
+    async with AsyncExitStack() as stack:
+        address = await queues.find(settings.queue)
+        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address)
+        work = TurnWork(resources, Shutdown(), is_full=lambda: False, nudge_relay=lambda: None, deaf_for=lambda: 300.0)
+        work.start()
+        stack.push_async_callback(work.end, 10.0)
+
+        assert await until(registered) == [
+            {"worker_id": "worker-a", "version": importlib.metadata.version("turnstile"), "deaf_for_seconds": 300.0}
+        ]

@@ -1,0 +1,108 @@
+"""The workers as an operator sees them: what their last heartbeats said, the state of each, and the turns that run."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import LiteralString
+from uuid import UUID
+
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.worker_registry import seen_seconds
+
+# The registry has a row for each process of the last day or so.
+WORKERS: LiteralString = """
+SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.slots, w.busy, w.draining, w.deaf_for_seconds, w.started_at, w.seen_at,
+       p.queue IS NOT NULL AS paused, now() AS read_at
+  FROM workers w LEFT JOIN paused_queues p ON p.queue = w.queue
+ WHERE %(queue)s::text IS NULL OR w.queue = %(queue)s
+ ORDER BY w.queue, w.started_at, w.worker_id
+"""
+
+# The index `turns_running` has the running turns and no others: as many as the fleet has slots, at most.
+RUNNING: LiteralString = """
+SELECT t.worker_id, t.id AS turn_id, t.tenant_id, t.session_id, t.queue, t.attempt, t.started_at, t.lease_until,
+       extract(epoch FROM now() - t.started_at)::float8 AS seconds
+  FROM turns t
+ WHERE t.status = 'RUNNING' AND (%(queue)s::text IS NULL OR t.queue = %(queue)s)
+ ORDER BY t.started_at, t.id LIMIT %(limit)s
+"""
+
+
+class WorkerState(StrEnum):
+    """What an operator can expect of a worker. Of several that apply, the first one here is shown."""
+
+    SILENT = "silent"
+    """No heartbeat for `seen_seconds`: it was killed, or it can't reach Postgres."""
+    DRAINING = "draining"
+    """It is stopping: it ends its turns and begins no other."""
+    PAUSED = "paused"
+    """An operator has paused its queue."""
+    DEAF = "deaf"
+    """No receive has returned for `TURNSTILE_DEAF_SECONDS`, and its slots are not all busy."""
+    WELL = "well"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredWorker:
+    """A row of the registry, as of the worker's last heartbeat (`seen_at`)."""
+
+    worker_id: str
+    queue: str
+    host: str
+    pid: int
+    version: str
+    slots: int
+    busy: int
+    draining: bool
+    deaf_for_seconds: float
+    started_at: datetime
+    seen_at: datetime
+    paused: bool
+    """Whether its queue is paused now."""
+    read_at: datetime
+    """The database's time of this read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningTurn:
+    """A RUNNING turn, and for how long its present attempt has been running."""
+
+    worker_id: str | None
+    turn_id: UUID
+    tenant_id: str
+    session_id: str
+    queue: str
+    attempt: int
+    started_at: datetime
+    lease_until: datetime
+    seconds: float
+
+
+def judge_worker(worker: RegisteredWorker, now: datetime, settings: Settings) -> WorkerState:
+    """The worker's state at `now`, by the database's clock."""
+    if now - worker.seen_at > timedelta(seconds=seen_seconds(settings)):
+        return WorkerState.SILENT
+    if worker.draining:
+        return WorkerState.DRAINING
+    if worker.paused:
+        return WorkerState.PAUSED
+    if worker.deaf_for_seconds >= settings.deaf_seconds:
+        return WorkerState.DEAF
+    return WorkerState.WELL
+
+
+async def read_workers(database: Database, queue: str | None = None) -> list[RegisteredWorker]:
+    """The registered workers of one queue or of all, by queue and start. Raises DatabaseUnavailableError."""
+    return [RegisteredWorker(**row) for row in await database.fetch(WORKERS, {"queue": queue})]
+
+
+async def read_running(database: Database, queue: str | None, limit: int) -> list[RunningTurn]:
+    """The first `limit` RUNNING turns of one queue or of all, those of the earliest start first.
+
+    The worker of a turn may be missing in the registry: it was lost, or it stopped before the turn was taken over.
+
+    Raises DatabaseUnavailableError.
+    """
+    rows = await database.fetch(RUNNING, {"queue": queue, "limit": limit})
+    return [RunningTurn(**row) for row in rows]
