@@ -159,7 +159,7 @@ def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
                 (f"turnstile list --status running --tenant {tenant_id}",),
             )
         case SlotsBusy(queue=queue, workers=workers, slots=slots, older=older):
-            busy = f"{slots} slots in {workers} workers"
+            busy = f"{_many(slots, 'slot')} in {_many(workers, 'worker')}"
             commands = (f"turnstile worker --queue {queue}", f"turnstile list --status running --queue {queue}")
             return Words(f"All slots of its queue's workers are busy: {busy}.", (_older(older),), commands)
         case SentInVain(since=since, sends=sends, next_at=next_at, older=older):

@@ -14,6 +14,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.ops.doctor.run_checks import DoctorFinding, look
 from turnstile.statements.cancel import cancel
+from turnstile.statements.paused_queues import pause_queue
 from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason
 
@@ -48,6 +49,18 @@ async def test_messages_that_no_relay_sends_are_found_by_their_queue(database: D
 
     assert (found.code, found.queue, found.detail) == ("send-overdue", "elsewhere", "3 messages")
     assert isinstance(found.since, datetime)
+
+
+async def test_a_paused_queue_is_found_and_its_turns_are_not_late(database: Database, settings: Settings) -> None:
+    await make_pending(database, settings, "a")
+    await make_running(database, settings, "b")
+    await tamper(settings, "UPDATE turns SET send_at = now() - interval '1 h' WHERE status = 'PENDING'")
+    await tamper(settings, LOST)
+    await pause_queue(database, settings.queue, paused_by="ada", reason="maintenance")
+
+    found = await only(settings)
+
+    assert (found.code, found.queue, found.detail) == ("queue-paused", settings.queue, "by ada: maintenance")
 
 
 async def test_dead_letters_that_no_relay_sends_are_overdue(database: Database, settings: Settings) -> None:

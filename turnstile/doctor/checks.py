@@ -58,12 +58,15 @@ class Check:
 
 _TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_id, t.session_id, t.queue"
 
+_NOT_PAUSED: LiteralString = "NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = t.queue)"
+
 # A takeover waits for a free slot, so a busy queue gets twice its queue latency on top.
 _RUNNING_PAST_LEASE: LiteralString = f"""
 SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unknown') || ', attempt ' || t.attempt AS detail
   FROM turns t
  WHERE t.status = 'RUNNING'
    AND t.lease_until < now() - make_interval(secs => %(past_lease)s + 2 * {QUEUE_LATENCY.format(queue="t.queue")})
+   AND {_NOT_PAUSED}
  ORDER BY t.lease_until LIMIT %(limit)s
 """
 
@@ -71,6 +74,7 @@ SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unkn
 _SEND_OVERDUE: LiteralString = f"""
 SELECT d.queue AS subject, d.queue, min(d.send_at) AS since, count(*) || ' messages' AS detail FROM (
     SELECT t.queue, t.send_at FROM turns t WHERE t.send_at < now() - make_interval(secs => %(overdue)s)
+       AND (t.status = 'FAILED' OR {_NOT_PAUSED})
      ORDER BY t.send_at LIMIT {_SCAN}) d
  GROUP BY d.queue ORDER BY d.queue LIMIT %(limit)s
 """
@@ -107,6 +111,11 @@ SELECT q.queue AS subject, q.queue, due.since, '' AS detail FROM unnest(%(queues
  WHERE NOT EXISTS (SELECT FROM workers w WHERE w.queue = q.queue AND NOT w.draining
                       AND w.seen_at > now() - make_interval(secs => %(seen)s))
  LIMIT %(limit)s
+"""
+
+_QUEUE_PAUSED: LiteralString = """
+SELECT p.queue AS subject, p.queue, p.paused_at AS since, 'by ' || p.paused_by || coalesce(': ' || p.reason, '') AS detail
+  FROM paused_queues p ORDER BY p.queue LIMIT %(limit)s
 """
 
 _WEBHOOKS_OVERDUE: LiteralString = """
@@ -183,6 +192,13 @@ CHECKS: tuple[Check, ...] = (
         "turns of this queue are due, and no worker of it is alive",
         "start a worker",
         statement=_NO_WORKER,
+    ),
+    Check(
+        "queue-paused",
+        _WARNING,
+        "operators have paused the queue: none of its turns begins",
+        "turnstile queues resume NAME, when the reason is gone",
+        statement=_QUEUE_PAUSED,
     ),
     Check(
         "running-past-lease",

@@ -112,7 +112,7 @@ async def test_backlog(product: Product, start_worker: StartWorker, on_call: Ope
     await on_call.runs("queues", "list")
     await on_call.runs("why", str(turns[0]))
 
-    assert on_call.has_read("All slots of its queue's workers are busy: 1 slots in 1 workers")
+    assert on_call.has_read("All slots of its queue's workers are busy: 1 slot in 1 worker")
 
 
 async def test_dead_letter_flood(product: Product, start_worker: StartWorker, on_call: OperatorOnCall) -> None:
