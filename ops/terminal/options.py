@@ -11,15 +11,16 @@ from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 
 HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
-_UNITS = {"h": HOUR_SECONDS, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
-_AGE = re.compile(r"([0-9]{1,4})([hdw])")
+_UNITS = {"m": 60, "h": HOUR_SECONDS, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
+_AGE = re.compile(r"([0-9]{1,4})([mhdw])")
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def parse_age(text: str | float) -> float:
-    """Parses an age such as `90d`, `12w` or `36h` to seconds."""
+    """Parses an age such as `90d`, `12w`, `36h` or `30m` (minutes) to seconds."""
     found = _AGE.fullmatch(str(text).strip().lower())
     if found is None or found[1].strip("0") == "":
-        raise typer.BadParameter(f"{text!r} is no age; try 90d, 12w or 36h")
+        raise typer.BadParameter(f"{text!r} is no age; try 90d, 12w, 36h or 30m")
     return float(int(found[1]) * _UNITS[found[2]])
 
 
@@ -34,10 +35,37 @@ def parse_rate(text: str | float) -> float:
     return rate
 
 
+def parse_trace_id(text: str) -> str:
+    """Parses a trace id."""
+    if _TRACE_ID.fullmatch(text) is None:
+        raise typer.BadParameter(f"{text!r} is no trace id of 32 hex digits")
+    return text
+
+
 TurnId = Annotated[UUID, typer.Argument(metavar="TURN")]
+TurnIds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--turn", metavar="TURN", help="This turn; may be repeated. -: the ids on standard input.", show_default=False
+    ),
+]
 QueueName = Annotated[str | None, typer.Option("--queue", "-q", help="Only of this queue.")]
 SessionId = Annotated[str | None, typer.Option("--session", help="Only of this session.")]
 TenantId = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant.")]
+FailedBefore = Annotated[
+    float | None,
+    typer.Option("--older-than", parser=parse_age, metavar="AGE", help="Only if it failed longer ago: 30m, 36h, 7d."),
+]
+FailedSince = Annotated[
+    float | None,
+    typer.Option("--younger-than", parser=parse_age, metavar="AGE", help="Only if it failed since then: 30m, 36h, 7d."),
+]
+TraceId = Annotated[
+    str | None,
+    typer.Option(
+        "--trace", parser=parse_trace_id, metavar="TRACE", help="Only of this trace, the present one or an earlier."
+    ),
+]
 ErrorClass = Annotated[str | None, typer.Option("--error", help="Only with this error class, as `dlq list` shows it.")]
 Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="At most this many.")]
 Rate = Annotated[float | None, typer.Option(parser=parse_rate, metavar="N/s", help="At most this many a second.")]
@@ -52,6 +80,9 @@ WaitSeconds = Annotated[
     ),
 ]
 ShowText = Annotated[bool, typer.Option("--show-text", help="Show the messages of the turn, too.")]
+Malformed = Annotated[
+    bool, typer.Option("--malformed", help="The messages that can't be read, in place of turns; with --queue only.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]

@@ -20,9 +20,13 @@ from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
         "nonsense",
         "trace no-uuid",
         "cancel",
-        "cancel --tenant acme",
-        f"cancel {NOBODY} --tenant acme",
         f"cancel {NOBODY} --session a",
+        f"cancel {NOBODY} --dry-run",
+        "cancel --status ended",
+        "cancel --older-than 90",
+        "dlq export",
+        "dlq export - --malformed --tenant acme",
+        "dlq drop --malformed --error timeout",
         "submit",
         "submit alice",
         "submit compensation:alice hello",
@@ -33,6 +37,9 @@ from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
         "submit --direct --file - --execute-at 2030-01-01T00:00:00Z",
         "submit --direct --file nowhere.jsonl",
         "redrive --rate fast",
+        "redrive --trace abc",
+        "redrive --turn nonsense",
+        "redrive --canary-success 2",
         "migrate --down",
         "archive --older-than 90",
     ],
@@ -68,7 +75,7 @@ def test_a_rate_may_name_its_unit(text: str, rate: float | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "days"),
-    [("36h", 1.5), ("90D", 90), ("12w", 84), ("0d", None), ("-90d", None), ("1.5d", None), ("d", None)],
+    [("36h", 1.5), ("36m", 0.025), ("90D", 90), ("12w", 84), ("0d", None), ("-90d", None), ("1.5d", None), ("d", None)],
 )
 def test_an_age_has_a_unit(text: str, days: float | None) -> None:
     assert parsed_or_none(parse_age, text) == (None if days is None else days * DAY_SECONDS)
