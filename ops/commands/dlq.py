@@ -88,7 +88,7 @@ def list_dead(
         older_than_seconds=older_than,
         younger_than_seconds=younger_than,
         trace_id=trace,
-        dismissed=dropped,
+        dropped=dropped,
     )
     if groups:
         _print_groups(operate(settings, _group, wanted), as_json=as_json)
@@ -111,7 +111,7 @@ def list_dead(
         "error": describe_error,
     }
     if dropped:
-        columns = {**columns, "dropped": "dismissed_at", "by": "dismissed_by"}
+        columns = {**columns, "dropped": "dropped_at", "by": "dropped_by"}
     print_table(columns, failed)
     if len(failed) == limit:
         say(f"the oldest {limit}; there may be more (--limit)")

@@ -15,7 +15,7 @@ from turnstile.ops.dead_letters.sweep import sweep
 from turnstile.ops.terminal.output import Progress
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
-from turnstile.statements.dismiss import dismiss
+from turnstile.statements.drop_failed import drop_failed
 from turnstile.statements.redrive_audit import begin
 
 
@@ -47,7 +47,7 @@ async def drop_turns(
     progress = Progress()
     for start in range(0, len(failed), BATCH):
         batch = failed[start : start + BATCH]
-        dropped = await dismiss(database, [(turn.id, turn.generation) for turn in batch], dismissed_by=who)
+        dropped = await drop_failed(database, [(turn.id, turn.generation) for turn in batch], dropped_by=who)
         if dropped:
             await record.note(dropped)
         result.dropped += dropped

@@ -125,7 +125,7 @@ class Redrive:
         except BaseException as error:
             say(f"broken off: {len(result.revived)} of {len(declared)} turns put back")
             with suppress(DatabaseUnavailableError):
-                why = type(error).__name__
+                why = "interrupted" if isinstance(error, asyncio.CancelledError) else type(error).__name__
                 await record.finish(RedriveOutcome.BROKEN_OFF, why, sent=result.sent, unsent=result.unsent)
             raise
         return result

@@ -52,7 +52,7 @@ SELECT q.name AS queue, f.lately AS failed_lately, coalesce(h.sessions, 0) AS ha
              CASE WHEN count(*) < %(limit)s OR min(o.finished_at) < now() - interval '{DEAD_LETTER_DAYS} days'
                   THEN count(*) FILTER (WHERE o.dead_lettered_at > now() - interval '{DEAD_LETTER_DAYS} days') END AS letters
         FROM (SELECT t.finished_at, t.dead_lettered_at FROM turns t
-               WHERE (t.status || '') = 'FAILED' AND t.dismissed_at IS NULL AND t.queue = q.name
+               WHERE (t.status || '') = 'FAILED' AND t.dropped_at IS NULL AND t.queue = q.name
                ORDER BY t.finished_at DESC LIMIT %(limit)s) o) f
   LEFT JOIN halted h ON h.queue = q.name
  ORDER BY q.name

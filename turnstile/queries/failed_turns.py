@@ -42,7 +42,7 @@ class FailedFilter:
     younger_than_seconds: float | None = None
     trace_id: str | None = None
     """Only those of this trace, or with an earlier run in it, before a redrive."""
-    dismissed: bool = False
+    dropped: bool = False
     """Those that an operator has given up, in place of the others."""
 
 
@@ -97,11 +97,11 @@ def _terms(wanted: FailedFilter) -> list[LiteralString]:
         terms.append(_OF_TRACE)
     if wanted.turn_ids:
         terms.append("t.id = ANY (%(turn_ids)s::uuid[])")
-    elif wanted.dismissed:
-        terms.append("t.dismissed_at IS NOT NULL")
+    elif wanted.dropped:
+        terms.append("t.dropped_at IS NOT NULL")
     else:
         # A FAILED row with a `send_at` has a dead letter that is still to be sent.
-        terms += ["t.dismissed_at IS NULL", "(t.dead_lettered_at IS NOT NULL OR t.send_at IS NOT NULL)"]
+        terms += ["t.dropped_at IS NULL", "(t.dead_lettered_at IS NOT NULL OR t.send_at IS NOT NULL)"]
     return terms
 
 

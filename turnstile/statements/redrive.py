@@ -28,8 +28,8 @@ from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import WakeUp
 
-DISMISSED: LiteralString = "DISMISSED"
-"""Reported instead of FAILED for a turn that an operator has given up (`statements.dismiss`): its dead letter is obsolete. Not a
+DROPPED: LiteralString = "DROPPED"
+"""Reported instead of FAILED for a turn that an operator has given up (`statements.drop_failed`): its dead letter is obsolete. Not a
 status of the table."""
 
 REPLACED: LiteralString = "REPLACED"
@@ -37,7 +37,7 @@ REPLACED: LiteralString = "REPLACED"
 
 NEW_RUN: LiteralString = """status = 'PENDING', generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0, sends = 0,
        execute_at = clock_timestamp(), queued_at = clock_timestamp(), first_started_at = NULL, started_at = NULL,
-       finished_at = NULL, error_class = NULL, error = NULL, dead_lettered_at = NULL, dismissed_at = NULL, dismissed_by = NULL,
+       finished_at = NULL, error_class = NULL, error = NULL, dead_lettered_at = NULL, dropped_at = NULL, dropped_by = NULL,
        cancel_requested_at = NULL, cancel_reason = NULL, parent_span_id = NULL"""
 """For the SET of a statement that puts a FAILED turn back to work: new budgets and a new generation. `send_at`, `expires_at` and
 the trace come from the caller."""
@@ -121,7 +121,7 @@ BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
 READ_GENERATIONS: LiteralString = f"""
 SELECT t.id, t.generation,
        CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPLACED}'
-            WHEN {IS_FAILED} AND t.dismissed_at IS NOT NULL THEN '{DISMISSED}' ELSE t.status END AS status
+            WHEN {IS_FAILED} AND t.dropped_at IS NOT NULL THEN '{DROPPED}' ELSE t.status END AS status
   FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
 """
 
@@ -186,7 +186,7 @@ async def is_of_another(database: Database, wake_up: WakeUp, queue: str) -> bool
 
 
 async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, tuple[int, str]]:
-    """Generation and status (or REPLACED, DISMISSED) of turns: they show which dead letters are outdated."""
+    """Generation and status (or REPLACED, DROPPED) of turns: they show which dead letters are outdated."""
     rows = await database.fetch(READ_GENERATIONS, {"ids": list(turn_ids)})
     return {row["id"]: (row["generation"], row["status"]) for row in rows}
 

@@ -30,7 +30,7 @@ async def test_dropped_turns_stay_failed_lose_their_dead_letters_and_silence_the
     assert (ran.code, document["matched"], document["dropped"], document["swept"]) == (0, 1, 1, 1)
     assert [turn["id"] for turn in listed] == [str(other)]
     assert [turn["id"] for turn in asked] == [str(dropped)]
-    assert "@" in asked[0]["dismissed_by"]
+    assert "@" in asked[0]["dropped_by"]
     assert (await rows(database))[dropped]["status"] == "FAILED"
     [left] = await queues.receive(settings.queue, 10, dead=True)
     assert str(other) in left.body
@@ -80,7 +80,7 @@ async def test_without_sqs_the_turns_are_dropped_and_the_letters_named(
 
     assert ran.code == 0
     assert f"the dead letters of {settings.queue} are not all deleted" in ran.err
-    assert (await rows(database))[failed]["dismissed_at"] is not None
+    assert (await rows(database))[failed]["dropped_at"] is not None
     assert "dead-letters-outlived" in swept.out
     assert await queues.count(settings.queue, dead=True) == 0
 
