@@ -17,10 +17,10 @@ _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def parse_age(text: str | float) -> float:
-    """Parses an age such as `90d`, `12w`, `36h` or `30m` (minutes) to seconds."""
+    """Parses an age such as `90d`, `12w`, `36h` or `15m` (minutes) to seconds."""
     found = _AGE.fullmatch(str(text).strip().lower())
     if found is None or found[1].strip("0") == "":
-        raise typer.BadParameter(f"{text!r} is no age; try 90d, 12w, 36h or 30m")
+        raise typer.BadParameter(f"{text!r} is no age; try 90d, 12w, 36h or 15m")
     return float(int(found[1]) * _UNITS[found[2]])
 
 

@@ -37,8 +37,9 @@ REPLACED: LiteralString = "REPLACED"
 
 NEW_RUN: LiteralString = """status = 'PENDING', generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0, sends = 0,
        execute_at = clock_timestamp(), queued_at = clock_timestamp(), first_started_at = NULL, started_at = NULL,
-       finished_at = NULL, error_class = NULL, error = NULL, dead_lettered_at = NULL, dropped_at = NULL, dropped_by = NULL,
-       cancel_requested_at = NULL, cancel_reason = NULL, parent_span_id = NULL"""
+       finished_at = NULL, error_class = NULL, error = NULL,
+       dead_lettered_at = NULL, dropped_at = NULL, dropped_by = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
+       parent_span_id = NULL"""
 """For the SET of a statement that puts a FAILED turn back to work: new budgets and a new generation. `send_at`, `expires_at` and
 the trace come from the caller."""
 

@@ -24,6 +24,9 @@ from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
         f"cancel {NOBODY} --dry-run",
         "cancel --status ended",
         "cancel --older-than 90",
+        "redrive --trace abc",
+        "redrive --turn nonsense",
+        "redrive --canary-success 2",
         "dlq export",
         "dlq export - --malformed --tenant acme",
         "dlq drop --malformed --error timeout",
@@ -37,9 +40,6 @@ from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
         "submit --direct --file - --execute-at 2030-01-01T00:00:00Z",
         "submit --direct --file nowhere.jsonl",
         "redrive --rate fast",
-        "redrive --trace abc",
-        "redrive --turn nonsense",
-        "redrive --canary-success 2",
         "migrate --down",
         "archive --older-than 90",
     ],
@@ -75,7 +75,7 @@ def test_a_rate_may_name_its_unit(text: str, rate: float | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "days"),
-    [("36h", 1.5), ("36m", 0.025), ("90D", 90), ("12w", 84), ("0d", None), ("-90d", None), ("1.5d", None), ("d", None)],
+    [("36h", 1.5), ("90D", 90), ("12w", 84), ("36m", 0.025), ("0d", None), ("-90d", None), ("1.5d", None), ("d", None)],
 )
 def test_an_age_has_a_unit(text: str, days: float | None) -> None:
     assert parsed_or_none(parse_age, text) == (None if days is None else days * DAY_SECONDS)
