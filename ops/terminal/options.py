@@ -13,7 +13,6 @@ HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
 _UNITS = {"m": 60, "h": HOUR_SECONDS, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
 _AGE = re.compile(r"([0-9]{1,4})([mhdw])")
-_TRACE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def parse_age(text: str | float) -> float:
@@ -37,7 +36,7 @@ def parse_rate(text: str | float) -> float:
 
 def parse_trace_id(text: str) -> str:
     """Parses a trace id."""
-    if _TRACE_ID.fullmatch(text) is None:
+    if re.fullmatch(r"[0-9a-f]{32}", text) is None:
         raise typer.BadParameter(f"{text!r} is no trace id of 32 hex digits")
     return text
 
