@@ -29,8 +29,8 @@ from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import WakeUp
 
 DROPPED: LiteralString = "DROPPED"
-"""Reported instead of FAILED for a turn that an operator has given up (`statements.drop_failed`): its dead letter is obsolete. Not a
-status of the table."""
+"""Reported instead of FAILED for a turn that an operator has given up (`statements.drop_failed`): its dead letter is obsolete.
+Not a status of the table."""
 
 REPLACED: LiteralString = "REPLACED"
 """Reported instead of FAILED for a child that has a successor: it is never redriven. Not a status of the table."""
