@@ -1,38 +1,76 @@
-"""`turnstile cancel`: a waiting turn at once, a running one by request (G15); with --session, all its open turns."""
+"""`turnstile cancel`: a waiting turn at once, a running one by request (G15); one turn by its id, or many by filter."""
 
+from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
 import typer
 
+from turnstile.ops.commands.cancel_many import cancel_many
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson
+from turnstile.ops.terminal.options import AsJson, DryRun, QueueName, SessionId, TenantId, Yes, parse_age
 from turnstile.ops.terminal.output import print_json, say
+from turnstile.queries.open_turns import OpenFilter
 from turnstile.queries.operator_turns import find_tenants
-from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_session
+from turnstile.statements.cancel import CanceledTurn
 from turnstile.statements.cancel import cancel as cancel_turn
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.message import DEFAULT_TENANT
 from turnstile.turn.status import TurnStatus
+
+
+class Open(StrEnum):
+    """Which open turns to cancel."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    OPEN = "open"
+
+    @property
+    def status(self) -> TurnStatus | None:
+        return None if self is Open.OPEN else TurnStatus(self.value.upper())
 
 
 def cancel(
     turn: Annotated[UUID | None, typer.Argument(metavar="[TURN]", show_default=False)] = None,
-    session: Annotated[str | None, typer.Option("--session", help="Every open turn of this session.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="With --session: whose.  [default: default]")] = None,
+    queue: QueueName = None,
+    session: SessionId = None,
+    tenant: TenantId = None,
+    older_than: Annotated[
+        float | None,
+        typer.Option(parser=parse_age, metavar="AGE", help="Only if it was submitted longer ago: 30m, 36h, 7d."),
+    ] = None,
+    status: Annotated[
+        Open | None, typer.Option(case_sensitive=False, help="Only with this status; open: both.  [default: open]")
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a turn: at once while it waits, by request while it runs. One that has ended stays as it is."""
-    if (turn is None) == (session is None):
-        raise typer.BadParameter("name a TURN or a --session")
+    """Cancel a turn, or all open turns that match: at once while they wait, by request while they run.
+
+    One that has ended stays as it is. A single TURN is cancelled without a question. Can be stopped at any point and run again.
+    """
+    wanted = OpenFilter(
+        queue=queue,
+        tenant_id=tenant,
+        session_id=session,
+        status=status.status if status else None,
+        older_than_seconds=older_than,
+    )
     if turn is not None:
-        if tenant is not None:
-            raise typer.BadParameter("--tenant goes with --session; a turn is found by its id")
-        _report_turn(turn, operate(load_settings(), _cancel, turn), as_json=as_json)
-    elif session is not None:
-        whose = DEFAULT_TENANT if tenant is None else tenant
-        _report_session(session, operate(load_settings(), _cancel_session, whose, session), as_json=as_json)
+        if wanted != OpenFilter(tenant_id=tenant) or status is not None or dry_run:
+            raise typer.BadParameter(
+                "a TURN is found by its id: of the other options, only --tenant and --json go with it"
+            )
+        _report_turn(turn, operate(load_settings(), _cancel, turn, tenant), as_json=as_json)
+        return
+    if wanted == OpenFilter() and status is None:
+        raise typer.BadParameter("name a TURN, or a filter; --status open means every open turn")
+    settings = load_settings()
+    if queue is not None:
+        settings.find_queue(queue)
+    cancel_many(settings, wanted, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def _report_turn(turn: UUID, canceled: CanceledTurn, *, as_json: bool) -> None:
@@ -48,30 +86,13 @@ def _report_turn(turn: UUID, canceled: CanceledTurn, *, as_json: bool) -> None:
         say(f"{turn} is CANCELED")
 
 
-def _report_session(session: str, canceled: CanceledSession, *, as_json: bool) -> None:
-    ended, stopping = len(canceled.canceled), len(canceled.asked)
-    if as_json:
-        print_json({"session_id": session, "canceled": ended, "stopping": stopping})
-    say(f"session {session}: {ended} turns CANCELED, {stopping} asked to stop")
-
-
-async def _cancel(operator: Operator, turn_id: UUID) -> CanceledTurn:
+async def _cancel(operator: Operator, turn_id: UUID, tenant_id: str | None) -> CanceledTurn:
     # If several tenants use this id, only the first can have an open turn.
-    tenant = next(iter(await find_tenants(operator.database, turn_id)), "")
+    tenant = tenant_id or next(iter(await find_tenants(operator.database, turn_id)), "")
     canceled = await cancel_turn(operator.database, tenant, turn_id, CancelReason.USER)
     if canceled is None:
         raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
     if canceled.requested:
         await operator.hints.tell(tenant, canceled.session_id, turn_id, canceled.status)
-    await operator.wake(canceled.woken)
-    return canceled
-
-
-async def _cancel_session(operator: Operator, tenant_id: str, session_id: str) -> CanceledSession:
-    canceled = await cancel_session(operator.database, tenant_id, session_id, CancelReason.USER)
-    if canceled is None:
-        raise CommandError(f"tenant {tenant_id} has no session {session_id}", ExitCode.NOT_FOUND)
-    await operator.hints.publish(canceled.asked)
-    await operator.hints.tell_watchers(tenant_id, session_id, canceled.canceled)
     await operator.wake(canceled.woken)
     return canceled

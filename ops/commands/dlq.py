@@ -7,6 +7,8 @@ from uuid import UUID
 import typer
 
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.ops.commands.dlq_drop import drop
+from turnstile.ops.commands.dlq_export import export
 from turnstile.ops.commands.turns import ShownTurn, as_document, describe_error, print_shown, read_shown
 from turnstile.ops.dead_letters.letter import Letter, LetterKind
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
@@ -16,21 +18,27 @@ from turnstile.ops.terminal.operator_access import Operator, load_settings, oper
 from turnstile.ops.terminal.options import (
     AsJson,
     ErrorClass,
+    FailedBefore,
+    FailedSince,
     Limit,
     QueueName,
+    SessionId,
     ShowText,
     TenantId,
+    TraceId,
     TurnId,
     make_typer,
 )
 from turnstile.ops.terminal.output import Columns, harmless, print_json, print_table, say
-from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.queries.failed_turns import FailedFilter, FailedGroup, group_failed, list_failed
 from turnstile.queries.turns import TurnRecord
 from turnstile.turn.message import DEAD_LETTER_REASON
 
 BODY_CHARACTERS = 200
 
 commands = make_typer(help="Turns that failed for good, and their dead-letter queues.", no_args_is_help=True)
+commands.command()(export)
+commands.command()(drop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,16 @@ def list_dead(
     queue: QueueName = None,
     error: ErrorClass = None,
     tenant: TenantId = None,
+    session: SessionId = None,
+    older_than: FailedBefore = None,
+    younger_than: FailedSince = None,
+    trace: TraceId = None,
+    dropped: Annotated[
+        bool, typer.Option("--dropped", help="Those that an operator has given up (`dlq drop`).")
+    ] = False,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Count them by queue and error class, in place of the list.")
+    ] = False,
     limit: Limit = 100,
     messages: Annotated[
         bool, typer.Option("--messages", help="Look at the queue's messages as well, and give them back.")
@@ -62,7 +80,19 @@ def list_dead(
     """List FAILED turns, oldest first, and how many messages wait on each dead-letter queue."""
     settings = load_settings()
     names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
-    wanted = FailedFilter(queue=queue, error_class=error, tenant_id=tenant)
+    wanted = FailedFilter(
+        queue=queue,
+        error_class=error,
+        tenant_id=tenant,
+        session_id=session,
+        older_than_seconds=older_than,
+        younger_than_seconds=younger_than,
+        trace_id=trace,
+        dropped=dropped,
+    )
+    if groups:
+        _print_groups(operate(settings, _group, wanted), as_json=as_json)
+        return
     failed, counts, letters = operate(settings, _look, wanted, names, limit, messages=messages, show_text=show_text)
     if as_json:
         shown = {"messages": letters} if messages else {}
@@ -80,6 +110,8 @@ def list_dead(
         "dead letter": lambda turn: "sent" if turn.dead_lettered_at else "",
         "error": describe_error,
     }
+    if dropped:
+        columns = {**columns, "dropped": "dropped_at", "by": "dropped_by"}
     print_table(columns, failed)
     if len(failed) == limit:
         say(f"the oldest {limit}; there may be more (--limit)")
@@ -93,9 +125,9 @@ def list_dead(
 
 
 @commands.command()
-def show(turn: TurnId, show_text: ShowText = False, as_json: AsJson = False) -> None:
+def show(turn: TurnId, show_text: ShowText = False, tenant: TenantId = None, as_json: AsJson = False) -> None:
     """Show a turn, its attempts and its error, and how it can run again."""
-    shown, left_alone = operate(load_settings(), _show, turn)
+    shown, left_alone = operate(load_settings(), _show, turn, tenant)
     print_shown(shown, show_text=show_text, as_json=as_json)
     say(f"run it again: turnstile redrive --turn {turn}" if left_alone is None else f"{turn} {left_alone}")
 
@@ -135,5 +167,24 @@ def _as_queued(queue: str, letter: Letter, *, show_text: bool) -> QueuedLetter:
     )
 
 
-async def _show(operator: Operator, turn_id: UUID) -> tuple[ShownTurn, str | None]:
-    return await read_shown(operator, turn_id), await why_left_alone(operator.database, turn_id)
+async def _show(operator: Operator, turn_id: UUID, tenant: str | None) -> tuple[ShownTurn, str | None]:
+    return await read_shown(operator, turn_id, tenant), await why_left_alone(operator.database, turn_id)
+
+
+async def _group(operator: Operator, wanted: FailedFilter) -> list[FailedGroup]:
+    return await group_failed(operator.database, wanted)
+
+
+def _print_groups(groups: list[FailedGroup], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"groups": groups})
+        return
+    columns: Columns = {
+        "queue": "queue",
+        "error": "error_class",
+        "turns": "turns",
+        "tenants": "tenants",
+        "first": "first_failed_at",
+        "last": "last_failed_at",
+    }
+    print_table(columns, groups)

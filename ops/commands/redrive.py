@@ -1,46 +1,101 @@
 """`turnstile redrive`: asks for confirmation, prints the result."""
 
-from collections import Counter
 from dataclasses import fields
-from datetime import datetime
 from typing import Annotated, Any
-from uuid import UUID
 
 import typer
 
-from turnstile.ops.dead_letters.redrive import Redrive, RedriveResult
-from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
-from turnstile.ops.terminal.exit_codes import ExitCode
+from turnstile.ops.commands.failed_turns import count_classes, describe_failed, find_failed, read_ends, read_turn_ids
+from turnstile.ops.dead_letters.redrive import CANARY_WAIT_SECONDS, Pace, Redrive, RedriveResult
+from turnstile.ops.dead_letters.stop_rule import LEAST_ENDED, STOP_SHARE, WINDOW
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson, DryRun, ErrorClass, QueueName, Rate, TenantId, Yes, confirm
-from turnstile.ops.terminal.output import print_fields, print_json, say, short_time
-from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.ops.terminal.options import (
+    AsJson,
+    DryRun,
+    ErrorClass,
+    FailedBefore,
+    FailedSince,
+    QueueName,
+    Rate,
+    SessionId,
+    TenantId,
+    TraceId,
+    TurnIds,
+    Yes,
+    confirm,
+    parse_age,
+)
+from turnstile.ops.terminal.output import print_fields, print_json, say
+from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
 
 
 def redrive(
     queue: QueueName = None,
-    turn: Annotated[list[UUID] | None, typer.Option(help="This turn; may be repeated.", show_default=False)] = None,
+    turn: TurnIds = None,
     error: ErrorClass = None,
     tenant: TenantId = None,
+    session: SessionId = None,
+    older_than: FailedBefore = None,
+    younger_than: FailedSince = None,
+    trace: TraceId = None,
     limit: Annotated[int | None, typer.Option("--limit", "-l", min=1, help="At most this many, oldest first.")] = None,
     rate: Rate = None,
+    canary: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Put N turns back first; the others only if enough of them succeed.")
+    ] = 0,
+    canary_success: Annotated[
+        float, typer.Option(min=0, max=1, metavar="SHARE", help="How many of the canary are enough.")
+    ] = 0.9,
+    canary_wait: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_age, metavar="AGE", help="How long to wait for the ends of the canary.  [default: 10m]"
+        ),
+    ] = None,
+    stop_at: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help=f"Stop when this share of the last {WINDOW} ends ({LEAST_ENDED} at least) is failures again; 0: never.",
+        ),
+    ] = STOP_SHARE,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Put FAILED turns back to work, at the end of their sessions, and tidy up their dead letters.
 
-    Can be stopped at any point and run again; two at once do no harm.
+    Can be stopped at any point and run again; two at once do no harm. Stops by itself (exit code 1) when the turns that it has
+    put back fail again. `turnstile redrives` lists what was done.
     """
     settings = load_settings()
     if queue is not None:
         settings.find_queue(queue)
-    wanted = FailedFilter(queue=queue, turn_ids=tuple(turn or ()), error_class=error, tenant_id=tenant)
-    failed = operate(settings, _find, wanted, limit)
+    wanted = FailedFilter(
+        queue=queue,
+        turn_ids=read_turn_ids(turn or ()),
+        error_class=error,
+        tenant_id=tenant,
+        session_id=session,
+        older_than_seconds=older_than,
+        younger_than_seconds=younger_than,
+        trace_id=trace,
+    )
+    pace = Pace(
+        rate=rate,
+        canary=canary,
+        canary_share=canary_success,
+        canary_wait_seconds=canary_wait or CANARY_WAIT_SECONDS,
+        stop_share=stop_at,
+    )
+    failed = operate(settings, find_failed, wanted, limit)
     if failed and not dry_run:
-        confirm(_question(failed), yes=yes)
-    result = None if dry_run else operate(settings, _redrive, wanted, failed, rate)
+        confirm(f"{describe_failed(failed)}. Put them back to work?", yes=yes)
+    result = None if dry_run else operate(settings, _redrive, wanted, failed, pace)
     document = as_document(failed, result)
     if as_json:
         print_json(document)
@@ -48,55 +103,30 @@ def redrive(
         print_fields({name: value for name, value in document.items() if name != "turn_ids"})
     if result is not None:
         _explain(result)
+        if result.stopped is not None:
+            raise CommandError(f"stopped, with {result.not_tried} turns left as they were: {result.stopped}")
         if result.undeclared:
             raise typer.Exit(ExitCode.FAILED)
 
 
-async def _find(operator: Operator, wanted: FailedFilter, limit: int | None) -> list[TurnRecord]:
-    failed = await list_failed(operator.database, wanted, limit)
-    for turn_id in sorted({*wanted.turn_ids} - {turn.id for turn in failed}):
-        reason = await why_left_alone(operator.database, turn_id)
-        say(f"{turn_id} {reason or 'does not match the other filters'}: left as it is")
-    return failed
-
-
-async def _redrive(
-    operator: Operator, wanted: FailedFilter, failed: list[TurnRecord], rate: float | None
-) -> RedriveResult:
-    return await Redrive(operator.database, operator.queues, operator.settings).run(wanted, failed, rate=rate)
+async def _redrive(operator: Operator, wanted: FailedFilter, failed: list[TurnRecord], pace: Pace) -> RedriveResult:
+    return await Redrive(operator.database, operator.queues, operator.settings).run(wanted, failed, pace=pace)
 
 
 def as_document(failed: list[TurnRecord], result: RedriveResult | None) -> dict[str, Any]:
     """The JSON document. The same keys with and without --dry-run; `turn_ids` are the revived turns, or the matching ones."""
     done = RedriveResult() if result is None else result
-    ends = _ends(failed)
+    ends = read_ends(failed)
     return {
         "dry_run": result is None,
         "matched": len(failed),
-        "by_error_class": _classes(failed),
+        "by_error_class": count_classes(failed),
         "oldest": min(ends, default=None),
         "newest": max(ends, default=None),
         **{field.name: getattr(done, field.name) for field in fields(done)},
         "revived": len(done.revived),
         "turn_ids": [turn.id for turn in failed] if result is None else done.revived,
     }
-
-
-def _question(failed: list[TurnRecord]) -> str:
-    classes = ", ".join(f"{name} {many}" for name, many in _classes(failed).most_common(8))
-    ends = _ends(failed)
-    return (
-        f"{len(failed)} FAILED turns, of {short_time(min(ends))} to {short_time(max(ends))} ({classes}). "
-        "Put them back to work?"
-    )
-
-
-def _classes(failed: list[TurnRecord]) -> Counter[str]:
-    return Counter(turn.error_class or "unknown" for turn in failed)
-
-
-def _ends(failed: list[TurnRecord]) -> list[datetime]:
-    return [turn.finished_at or turn.created_at for turn in failed]
 
 
 def _explain(result: RedriveResult) -> None:

@@ -55,7 +55,9 @@ def submit(
         typer.FileBinaryRead | None,
         typer.Option(help="With --direct: JSON lines {session_id, input, …}; - is standard input."),
     ] = None,
-    tenant: Annotated[str | None, typer.Option(help="With --direct: whose turns.  [default: default]")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="With --direct: the tenant of the new turns.  [default: default]")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Submit a turn and print its id, or with --wait its reply."""

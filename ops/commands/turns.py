@@ -2,11 +2,14 @@
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
+from turnstile.ops.commands.attempts_table import as_document as attempt_document
+from turnstile.ops.commands.attempts_table import measure_turn, print_attempts
 from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
@@ -96,7 +99,7 @@ def show_turn(
     turn: TurnId,
     show_text: ShowText = False,
     wait: WaitSeconds = None,
-    tenant: Annotated[str | None, typer.Option(help="Whose, if several tenants have chosen this id.")] = None,
+    tenant: TenantId = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a turn and its attempts."""
@@ -131,25 +134,14 @@ async def read_shown(
 
 def print_shown(shown: ShownTurn, *, show_text: bool, as_json: bool) -> None:
     """Prints a turn and its attempts; with `show_text` also what was said."""
-    document = as_document(shown.turn)
+    now = datetime.now(UTC)
+    document = {**as_document(shown.turn), **asdict(measure_turn(shown.turn, now))}
     if as_json:
         said = {"messages": shown.said} if show_text else {}
-        print_json({"turn": document, "attempts": shown.attempts, **said})
+        print_json({"turn": document, "attempts": [attempt_document(one) for one in shown.attempts], **said})
         return
     print_fields(document)
-    if shown.attempts:
-        typer.echo()
-        columns: Columns = {
-            "generation": "generation",
-            "attempt": "attempt",
-            "fence": "fence",
-            "outcome": "outcome",
-            "started": "started_at",
-            "finished": "finished_at",
-            "worker": "worker_id",
-            "error": describe_error,
-        }
-        print_table(columns, shown.attempts)
+    print_attempts(shown.turn, shown.attempts, now)
     if show_text:
         for message in shown.said:
             kind = "" if message.kind == "message" else f" ({message.kind})"

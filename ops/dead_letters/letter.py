@@ -19,7 +19,7 @@ class LetterKind(StrEnum):
     STILL_DEAD = "still_dead"
     """Its turn is FAILED: a redrive may revive it."""
     OUTLIVED = "outlived"
-    """Its row has changed: the turn was redriven, answered or cancelled since, or is a child whose call has a successor."""
+    """Its row has changed: the turn was redriven, answered, cancelled or given up since, or its parent has repeated the call."""
     MOVED_BY_SQS = "moved_by_sqs"
     """An ordinary wake-up that SQS or an operator moved here. Its row is not FAILED, so nothing is lost with it."""
     MALFORMED = "malformed"

@@ -2,7 +2,7 @@
 
 A redrive revives the rows (by compare-and-set), sends the wake-ups, then sweeps the dead letters. It may be killed at any point
 and run again: a revived turn without a sent wake-up has its `send_at`, and the next redrive sweeps remaining dead letters. Two
-concurrent redrives revive each turn once.
+concurrent redrives revive each turn once. It stops by itself when what it has put back fails again (`stop_rule`).
 """
 
 import asyncio
@@ -11,27 +11,51 @@ import math
 import secrets
 import socket
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
-from typing import Any
+from itertools import groupby, pairwise
+from typing import Any, assert_never
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.redriven_turns import RedrivenTurns
+from turnstile.ops.dead_letters.stop_rule import STOP_SHARE, Ends, GoOn, Stop, judge_ends
 from turnstile.ops.dead_letters.sweep import sweep
-from turnstile.ops.terminal.output import Progress
+from turnstile.ops.terminal.output import Progress, say
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive import Revived, find_compensated, revive
-from turnstile.statements.redrive_audit import RedriveRecord, begin
+from turnstile.statements.redrive_audit import RedriveOutcome, RedriveRecord, begin
 from turnstile.turn.identifiers import start_trace
 
 BATCH = 50
 """Turns per statement. Small, because the statement locks the rows of their sessions."""
+
+MOST_RECORDED_IDS = 100
+"""Named turns in the filter of a record. Of more, only the number is recorded: the record has the revived ones anyway."""
+
+
+CANARY_WAIT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How a redrive proceeds."""
+
+    rate: float | None = None
+    """Turns a second at most."""
+    canary: int = 0
+    """So many turns go back first. The others follow if enough of these succeed; 0: none."""
+    canary_share: float = 0.9
+    """The share of the canary that must succeed."""
+    canary_wait_seconds: float = CANARY_WAIT_SECONDS
+    stop_share: float = STOP_SHARE
+    """The share of failures, of the turns that ended last, at which the redrive stops; 0: never."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,6 +80,12 @@ class RedriveResult:
     unswept: int = 0
     """Obsolete messages that SQS did not delete: the next redrive sweeps them."""
     unswept_queues: list[str] = field(default_factory=list)
+    stopped: str | None = None
+    """Why the redrive stopped by itself; None if it did not."""
+    not_tried: int = 0
+    """Turns that were left FAILED because it stopped."""
+    ended: Ends = field(default_factory=Ends)
+    """How the turns put back had ended when it last looked. It does not wait for them at the end."""
 
 
 class Redrive:
@@ -70,44 +100,77 @@ class Redrive:
         self._requested_by = requested_by or describe_operator()
 
     async def run(
-        self, wanted: FailedFilter, failed: Sequence[TurnRecord], *, rate: float | None = None
+        self, wanted: FailedFilter, failed: Sequence[TurnRecord], *, rate: float | None = None, pace: Pace | None = None
     ) -> RedriveResult:
-        """Revives those that are still FAILED in the same generation, at most `rate` a second, sends their wake-ups, then sweeps.
+        """Revives those that are still FAILED in the same generation, at the given pace (`rate` is short for a pace with nothing
+        else), sends their wake-ups, then sweeps.
 
         Raises DatabaseUnavailableError. Continues without SQS.
         """
         result = RedriveResult()
         declared = self._declared(failed, result)
-        record = None
-        if declared:
-            record = await begin(
-                self._database, requested_by=self._requested_by, queue=wanted.queue, wanted=_as_json(wanted)
-            )
-            result.redrive_id = record.id
-            await self._put_back(declared, result, record, rate)
-        await self.sweep(wanted, result)
-        if record is not None:
-            await record.finish()
+        if not declared:
+            await self.sweep(wanted, result)
+            return result
+        recorded = record_filter(wanted)
+        record = await begin(
+            self._database, requested_by=self._requested_by, queue=wanted.queue, wanted=recorded, matched=len(failed)
+        )
+        result.redrive_id = record.id
+        try:
+            await self._put_back(declared, result, record, pace or Pace(rate=rate))
+            await self.sweep(wanted, result)
+            outcome = RedriveOutcome.FINISHED if result.stopped is None else RedriveOutcome.STOPPED
+            await record.finish(outcome, result.stopped, sent=result.sent, unsent=result.unsent)
+        except BaseException as error:
+            say(f"broken off: {len(result.revived)} of {len(declared)} turns put back")
+            with suppress(DatabaseUnavailableError):
+                why = "interrupted" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+                await record.finish(RedriveOutcome.BROKEN_OFF, why, sent=result.sent, unsent=result.unsent)
+            raise
         return result
 
     async def _put_back(
-        self, turns: Sequence[TurnRecord], result: RedriveResult, record: RedriveRecord, rate: float | None
+        self, turns: Sequence[TurnRecord], result: RedriveResult, record: RedriveRecord, pace: Pace
     ) -> None:
         # Compensations first: a turn is left alone while its compensation is open. If the turn were revived first, the
         # compensation could never run.
-        turns = sorted(turns, key=lambda turn: turn.kind != "compensation")
+        turns = in_session_order(sorted(turns, key=lambda turn: turn.kind != "compensation"))
+        redriven = RedrivenTurns(self._database)
         progress = Progress()
-        started = time.monotonic()
-        size = BATCH if rate is None else max(1, min(BATCH, math.ceil(rate)))
-        for start in range(0, len(turns), size):
-            if rate is not None:
-                await asyncio.sleep(max(0.0, started + start / rate - time.monotonic()))
-            batch = turns[start : start + size]
+        free_at = time.monotonic()
+        size = BATCH if pace.rate is None else max(1, min(BATCH, math.ceil(pace.rate)))
+        for start, end in _slices(len(turns), size, pace.canary):
+            await asyncio.sleep(max(0.0, free_at - time.monotonic()))
+            match await self._judge(redriven, start, pace):
+                case Stop(reason):
+                    result.stopped, result.not_tried = reason, len(turns) - start
+                    break
+                case GoOn():
+                    pass
+                case other:
+                    assert_never(other)
+            batch = turns[start:end]
+            free_at = time.monotonic() + (len(batch) / pace.rate if pace.rate is not None else 0.0)
             revived = await self.revive(batch, result)
             if revived:
                 await record.note([one.message.wake_up.turn_id for one in revived])
             await self.send(revived, result)
-            progress.say(f"{start + len(batch)} of {len(turns)} turns put back")
+            begun = {one.message.wake_up.turn_id for one in revived}
+            redriven.add((turn.id, turn.generation + 1) for turn in batch if turn.id in begun)
+            result.ended = redriven.ends
+            progress.say(f"{end} of {len(turns)} turns put back; of these {result.ended}")
+        result.ended = redriven.ends
+
+    async def _judge(self, redriven: RedrivenTurns, start: int, pace: Pace) -> GoOn | Stop:
+        """Whether to put back the turns from `start` on."""
+        if start == 0 or start != pace.canary:
+            await redriven.look()
+            return judge_ends(redriven.lately, stop_share=pace.stop_share)
+        say(f"canary: {start} turns put back; waiting for their ends, {pace.canary_wait_seconds:g} s at most")
+        verdict = await redriven.wait_for_canary(pace.canary_share, pace.canary_wait_seconds)
+        say(f"canary: {redriven.ends}")
+        return verdict
 
     async def revive(self, batch: Sequence[TurnRecord], result: RedriveResult) -> list[Revived]:
         """Makes a batch PENDING, with new traces. Returns the turns that this redrive revived, not those of a concurrent one."""
@@ -166,6 +229,26 @@ def describe_operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _as_json(wanted: FailedFilter) -> dict[str, Any]:
-    fields = asdict(wanted) | {"turn_ids": [str(turn_id) for turn_id in wanted.turn_ids]}
+def record_filter(wanted: FailedFilter) -> dict[str, Any]:
+    """The filter as the record has it."""
+    named = len(wanted.turn_ids)
+    ids = [str(turn_id) for turn_id in wanted.turn_ids] if named <= MOST_RECORDED_IDS else []
+    fields = asdict(wanted) | {"turn_ids": ids, "turns_named": 0 if ids else named}
     return {name: value for name, value in fields.items() if value}
+
+
+def in_session_order(turns: Sequence[TurnRecord]) -> list[TurnRecord]:
+    """The same turns. The places of each session's turns stay, and its turns are in them by `seq`.
+
+    Clients may choose ids, so a list by id may have a session's turns in another order.
+    """
+    sessions: defaultdict[tuple[str, str], list[TurnRecord]] = defaultdict(list)
+    for turn in sorted(turns, key=lambda turn: turn.seq or 0, reverse=True):
+        sessions[turn.tenant_id, turn.session_id].append(turn)
+    return [sessions[turn.tenant_id, turn.session_id].pop() for turn in turns]
+
+
+def _slices(many: int, size: int, first: int) -> Iterator[tuple[int, int]]:
+    """Start and end of each batch of `size` turns at most. One batch ends after the `first` turns."""
+    bounds = [*range(0, min(first, many), size), *range(min(first, many), many, size), many]
+    return ((start, end) for start, end in pairwise(bounds) if start < end)

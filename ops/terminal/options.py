@@ -34,10 +34,37 @@ def parse_rate(text: str | float) -> float:
     return rate
 
 
+def parse_trace_id(text: str) -> str:
+    """Parses a trace id."""
+    if re.fullmatch(r"[0-9a-f]{32}", text) is None:
+        raise typer.BadParameter(f"{text!r} is no trace id of 32 hex digits")
+    return text
+
+
 TurnId = Annotated[UUID, typer.Argument(metavar="TURN")]
+TurnIds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--turn", metavar="TURN", help="This turn; may be repeated. -: the ids on standard input.", show_default=False
+    ),
+]
 QueueName = Annotated[str | None, typer.Option("--queue", "-q", help="Only of this queue.")]
 SessionId = Annotated[str | None, typer.Option("--session", help="Only of this session.")]
 TenantId = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant.")]
+FailedBefore = Annotated[
+    float | None,
+    typer.Option("--older-than", parser=parse_age, metavar="AGE", help="Only if it failed longer ago: 30m, 36h, 7d."),
+]
+FailedSince = Annotated[
+    float | None,
+    typer.Option("--younger-than", parser=parse_age, metavar="AGE", help="Only if it failed since then: 30m, 36h, 7d."),
+]
+TraceId = Annotated[
+    str | None,
+    typer.Option(
+        "--trace", parser=parse_trace_id, metavar="TRACE", help="Only of this trace, the present one or an earlier."
+    ),
+]
 ErrorClass = Annotated[str | None, typer.Option("--error", help="Only with this error class, as `dlq list` shows it.")]
 Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="At most this many.")]
 Rate = Annotated[float | None, typer.Option(parser=parse_rate, metavar="N/s", help="At most this many a second.")]
@@ -52,6 +79,9 @@ WaitSeconds = Annotated[
     ),
 ]
 ShowText = Annotated[bool, typer.Option("--show-text", help="Show the messages of the turn, too.")]
+Malformed = Annotated[
+    bool, typer.Option("--malformed", help="The messages that can't be read, in place of turns; with --queue only.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]

@@ -33,6 +33,11 @@ def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, default=_plain, ensure_ascii=False, indent=2))
 
 
+def as_json_line(document: Any) -> str:
+    """One JSON document on one line."""
+    return json.dumps(document, default=_plain, ensure_ascii=False)
+
+
 def print_text(text: str) -> None:
     """Prints untrusted text: unchanged into a pipe, without control characters on a terminal."""
     typer.echo(harmless(text) if sys.stdout.isatty() else text)

@@ -234,7 +234,7 @@ CHECKS: tuple[Check, ...] = (
         "dead-letters-waiting",
         _WARNING,
         "dead letters of FAILED turns are on the DLQ",
-        "turnstile dlq list, then turnstile redrive; or purge it",
+        "turnstile dlq list, then turnstile redrive or turnstile dlq drop",
     ),
     Check(
         "dead-letters-outlived",
@@ -247,7 +247,7 @@ CHECKS: tuple[Check, ...] = (
         "dead-letters-unexplained",
         _WARNING,
         "messages are on the DLQ that no turn explains: malformed, of another environment, of a restored database",
-        "turnstile dlq list --messages, then delete them with AWS's own tools",
+        "turnstile dlq list --messages, then turnstile dlq drop --malformed; others with AWS's own tools",
     ),
     Check(
         "redrive-policy",

@@ -25,7 +25,8 @@ MOST = 10_000
 # The index `turns_failed_at` has the queue and the end. Its predicate is an expression that only this statement uses, so no
 # other statement can use the index. A halted session's turn is looked up by its id, whatever the statistics are.
 # A letter is on the DLQ from when it was sent until SQS drops it. The letters of a redrive are there until its sweep, at its
-# end. `letters` is NULL if there may be more than were read: a number that is too small would raise a false alert.
+# end. Turns that an operator has given up are not in the index, and their letters are recorded as those of a redrive are.
+# `letters` is NULL if there may be more than were read: a number that is too small would raise a false alert.
 ATTENTION: LiteralString = f"""
 WITH halted AS MATERIALIZED (
     SELECT h.queue, count(*) AS sessions,
@@ -51,7 +52,8 @@ SELECT q.name AS queue, f.lately AS failed_lately, coalesce(h.sessions, 0) AS ha
              CASE WHEN count(*) < %(limit)s OR min(o.finished_at) < now() - interval '{DEAD_LETTER_DAYS} days'
                   THEN count(*) FILTER (WHERE o.dead_lettered_at > now() - interval '{DEAD_LETTER_DAYS} days') END AS letters
         FROM (SELECT t.finished_at, t.dead_lettered_at FROM turns t
-               WHERE (t.status || '') = 'FAILED' AND t.queue = q.name ORDER BY t.finished_at DESC LIMIT %(limit)s) o) f
+               WHERE (t.status || '') = 'FAILED' AND t.dropped_at IS NULL AND t.queue = q.name
+               ORDER BY t.finished_at DESC LIMIT %(limit)s) o) f
   LEFT JOIN halted h ON h.queue = q.name
  ORDER BY q.name
 """

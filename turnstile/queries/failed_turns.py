@@ -1,13 +1,31 @@
-"""Dead letters in the table: which turns are FAILED. Their rows last longer than the queue's fourteen days (G29)."""
+"""Dead letters in the table: which turns are FAILED. Their rows last longer than the queue's fourteen days (G29).
 
+The index `turns_failed` has all FAILED rows and no others: what is read is bounded by their number, however many turns there are.
+A session's turns and a trace's turns have indexes of their own.
+"""
+
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import LiteralString
+from datetime import datetime
+from typing import Any, LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.operator_turns import HALTING, in_pages
 from turnstile.queries.turns import TurnRecord, equal, record, select_turns
 from turnstile.statements.children import HAS_SUCCESSOR
+
+# A turn is identified by id, tenant and creation time: the id of an archived turn is free again.
+_OF_TRACE: LiteralString = """(t.id, t.tenant_id, t.created_at) IN (
+    SELECT o.id, o.tenant_id, o.created_at FROM turns o WHERE o.trace_id = %(trace_id)s
+     UNION ALL
+    SELECT e.turn_id, e.tenant_id, e.turn_created_at FROM turn_traces e WHERE e.trace_id = %(trace_id)s)"""
+
+_GROUPS: LiteralString = """
+SELECT t.queue, coalesce(t.error_class, 'unknown') AS error_class, count(*) AS turns, count(DISTINCT t.tenant_id) AS tenants,
+       min(t.finished_at) AS first_failed_at, max(t.finished_at) AS last_failed_at
+  FROM turns t WHERE {terms} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,26 +36,74 @@ class FailedFilter:
     turn_ids: tuple[UUID, ...] = ()
     error_class: str | None = None
     tenant_id: str | None = None
+    session_id: str | None = None
+    older_than_seconds: float | None = None
+    """Only those that failed longer ago than this."""
+    younger_than_seconds: float | None = None
+    trace_id: str | None = None
+    """Only those of this trace, or with an earlier run in it, before a redrive."""
+    dropped: bool = False
+    """Those that an operator has given up, in place of the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedGroup:
+    """The FAILED turns of one queue and error class."""
+
+    queue: str
+    error_class: str
+    turns: int
+    tenants: int
+    first_failed_at: datetime
+    last_failed_at: datetime
 
 
 async def list_failed(database: Database, wanted: FailedFilter, limit: int | None = None) -> list[TurnRecord]:
     """The first `limit` matching FAILED turns, oldest first, without their replies; None: all.
 
     Left out are turns that halt their session, because they are not given up yet, and children that their parent has started
-    again. Turns without a dead letter (G27) are left out unless `turn_ids` names them.
+    again. Turns without a dead letter (G27), and those that an operator has given up, are left out unless `turn_ids` names them.
     """
-    terms = equal(queue=wanted.queue, error_class=wanted.error_class, tenant_id=wanted.tenant_id)
-    terms += ["t.status = 'FAILED'", f"NOT {HALTING}", f"NOT {HAS_SUCCESSOR}"]
-    if wanted.turn_ids:
-        terms.append("t.id = ANY (%(turn_ids)s::uuid[])")
-    else:
-        # A FAILED row with a `send_at` has a dead letter that is still to be sent.
-        terms.append("(t.dead_lettered_at IS NOT NULL OR t.send_at IS NOT NULL)")
+    terms = _terms(wanted)
 
     async def read(room: int, last: UUID | None) -> list[TurnRecord]:
         beyond: list[LiteralString] = [] if last is None else ["t.id > %(last)s"]
-        values = {**asdict(wanted), "turn_ids": list(wanted.turn_ids), "last": last, "limit": room}
+        values = {**_values(wanted), "last": last, "limit": room}
         rows = await database.fetch(select_turns([*terms, *beyond], "t.id"), values)
         return [record(row) for row in rows]
 
     return await in_pages(read, limit)
+
+
+async def group_failed(database: Database, wanted: FailedFilter) -> list[FailedGroup]:
+    """The turns of `list_failed`, counted by queue and error class, the largest group first."""
+    rows = await database.fetch(_GROUPS.format(terms=" AND ".join(_terms(wanted))), _values(wanted))
+    return [FailedGroup(**row) for row in rows]
+
+
+def _terms(wanted: FailedFilter) -> list[LiteralString]:
+    terms = equal(
+        queue=wanted.queue,
+        error_class=wanted.error_class,
+        tenant_id=wanted.tenant_id,
+        session_id=wanted.session_id,
+    )
+    terms += ["t.status = 'FAILED'", f"NOT {HALTING}", f"NOT {HAS_SUCCESSOR}"]
+    if wanted.older_than_seconds is not None:
+        terms.append("t.finished_at < now() - make_interval(secs => %(older_than_seconds)s)")
+    if wanted.younger_than_seconds is not None:
+        terms.append("t.finished_at > now() - make_interval(secs => %(younger_than_seconds)s)")
+    if wanted.trace_id is not None:
+        terms.append(_OF_TRACE)
+    if wanted.turn_ids:
+        terms.append("t.id = ANY (%(turn_ids)s::uuid[])")
+    elif wanted.dropped:
+        terms.append("t.dropped_at IS NOT NULL")
+    else:
+        # A FAILED row with a `send_at` has a dead letter that is still to be sent.
+        terms += ["t.dropped_at IS NULL", "(t.dead_lettered_at IS NOT NULL OR t.send_at IS NOT NULL)"]
+    return terms
+
+
+def _values(wanted: FailedFilter) -> Mapping[str, Any]:
+    return {**asdict(wanted), "turn_ids": list(wanted.turn_ids)}

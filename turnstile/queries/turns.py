@@ -82,6 +82,9 @@ class TurnRecord:
     finished_at: datetime | None
     halted_by: UUID | None = None
     """The FAILED turn, perhaps this one, that halts the session: none of its turns is claimed (G9)."""
+    dropped_at: datetime | None = None
+    """When an operator gave the FAILED turn up (`turnstile dlq drop`)."""
+    dropped_by: str | None = None
     inputs: Sequence[Any] | None = None
     """The user's input: one content, or several that were merged. None in a list."""
     output: Any = None

@@ -11,6 +11,7 @@ A client that chooses its turns' ids may cancel a turn before its submit arrives
 (`statements.cancel_before_submit`).
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import LiteralString, assert_never
 from uuid import UUID
@@ -88,7 +89,7 @@ class CanceledTurn:
 
 @dataclass(frozen=True, slots=True)
 class CanceledSession:
-    """The turns that were open in the session. `woken`: as in `CanceledTurn`, only if a compensation is left."""
+    """The turns that were open in the session, or the chosen ones. `woken`: as in `CanceledTurn`, only if a turn is left."""
 
     canceled: tuple[UUID, ...]
     """Turns that were CANCELED at once."""
@@ -157,15 +158,42 @@ async def cancel_session(
     return CanceledSession(canceled, asked, woken)
 
 
+async def cancel_some(
+    database: Database,
+    tenant_id: str,
+    session_id: str,
+    chosen: Collection[tuple[UUID, TurnStatus]],
+    reason: CancelReason,
+) -> CanceledSession:
+    """Cancels the open turns of a session whose (turn id, status) is among `chosen`, in one transaction: a worker does not begin
+    one of them while the others are cancelled.
+
+    Raises as `cancel`; may be called again.
+    """
+    async with database.connection() as connection, connection.transaction():
+        await connection.execute(LOCK_NAMED_SESSION, {"tenant": tenant_id, "session": session_id})
+        canceled, asked = await cancel_open(connection, tenant_id, session_id, reason, scheduled=True, chosen=chosen)
+        woken = await wake_head(connection, tenant_id, session_id) if canceled else None
+    return CanceledSession(canceled, asked, woken)
+
+
 async def cancel_open(
-    connection: Connection, tenant_id: str, session_id: str, reason: CancelReason, *, scheduled: bool
+    connection: Connection,
+    tenant_id: str,
+    session_id: str,
+    reason: CancelReason,
+    *,
+    scheduled: bool,
+    chosen: Collection[tuple[UUID, TurnStatus]] | None = None,
 ) -> tuple[tuple[UUID, ...], tuple[UUID, ...]]:
-    """Cancels a session's open turns; returns the ids of those CANCELED at once, and of those asked to stop.
+    """Cancels a session's open turns, or those `chosen`; returns the ids of those CANCELED at once, and of those asked to stop.
 
     The caller's transaction must have locked the session.
     """
     session = {"tenant": tenant_id, "session": session_id, "scheduled": scheduled}
     rows = await (await connection.execute(LOCK_OPEN, session)).fetchall()
+    if chosen is not None:
+        rows = [row for row in rows if (row["id"], row["status"]) in chosen]
     waiting, running = _with_status(rows, TurnStatus.PENDING), _with_status(rows, TurnStatus.RUNNING)
     if waiting:
         await connection.execute(CANCEL_PENDING, {"ids": list(waiting), "reason": reason.value})

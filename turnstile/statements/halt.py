@@ -163,6 +163,7 @@ async def _resume(connection: Connection, halted: dict[str, Any], turn_id: UUID,
         "queue": halted["queue"],
         "requested_by": requested_by,
         "filter": Jsonb({way.value: str(turn_id)}),
+        "matched": 1,
         "ids": [turn_id] if way is WayOn.RETRY else [],
         "finished": True,
     }

@@ -4,6 +4,10 @@ A compare-and-set on the row: FAILED of generation g becomes PENDING of generati
 at the same time. The turn gets new budgets, a new trace (G24) and a place at the end of its session: the conversation's later
 turns stay as they are. `ctx.idempotency_key` does not change. The trace of the earlier run is kept (`KEEP_TRACE`).
 
+The order within a session is kept. One statement numbers its turns by their old `seq` (`numbered`), behind `last_seq`, which it
+raises under the session's lock. A redrive of several statements is given the turns of each session in the order of their `seq`
+(`ops.dead_letters.redrive`), so a later statement's turns come behind those of an earlier one.
+
 Three kinds of turns are not redriven: one that halts its session, because it keeps its place (`statements.halt` retries or skips
 it); a child that its redriven parent started again; and a turn whose compensation has not ended.
 
@@ -24,13 +28,18 @@ from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import WakeUp
 
+DROPPED: LiteralString = "DROPPED"
+"""Reported instead of FAILED for a turn that an operator has given up (`statements.drop_failed`): its dead letter is obsolete.
+Not a status of the table."""
+
 REPLACED: LiteralString = "REPLACED"
 """Reported instead of FAILED for a child that has a successor: it is never redriven. Not a status of the table."""
 
 NEW_RUN: LiteralString = """status = 'PENDING', generation = t.generation + 1, attempt = 0, failures = 0, crashes = 0, sends = 0,
        execute_at = clock_timestamp(), queued_at = clock_timestamp(), first_started_at = NULL, started_at = NULL,
        finished_at = NULL, error_class = NULL, error = NULL,
-       dead_lettered_at = NULL, cancel_requested_at = NULL, cancel_reason = NULL, parent_span_id = NULL"""
+       dead_lettered_at = NULL, dropped_at = NULL, dropped_by = NULL, cancel_requested_at = NULL, cancel_reason = NULL,
+       parent_span_id = NULL"""
 """For the SET of a statement that puts a FAILED turn back to work: new budgets and a new generation. `send_at`, `expires_at` and
 the trace come from the caller."""
 
@@ -111,7 +120,9 @@ SELECT id, tenant_id, session_id, queue, trace_id, span_id FROM revived
 BOUND_WAIT: LiteralString = "SELECT set_config('lock_timeout', %(wait)s, true)"
 
 READ_GENERATIONS: LiteralString = f"""
-SELECT t.id, t.generation, CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPLACED}' ELSE t.status END AS status
+SELECT t.id, t.generation,
+       CASE WHEN {IS_FAILED} AND {HAS_SUCCESSOR} THEN '{REPLACED}'
+            WHEN {IS_FAILED} AND t.dropped_at IS NOT NULL THEN '{DROPPED}' ELSE t.status END AS status
   FROM turns t WHERE t.id = ANY (%(ids)s::uuid[])
 """
 
@@ -176,7 +187,7 @@ async def is_of_another(database: Database, wake_up: WakeUp, queue: str) -> bool
 
 
 async def read_generations(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, tuple[int, str]]:
-    """Generation and status (or REPLACED) of turns: they show which dead letters are outdated."""
+    """Generation and status (or REPLACED, DROPPED) of turns: they show which dead letters are outdated."""
     rows = await database.fetch(READ_GENERATIONS, {"ids": list(turn_ids)})
     return {row["id"]: (row["generation"], row["status"]) for row in rows}
 

@@ -1,11 +1,14 @@
-"""The record of redrives: which turns an operator redrove, when, and with which filter.
+"""The record of redrives: which turns an operator redrove, when, with which filter, and how that ended. Retries, skips and drops
+are recorded in the same table: their filters begin with `retry`, `skip` and `drop`.
 
-`finished_at` stays NULL for an interrupted redrive. If a redrive is killed between a batch and its note, the record lacks the
-turns of that batch. The record is for operators; the turns' rows (generation, trace) are authoritative. A redrive of many
-turns has several rows; the filter of the later rows has the id of the first: `{"continues": 17}`.
+`finished_at` stays NULL for an interrupted redrive; `outcome`, too, if it was killed. If a redrive is killed between a batch and
+its note, the record lacks the turns of that batch. The record is for operators; the turns' rows (generation, trace) are
+authoritative. A redrive of many turns has several rows; the filter of the later rows has the id of the first:
+`{"continues": 17}`.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -14,17 +17,35 @@ from psycopg.types.json import Jsonb
 from turnstile.backends.postgres.database import Database
 
 RECORD: LiteralString = """
-INSERT INTO redrives (queue, requested_by, filter, turn_ids, finished_at)
-VALUES (%(queue)s, %(requested_by)s, %(filter)s, %(ids)s::uuid[], CASE WHEN %(finished)s THEN clock_timestamp() END)
+INSERT INTO redrives (queue, requested_by, filter, matched, turn_ids, finished_at, outcome)
+VALUES (%(queue)s, %(requested_by)s, %(filter)s, %(matched)s, %(ids)s::uuid[],
+        CASE WHEN %(finished)s THEN clock_timestamp() END, CASE WHEN %(finished)s THEN 'finished' END)
 RETURNING id
 """
 
 NOTE: LiteralString = "UPDATE redrives SET turn_ids = turn_ids || %(ids)s::uuid[] WHERE id = %(id)s"
 
-FINISH: LiteralString = "UPDATE redrives SET finished_at = now() WHERE id = ANY (%(ids)s::bigint[])"
+# Broken off, it stays unfinished: its sweep did not run, and its dead letters still explain themselves for a day
+# (`queries.attention`).
+FINISH: LiteralString = """
+UPDATE redrives
+   SET finished_at = CASE WHEN %(outcome)s <> 'broken_off' THEN now() END, outcome = %(outcome)s, reason = %(reason)s,
+       sent = %(sent)s, unsent = %(unsent)s
+ WHERE id = ANY (%(ids)s::bigint[])
+"""
 
 TURNS_A_ROW = 1000
 """Turns in one row at most. Each append rewrites the array: with a single row, 20,000 turns took 71 MB of WAL."""
+
+
+class RedriveOutcome(StrEnum):
+    """How a redrive ended, as recorded."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    """By itself, for the recorded reason: what it had put back failed again."""
+    BROKEN_OFF = "broken_off"
+    """By the operator, or by an error."""
 
 
 class RedriveRecord:
@@ -46,13 +67,24 @@ class RedriveRecord:
         self._rows += [row["id"] for row in written]
         self._in_last_row = len(turn_ids) + (0 if full else self._in_last_row)
 
-    async def finish(self) -> None:
-        await self._database.fetch(FINISH, {"ids": self._rows})
+    async def finish(
+        self,
+        outcome: RedriveOutcome = RedriveOutcome.FINISHED,
+        reason: str | None = None,
+        *,
+        sent: int = 0,
+        unsent: int = 0,
+    ) -> None:
+        """Records how it ended; `sent` and `unsent` count its wake-ups."""
+        await self._database.fetch(
+            FINISH, {"ids": self._rows, "outcome": outcome.value, "reason": reason, "sent": sent, "unsent": unsent}
+        )
 
 
 async def begin(
-    database: Database, *, requested_by: str, queue: str | None, wanted: Mapping[str, Any]
+    database: Database, *, requested_by: str, queue: str | None, wanted: Mapping[str, Any], matched: int = 0
 ) -> RedriveRecord:
-    about = {"queue": queue, "requested_by": requested_by, "finished": False}
+    """Begins the record of a redrive whose filter `wanted` matched so many turns."""
+    about = {"queue": queue, "requested_by": requested_by, "finished": False, "matched": matched}
     rows = await database.fetch(RECORD, {**about, "filter": Jsonb(dict(wanted)), "ids": []})
     return RedriveRecord(database, about, int(rows[0]["id"]))

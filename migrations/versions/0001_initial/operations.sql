@@ -1,4 +1,4 @@
--- For operators: the running workers, the paused queues, and the record of redrives.
+-- For operators: the running workers, the paused queues, and the record of redrives, retries, skips and drops.
 
 CREATE TABLE workers (
     worker_id     text NOT NULL PRIMARY KEY,
@@ -28,7 +28,14 @@ CREATE TABLE redrives (
     queue        text,
     requested_by text NOT NULL,
     filter       jsonb NOT NULL,
+    matched      integer NOT NULL DEFAULT 0,
     turn_ids     uuid[] NOT NULL DEFAULT '{}'::uuid[],
+    sent         integer NOT NULL DEFAULT 0,
+    unsent       integer NOT NULL DEFAULT 0,
     started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    finished_at  timestamptz
+    finished_at  timestamptz,
+    -- NULL while the command runs, and for ever if it was killed.
+    outcome      text,
+    reason       text,
+    CONSTRAINT redrives_outcome_known CHECK (outcome IN ('finished', 'stopped', 'broken_off'))
 );

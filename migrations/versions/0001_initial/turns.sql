@@ -42,6 +42,9 @@ CREATE TABLE turns (
     error_class         text,
     error               text,
     dead_lettered_at    timestamptz,
+    -- An operator has given the FAILED turn up (`turnstile dlq drop`): nothing asks for an operator any more.
+    dropped_at        timestamptz,
+    dropped_by        text,
     trace_id            text NOT NULL,
     span_id             text NOT NULL,
     parent_span_id      text,
@@ -89,8 +92,8 @@ CREATE INDEX turns_failed ON turns (queue, id) WHERE status = 'FAILED';
 
 -- The predicates of the next three are expressions, so that the hot statements can't use these indexes. Their plans are pinned: an
 -- index that is chosen while the table is empty stays chosen.
--- The failures of a queue, the newest first.
-CREATE INDEX turns_failed_at ON turns (queue, finished_at) WHERE (status || '') = 'FAILED';
+-- The failures of a queue that an operator has not given up, the newest first.
+CREATE INDEX turns_failed_at ON turns (queue, finished_at) WHERE (status || '') = 'FAILED' AND dropped_at IS NULL;
 -- The backlog of a queue, the oldest first.
 CREATE INDEX turns_waiting ON turns (queue, (coalesce(execute_at, created_at))) WHERE (status || '') = 'PENDING';
 -- The turns that workers recover: marked as lost, or waiting after a crash. A RUNNING turn with a valid lease has no `send_at`, so

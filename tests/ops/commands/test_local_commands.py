@@ -149,7 +149,7 @@ def test_up_answers_the_line_it_prints_and_ends_cleanly_with_ctrl_c(foreground: 
     # The API and the commands without it use the same tenant.
     invoke("submit", "carol", "by the API", "--execute-at", tomorrow, **reached)
     invoke("submit", "carol", "without it", "--direct", "--execute-at", tomorrow, **local)
-    canceled = invoke("cancel", "--session", "carol", "--json", **local)
+    canceled = invoke("cancel", "--session", "carol", "--yes", "--json", **local)
     foreground.process.send_signal(signal.SIGINT)
     code = foreground.process.wait(SECONDS)
 

@@ -167,6 +167,33 @@ async def test_redrive_can_be_stopped_and_the_next_one_finishes(
 
 
 @pytest.mark.usefixtures("interruptible")
+async def test_a_redrive_that_is_broken_off_says_how_far_it_came_and_is_recorded_so(
+    turnstile: Turnstile, environment: dict[str, str], database: Database, settings: Settings
+) -> None:
+    await make_failed(database, settings, ["a", "b", "c"])
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "turnstile.ops.cli", "redrive", "--yes", "--rate", "0.2/s"),
+        env=environment,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+    async def noted() -> bool:
+        [record] = await database.fetch("SELECT turn_ids FROM redrives", {}) or [{"turn_ids": []}]
+        return bool(record["turn_ids"])
+
+    await until(noted)
+    process.send_signal(signal.SIGINT)
+    _, err = await asyncio.wait_for(process.communicate(), 60)
+    [entry] = json.loads((await turnstile("redrives", "--json")).out)["redrives"]
+
+    assert process.returncode == 130
+    assert err.decode().splitlines() == ["broken off: 1 of 3 turns put back", "turnstile: interrupted"]
+    assert (entry["outcome"], entry["matched"], entry["turns"], entry["left_alone"]) == ("broken_off", 3, 1, 2)
+    assert (entry["reason"], entry["finished_at"]) == ("interrupted", None)
+
+
+@pytest.mark.usefixtures("interruptible")
 async def test_ctrl_c_at_the_question_ends_the_command(
     environment: dict[str, str], database: Database, settings: Settings
 ) -> None:

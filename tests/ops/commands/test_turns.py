@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.ops.commands.conftest import Turnstile
-from tests.ops.commands.dead_turns import make_failed, rows
+from tests.ops.commands.dead_turns import make_failed
 from tests.support.claims import claim_sessions, settle_one
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
@@ -124,21 +124,6 @@ async def test_cancel_ends_a_waiting_turn_wakes_the_next_and_is_refused_for_one_
     assert str(second.turn_id) in message.body
 
 
-async def test_cancel_of_a_session_ends_its_open_turns(
-    turnstile: Turnstile, database: Database, settings: Settings
-) -> None:
-    wanted = [make_submission(settings.queue, "a", tenant_id="u") for _ in range(2)]
-    await submit(database, wanted, resend_seconds=60)
-
-    ran = await turnstile("cancel", "--session", "a", "--tenant", "u", "--json")
-    unknown = await turnstile("cancel", "--session", "a")
-
-    assert json.loads(ran.out) == {"session_id": "a", "canceled": 2, "stopping": 0}
-    assert {row["status"] for row in (await rows(database)).values()} == {"CANCELED"}
-    assert (ran.code, unknown.code) == (0, 3)
-    assert "tenant default has no session a" in unknown.err
-
-
 @pytest.mark.parametrize("named", ["turn", "session"])
 async def test_a_cancel_notifies_the_watchers_of_a_waiting_turn(
     turnstile: Turnstile, database: Database, settings: Settings, named: str
@@ -146,7 +131,7 @@ async def test_a_cancel_notifies_the_watchers_of_a_waiting_turn(
     submission = make_submission(settings.queue, "a")
     await submit(database, [submission], resend_seconds=60)
     channel = name_stream(settings.redis_prefix, submission.tenant_id, "a", submission.turn_id)
-    words = (str(submission.turn_id),) if named == "turn" else ("--session", "a", "--tenant", submission.tenant_id)
+    words = (str(submission.turn_id),) if named == "turn" else ("--session", "a", "--yes")
 
     async with Redis.from_url(settings.redis_url, decode_responses=True) as client, client.pubsub() as watching:
         await watching.subscribe(channel)

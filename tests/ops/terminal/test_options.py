@@ -20,9 +20,16 @@ from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
         "nonsense",
         "trace no-uuid",
         "cancel",
-        "cancel --tenant acme",
-        f"cancel {NOBODY} --tenant acme",
         f"cancel {NOBODY} --session a",
+        f"cancel {NOBODY} --dry-run",
+        "cancel --status ended",
+        "cancel --older-than 90",
+        "redrive --trace abc",
+        "redrive --turn nonsense",
+        "redrive --canary-success 2",
+        "dlq export",
+        "dlq export - --malformed --tenant acme",
+        "dlq drop --malformed --error timeout",
         "submit",
         "submit alice",
         "submit compensation:alice hello",
@@ -83,6 +90,24 @@ def parsed_or_none(parse: Any, text: str) -> float | None:
         return float(parse(text))
     except typer.BadParameter:
         return None
+
+
+def named_options(command: Any, name: str, path: str = "") -> dict[str, str]:
+    """The help of the options of that name, by command."""
+    loaded = command.load() if isinstance(command, LazyCommand) else command
+    found = {path.strip(): option.help for option in loaded.params if option.name == name}
+    for below, one in getattr(loaded, "commands", {}).items():
+        found |= named_options(one, name, f"{path} {below}")
+    return found
+
+
+def test_a_tenant_is_named_in_one_way_everywhere() -> None:
+    found = named_options(get_command(app), "tenant")
+
+    # A turn that is submitted has a tenant; all other commands look for turns, of every tenant unless one is named.
+    assert "tenant of the new turns" in found.pop("submit")
+    assert {"list", "status", "cancel", "redrive", "dlq list", "dlq show", "dlq export", "dlq drop"} <= found.keys()
+    assert set(found.values()) == {"Only of this tenant."}
 
 
 def test_every_option_is_an_environment_variable_as_well() -> None:

@@ -67,7 +67,7 @@ def _start_over(tables: Tables, row: TurnRow, expires_in_seconds: float, **value
     tables.update_turn(
         row,
         **dict.fromkeys(("first_started_at", "started_at", "finished_at", "error_class", "error", "dead_lettered_at")),
-        **dict.fromkeys(("cancel_requested_at", "cancel_reason", "parent_span_id")),
+        **dict.fromkeys(("dropped_at", "dropped_by", "cancel_requested_at", "cancel_reason", "parent_span_id")),
         **dict.fromkeys(("attempt", "failures", "crashes", "sends"), 0),
         status=TurnStatus.PENDING,
         generation=row.generation + 1,

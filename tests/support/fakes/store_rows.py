@@ -53,6 +53,8 @@ class TurnRow:
     error_class: str | None = None
     error: str | None = None
     dead_lettered_at: Instant | None = None
+    dropped_at: Instant | None = None
+    dropped_by: str | None = None
     parent_span_id: str | None = None
     parent_turn_id: UUID | None = None
     kind: str = "turn"

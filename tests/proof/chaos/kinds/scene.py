@@ -70,7 +70,8 @@ class Scene:
 
     async def redrive(self) -> Forked:
         """Starts a redrive of some dead turns, the oldest."""
-        argv = ["redrive", "--yes", "--limit", str(self.rng.randint(*REDRIVEN))]
+        # What fails always fails again, and must not end a redrive.
+        argv = ["redrive", "--yes", "--stop-at", "0", "--limit", str(self.rng.randint(*REDRIVEN))]
         return await self.processes.run(argv, await self.servers.variables("redrive"))
 
     async def inject(self, body: str) -> None:

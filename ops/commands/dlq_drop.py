@@ -1,0 +1,122 @@
+"""`turnstile dlq drop`: gives FAILED turns up, or deletes malformed messages. Asks for confirmation."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.ops.commands.failed_turns import describe_failed, find_failed, read_turn_ids
+from turnstile.ops.dead_letters.drop import DropResult, drop_turns
+from turnstile.ops.dead_letters.malformed import delete_malformed, read_malformed
+from turnstile.ops.terminal.exit_codes import ExitCode
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
+from turnstile.ops.terminal.options import (
+    AsJson,
+    DryRun,
+    ErrorClass,
+    FailedBefore,
+    FailedSince,
+    Malformed,
+    QueueName,
+    SessionId,
+    TenantId,
+    TraceId,
+    TurnIds,
+    Yes,
+    confirm,
+)
+from turnstile.ops.terminal.output import print_result, say
+from turnstile.queries.failed_turns import FailedFilter
+from turnstile.queries.turns import TurnRecord
+
+MalformedIds = dict[str, list[str]]
+"""The ids of malformed messages by queue."""
+
+
+def drop(
+    queue: QueueName = None,
+    turn: TurnIds = None,
+    error: ErrorClass = None,
+    tenant: TenantId = None,
+    session: SessionId = None,
+    older_than: FailedBefore = None,
+    younger_than: FailedSince = None,
+    trace: TraceId = None,
+    malformed: Malformed = False,
+    limit: Annotated[int | None, typer.Option("--limit", "-l", min=1, help="At most this many, oldest first.")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give FAILED turns up: they stay FAILED with all that is known of them, but no alarm and no list asks for them any more.
+
+    Their dead letters are deleted. `dlq list --dropped` shows them, with who did it and when; `redrive --turn` still puts one
+    back to work. With --malformed: deletes the messages that can't be read, which are nowhere else (`dlq export --malformed`).
+    """
+    settings = load_settings()
+    names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
+    wanted = FailedFilter(
+        queue=queue,
+        turn_ids=read_turn_ids(turn or ()),
+        error_class=error,
+        tenant_id=tenant,
+        session_id=session,
+        older_than_seconds=older_than,
+        younger_than_seconds=younger_than,
+        trace_id=trace,
+    )
+    if malformed:
+        if wanted != FailedFilter(queue=queue) or limit is not None:
+            raise typer.BadParameter("--malformed goes with --queue only: a message that can't be read has no turn")
+        found = operate(settings, _find_malformed, names)
+        if found and not dry_run:
+            confirm(_question(found), yes=yes)
+        deleted = 0 if dry_run or not found else operate(settings, _delete_malformed, found)
+        matched = sum(map(len, found.values()))
+        print_result({"dry_run": dry_run, "matched": matched, "deleted": deleted}, as_json=as_json)
+        if not dry_run and deleted < matched:
+            say(f"SQS did not delete {matched - deleted} of them; run it again")
+            raise typer.Exit(ExitCode.FAILED)
+        return
+    failed = operate(settings, find_failed, wanted, limit)
+    if failed and not dry_run:
+        confirm(f"{describe_failed(failed)}. Give them up?", yes=yes)
+    result = DropResult() if dry_run or not failed else operate(settings, _drop, wanted, failed)
+    _report(failed, result, dry_run=dry_run, as_json=as_json)
+
+
+def _report(failed: list[TurnRecord], result: DropResult, *, dry_run: bool, as_json: bool) -> None:
+    ids = {"turn_ids": [turn.id for turn in failed] if dry_run else result.dropped} if as_json else {}
+    document = {"dry_run": dry_run, "matched": len(failed), **asdict(result), "dropped": len(result.dropped), **ids}
+    print_result(document, as_json=as_json)
+    if result.unswept_queues:
+        names = ", ".join(result.unswept_queues)
+        say(f"the dead letters of {names} are not all deleted: `turnstile doctor --fix`, or the next redrive, does it")
+
+
+def _question(found: MalformedIds) -> str:
+    counts = ", ".join(f"{name} {len(ids)}" for name, ids in found.items())
+    return (
+        f"{sum(map(len, found.values()))} malformed messages ({counts}). They are nowhere else: "
+        "`turnstile dlq export --malformed --show-text FILE` keeps them. Delete them?"
+    )
+
+
+async def _drop(operator: Operator, wanted: FailedFilter, failed: list[TurnRecord]) -> DropResult:
+    return await drop_turns(operator.database, operator.queues, wanted, failed)
+
+
+async def _find_malformed(operator: Operator, names: list[str]) -> MalformedIds:
+    found = {name: [message.message_id async for message in read_malformed(operator.queues, name)] for name in names}
+    return {name: ids for name, ids in found.items() if ids}
+
+
+async def _delete_malformed(operator: Operator, found: MalformedIds) -> int:
+    deleted = 0
+    for name, ids in found.items():
+        try:
+            deleted += await delete_malformed(operator.queues, name, frozenset(ids))
+        except (QueueUnavailableError, UnknownQueueError) as error:
+            say(f"{name}: {error}")
+    return deleted

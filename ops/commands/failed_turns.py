@@ -1,0 +1,65 @@
+"""What the commands about FAILED turns have in common: the ids on standard input, the question, the refusals."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.operator_access import Operator
+from turnstile.ops.terminal.output import say, short_time
+from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.queries.turns import TurnRecord
+
+SHOWN_LINES = 10
+"""Bad lines of standard input that are named."""
+
+
+def read_turn_ids(given: Sequence[str]) -> tuple[UUID, ...]:
+    """The ids of `--turn` options; `-` stands for the lines of standard input. Raises CommandError for what is no id."""
+    named = [one for one in given if one != "-"]
+    if bad := [one for one in named if _as_id(one) is None]:
+        raise CommandError(f"{bad[0]!r} is no turn id; nothing was done", ExitCode.USAGE)
+    lines = [line.strip() for line in sys.stdin] if len(named) < len(given) else []
+    if wrong := [str(number) for number, line in enumerate(lines, 1) if line and _as_id(line) is None]:
+        numbers = ", ".join(wrong[:SHOWN_LINES]) + (
+            f" and {len(wrong) - SHOWN_LINES} more" if wrong[SHOWN_LINES:] else ""
+        )
+        raise CommandError(f"standard input: no turn id in line {numbers}; nothing was done", ExitCode.USAGE)
+    found = [_as_id(one) for one in (*named, *lines) if one]
+    if len(named) < len(given) and not found:
+        raise CommandError("standard input has no turn id; nothing was done", ExitCode.USAGE)
+    return tuple(dict.fromkeys(one for one in found if one is not None))
+
+
+def _as_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+async def find_failed(operator: Operator, wanted: FailedFilter, limit: int | None) -> list[TurnRecord]:
+    """The matching turns; says of each named turn that is none of them why it is left as it is."""
+    failed = await list_failed(operator.database, wanted, limit)
+    for turn_id in sorted({*wanted.turn_ids} - {turn.id for turn in failed}):
+        reason = await why_left_alone(operator.database, turn_id)
+        say(f"{turn_id} {reason or 'does not match the other filters'}: left as it is")
+    return failed
+
+
+def describe_failed(failed: Sequence[TurnRecord]) -> str:
+    """How many, of when, and of which classes: for a question."""
+    classes = ", ".join(f"{name} {many}" for name, many in count_classes(failed).most_common(8))
+    ends = read_ends(failed)
+    return f"{len(failed)} FAILED turns, of {short_time(min(ends))} to {short_time(max(ends))} ({classes})"
+
+
+def count_classes(failed: Sequence[TurnRecord]) -> Counter[str]:
+    return Counter(turn.error_class or "unknown" for turn in failed)
+
+
+def read_ends(failed: Sequence[TurnRecord]) -> list[datetime]:
+    return [turn.finished_at or turn.created_at for turn in failed]

@@ -1,0 +1,51 @@
+"""`turnstile redrives`: who put which FAILED turns back to work, or gave them up, and how that ended."""
+
+import json
+from dataclasses import asdict
+
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
+from turnstile.ops.terminal.options import AsJson, Limit
+from turnstile.ops.terminal.output import Columns, print_json, print_table, shortened
+from turnstile.queries.redrive_log import RecordedRedrive, read_redrive_log
+
+
+def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
+    """List redrives, retries, skips and drops, newest first.
+
+    outcome: finished; stopped (by itself, for the reason); broken off (by the operator or an error); none while the command runs,
+    and if it was killed.
+    """
+    found = operate(load_settings(), _read, limit)
+    if as_json:
+        print_json({"redrives": [{**asdict(one), "left_alone": one.left_alone} for one in found]})
+        return
+    columns: Columns = {
+        "id": "id",
+        "started": "started_at",
+        "action": "action",
+        "by": "requested_by",
+        "filter": lambda one: shortened(describe_filter(one), 80),
+        "matched": "matched",
+        "done": "turns",
+        "left alone": "left_alone",
+        "sent": "sent",
+        "unsent": "unsent",
+        "finished": "finished_at",
+        "outcome": lambda one: (one.outcome or "runs, or was killed").replace("_", " "),
+        "reason": lambda one: shortened(one.reason, 120),
+    }
+    print_table(columns, found)
+
+
+def describe_filter(one: RecordedRedrive) -> str:
+    """The filter in a few words."""
+    wanted = one.filter.get(one.action, one.filter)
+    if not isinstance(wanted, dict):
+        return f"turn {wanted}"
+    return ", ".join(
+        f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in wanted.items()
+    )
+
+
+async def _read(operator: Operator, limit: int) -> list[RecordedRedrive]:
+    return await read_redrive_log(operator.database, limit)

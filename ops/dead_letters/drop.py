@@ -1,0 +1,66 @@
+"""Drop: an operator gives FAILED turns up. The rows stay, alarms and lists leave them out, and the DLQ loses their letters.
+
+It may be killed at any point and run again: a turn is given up in one statement, and the next sweep deletes remaining letters.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from turnstile.backends.postgres.database import Database
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.redrive import BATCH, describe_operator, record_filter
+from turnstile.ops.dead_letters.sweep import sweep
+from turnstile.ops.terminal.output import Progress
+from turnstile.queries.failed_turns import FailedFilter
+from turnstile.queries.turns import TurnRecord
+from turnstile.statements.drop_failed import drop_failed
+from turnstile.statements.redrive_audit import begin
+
+
+@dataclass(slots=True, kw_only=True)
+class DropResult:
+    """The counts of a drop."""
+
+    dropped: list[UUID] = field(default_factory=list)
+    moved_on: int = 0
+    """Turns that were no longer FAILED in their generation, or had been dropped before."""
+    swept: int = 0
+    """Obsolete messages that were deleted from the DLQs, others among them."""
+    unswept_queues: list[str] = field(default_factory=list)
+    """Queues whose letters are left: SQS was away, refused a deletion, or has no such queue."""
+
+
+async def drop_turns(
+    database: Database, queues: MessageQueues, wanted: FailedFilter, failed: Sequence[TurnRecord]
+) -> DropResult:
+    """Gives up those that are still FAILED in the same generation, then sweeps the DLQs of their queues.
+
+    Raises DatabaseUnavailableError. Continues without SQS.
+    """
+    result = DropResult()
+    who = describe_operator()
+    record = await begin(
+        database, requested_by=who, queue=wanted.queue, wanted={"drop": record_filter(wanted)}, matched=len(failed)
+    )
+    progress = Progress()
+    for start in range(0, len(failed), BATCH):
+        batch = failed[start : start + BATCH]
+        dropped = await drop_failed(database, [(turn.id, turn.generation) for turn in batch], dropped_by=who)
+        if dropped:
+            await record.note(dropped)
+        result.dropped += dropped
+        result.moved_on += len(batch) - len(dropped)
+        progress.say(f"{start + len(batch)} of {len(failed)} turns dropped")
+    for queue in sorted({turn.queue for turn in failed}):
+        try:
+            swept = await sweep(database, queues, queue)
+        except (QueueUnavailableError, UnknownQueueError):
+            result.unswept_queues.append(queue)
+            continue
+        result.swept += swept.swept
+        if swept.unswept:
+            result.unswept_queues.append(queue)
+    await record.finish()
+    return result

@@ -1,0 +1,47 @@
+"""Export: FAILED turns and malformed messages as JSON lines, to keep or to look through elsewhere.
+
+A line of a turn has `kind` "turn", the row, and its attempts with their errors and tracebacks. A line of a message has `kind`
+"malformed". What users said, and the bodies of messages, are in it only on request.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import Any
+
+from turnstile.backends.postgres.database import Database
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.malformed import read_malformed
+from turnstile.queries.attempts import read_attempts
+from turnstile.queries.operator_turns import read_messages
+from turnstile.queries.turns import TurnRecord
+from turnstile.turn.message import DEAD_LETTER_REASON
+
+Line = dict[str, Any]
+
+
+async def export_turns(
+    database: Database, failed: Sequence[TurnRecord], *, show_text: bool
+) -> AsyncGenerator[Line, None]:
+    """A line for each turn. Raises DatabaseUnavailableError."""
+    for turn in failed:
+        row = {name: value for name, value in asdict(turn).items() if name not in {"inputs", "output"}}
+        attempts = await read_attempts(database, turn.tenant_id, turn.id)
+        said = {"messages": await read_messages(database, turn.tenant_id, turn.id)} if show_text else {}
+        yield {"kind": "turn", "turn": row, "attempts": attempts, **said}
+
+
+async def export_malformed(queues: MessageQueues, queue: str, *, show_text: bool) -> AsyncGenerator[Line, None]:
+    """A line for each malformed message on the DLQ of a queue. Raises QueueUnavailableError or UnknownQueueError."""
+    async with aclosing(read_malformed(queues, queue)) as messages:
+        async for message in messages:
+            # Attributes of strangers may quote what the body says.
+            text = {"body": message.body, "attributes": message.attributes} if show_text else {}
+            yield {
+                "kind": "malformed",
+                "queue": queue,
+                "message_id": message.message_id,
+                "reason": message.attributes.get(DEAD_LETTER_REASON),
+                "receive_count": message.receive_count,
+                **text,
+            }

@@ -1,0 +1,82 @@
+"""The turns that a redrive has put back, and how they have ended so far."""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from itertools import islice
+from uuid import UUID
+
+from turnstile.backends.postgres.database import Database
+from turnstile.ops.dead_letters.stop_rule import WINDOW, Ends, GoOn, Stop, Wait, judge_canary
+from turnstile.queries.redriven_ends import RedrivenEnd, read_ends
+from turnstile.turn.status import TurnStatus
+
+LOOK_SECONDS = 1.0
+"""The shortest time between two looks."""
+
+MOST = 10_000
+"""Turns of one look: of those that have not ended, the ones that were put back first."""
+
+
+class RedrivenTurns:
+    """Watches the turns of one redrive. `look` reads; the rest is counting."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._open: dict[UUID, int] = {}
+        self._lately: deque[RedrivenEnd] = deque(maxlen=WINDOW)
+        self._counts: Counter[TurnStatus] = Counter()
+        self._failed: Counter[str] = Counter()
+        self._looked_at = -LOOK_SECONDS
+
+    def add(self, put_back: Iterable[tuple[UUID, int]]) -> None:
+        """Watches these turns, too: ids, and the generations that the redrive has begun."""
+        self._open.update(put_back)
+
+    async def look(self) -> None:
+        """Reads which turns have ended, if the last look was long enough ago. Raises DatabaseUnavailableError."""
+        if time.monotonic() - self._looked_at < LOOK_SECONDS or not self._open:
+            return
+        ended = await read_ends(self._database, dict(islice(self._open.items(), MOST)))
+        self._looked_at = time.monotonic()
+        for end in ended:
+            del self._open[end.id]
+            self._counts[end.status] += 1
+            if end.status is TurnStatus.FAILED:
+                self._failed[_class(end)] += 1
+        self._lately.extend(ended)
+
+    @property
+    def ends(self) -> Ends:
+        """Of all turns."""
+        return Ends(
+            succeeded=self._counts[TurnStatus.SUCCEEDED],
+            failed=self._failed.copy(),
+            canceled=self._counts[TurnStatus.CANCELED],
+            open=len(self._open),
+        )
+
+    @property
+    def lately(self) -> Ends:
+        """Of the `WINDOW` turns that ended last."""
+        counts = Counter(end.status for end in self._lately)
+        return Ends(
+            succeeded=counts[TurnStatus.SUCCEEDED],
+            failed=Counter(_class(end) for end in self._lately if end.status is TurnStatus.FAILED),
+            canceled=counts[TurnStatus.CANCELED],
+        )
+
+    async def wait_for_canary(self, least_share: float, wait_seconds: float) -> GoOn | Stop:
+        """Waits until the turns so far have decided whether the redrive goes on, at most `wait_seconds`."""
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            await self.look()
+            verdict = judge_canary(self.ends, least_share=least_share, time_is_up=time.monotonic() >= deadline)
+            if not isinstance(verdict, Wait):
+                return verdict
+            await asyncio.sleep(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
+
+
+def _class(end: RedrivenEnd) -> str:
+    return end.error_class or "unknown"

@@ -1,0 +1,130 @@
+"""`turnstile dlq drop`: an operator gives FAILED turns up, or deletes messages that can't be read. `dlq list --groups`."""
+
+import json
+from uuid import uuid4
+
+from tests.conftest import sqs_client
+from tests.ops.commands.conftest import Turnstile
+from tests.ops.commands.dead_turns import make_dead, make_failed, rows, send_dead_letters
+from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.queries.attention import read_attention
+from turnstile.turn.envelope import OutgoingMessage
+from turnstile.turn.message import WakeUp
+
+
+async def test_dropped_turns_stay_failed_lose_their_dead_letters_and_silence_the_alarms(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    dropped, other = await make_dead(database, queues, settings, ["a", "b"])
+
+    refused = await turnstile("dlq", "drop", "--session", "a")
+    ran = await turnstile("dlq", "drop", "--session", "a", "--yes", "--json")
+    listed = json.loads((await turnstile("dlq", "list", "--json")).out)["turns"]
+    asked = json.loads((await turnstile("dlq", "list", "--dropped", "--json")).out)["turns"]
+
+    assert (refused.code, "1 FAILED turns" in refused.err) == (2, True)
+    document = json.loads(ran.out)
+    assert (ran.code, document["matched"], document["dropped"], document["swept"]) == (0, 1, 1, 1)
+    assert [turn["id"] for turn in listed] == [str(other)]
+    assert [turn["id"] for turn in asked] == [str(dropped)]
+    assert "@" in asked[0]["dropped_by"]
+    assert (await rows(database))[dropped]["status"] == "FAILED"
+    [left] = await queues.receive(settings.queue, 10, dead=True)
+    assert str(other) in left.body
+
+    await turnstile("dlq", "drop", "--yes")
+
+    [quiet] = await read_attention(database, [settings.queue], lately_seconds=300)
+    assert (quiet.failed_lately, quiet.needs_operator) == (0, False)
+    # For some minutes: SQS counts with a delay.
+    assert quiet.letters == 2
+    await database.fetch("UPDATE redrives SET finished_at = finished_at - interval '11 minutes'", {})
+    [quiet] = await read_attention(database, [settings.queue], lately_seconds=300)
+    assert quiet.letters == 0
+
+
+async def test_an_owed_dead_letter_of_a_dropped_turn_is_not_sent(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    await make_failed(database, settings, ["a"])
+
+    await turnstile("dlq", "drop", "--yes")
+    await send_dead_letters(database, queues, settings)
+
+    assert await queues.count(settings.queue, dead=True) == 0
+
+
+async def test_a_redrive_leaves_dropped_turns_alone_unless_it_names_them(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    (failed,) = await make_failed(database, settings, ["a"])
+    await turnstile("dlq", "drop", "--yes")
+
+    everything = await turnstile("redrive", "--yes", "--json")
+    named = await turnstile("redrive", "--turn", str(failed), "--yes", "--json")
+
+    assert json.loads(everything.out)["matched"] == 0
+    assert json.loads(named.out)["revived"] == 1
+
+
+async def test_without_sqs_the_turns_are_dropped_and_the_letters_named(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    (failed,) = await make_dead(database, queues, settings, ["a"])
+
+    ran = await turnstile("dlq", "drop", "--yes", AWS_ENDPOINT_URL_SQS="http://127.0.0.1:1")
+    swept = await turnstile("doctor", "--fix", "--yes", "--json")
+
+    assert ran.code == 0
+    assert f"the dead letters of {settings.queue} are not all deleted" in ran.err
+    assert (await rows(database))[failed]["dropped_at"] is not None
+    assert "dead-letters-outlived" in swept.out
+    assert await queues.count(settings.queue, dead=True) == 0
+
+
+async def test_malformed_messages_are_deleted_after_a_question_and_no_others(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings, stack: Stack
+) -> None:
+    await make_dead(database, queues, settings, ["a"])
+    address = await queues.find(settings.queue)
+    unknown = OutgoingMessage(WakeUp("t", "s", uuid4()), "").wake_up.encode()
+    for body in ("not ours", "nor this", unknown):
+        sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody=body)
+
+    asked = await turnstile("dlq", "drop", "--malformed")
+    dry = await turnstile("dlq", "drop", "--malformed", "--dry-run", "--json")
+    ran = await turnstile("dlq", "drop", "--malformed", "--queue", settings.queue, "--yes", "--json")
+
+    assert asked.code == 2
+    assert f"2 malformed messages ({settings.queue} 2). They are nowhere else" in asked.err
+    assert "turnstile dlq export --malformed --show-text FILE" in asked.err
+    assert json.loads(dry.out) == {"dry_run": True, "matched": 2, "deleted": 0}
+    assert (ran.code, json.loads(ran.out)) == (0, {"dry_run": False, "matched": 2, "deleted": 2})
+    left = [message.body for message in await queues.receive(settings.queue, 10, dead=True)]
+    assert (len(left), unknown in left) == (2, True)
+
+
+async def test_failed_turns_are_counted_by_queue_and_class(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    first, *_, last = await make_failed(database, settings, ["a", "b", "c"])
+    await make_failed(database, settings, ["a"], tenant_id="u")
+    await make_failed(database, settings, ["d"], error_class="timeout")
+    await make_failed(database, settings, ["e"], halt=True)
+    times = {turn_id: row["finished_at"] for turn_id, row in (await rows(database)).items()}
+
+    groups = json.loads((await turnstile("dlq", "list", "--groups", "--json")).out)["groups"]
+    of_tenant = json.loads((await turnstile("dlq", "list", "--groups", "--json", "--tenant", "t")).out)["groups"]
+    table = (await turnstile("dlq", "list", "--groups")).out
+
+    assert [(one["queue"], one["error_class"], one["turns"], one["tenants"]) for one in groups] == [
+        (settings.queue, "ValueError", 4, 2),
+        (settings.queue, "timeout", 1, 1),
+    ]
+    assert [(one["error_class"], one["turns"]) for one in of_tenant] == [("ValueError", 3), ("timeout", 1)]
+    seen = (of_tenant[0]["first_failed_at"], of_tenant[0]["last_failed_at"])
+    assert seen == tuple(times[turn].isoformat().replace("+00:00", "Z") for turn in (first, last))
+    assert "ValueError" in table

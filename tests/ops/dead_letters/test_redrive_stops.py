@@ -1,0 +1,159 @@
+"""A redrive that looks at how its turns end: the canary, and the stop by itself."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import pytest
+
+from tests.ops.commands.dead_turns import make_failed, rows
+from tests.statements.calls import FAILURE, SUCCESS
+from tests.support.claims import claim_sessions, settle_one
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.redrive import Pace, Redrive, RedriveResult
+from turnstile.ops.dead_letters.stop_rule import Ends
+from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.queries.redrive_log import read_redrive_log
+from turnstile.statements.redrive import Revived
+from turnstile.turn.settlement import Settlement
+
+
+class Answered(Redrive):
+    """A redrive whose turns are answered at once, one after the other as `script` says; what is beyond it succeeds."""
+
+    script: Sequence[Settlement] = ()
+    answers = True
+
+    async def send(self, revived: Sequence[Revived], result: RedriveResult) -> None:
+        await super().send(revived, result)
+        for place, one in enumerate(revived, len(result.revived) - len(revived)):
+            if self.answers:
+                [turn] = await claim_sessions(self._database, self._settings, one.message.wake_up.session_id)
+                settlement = self.script[place] if place < len(self.script) else SUCCESS
+                await settle_one(self._database, self._settings, turn, settlement)
+
+
+@pytest.fixture
+def redrive(database: Database, queues: MessageQueues, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Answered:
+    monkeypatch.setattr("turnstile.ops.dead_letters.redriven_turns.LOOK_SECONDS", 0.0)
+    return Answered(database, queues, settings, requested_by="ada@test")
+
+
+async def run(redrive: Redrive, pace: Pace) -> RedriveResult:
+    wanted = FailedFilter()
+    return await redrive.run(wanted, await list_failed(redrive._database, wanted), pace=pace)
+
+
+async def generations(database: Database, failed: Sequence[UUID]) -> list[int]:
+    found = await rows(database)
+    return [found[turn_id]["generation"] for turn_id in failed]
+
+
+async def test_after_a_canary_that_succeeds_the_others_follow(
+    redrive: Answered, database: Database, settings: Settings
+) -> None:
+    failed = await make_failed(database, settings, [f"s{number}" for number in range(12)])
+    redrive.script = [FAILURE, *[SUCCESS] * 9]
+
+    result = await run(redrive, Pace(canary=10, canary_share=0.9))
+
+    assert (result.stopped, result.not_tried, len(result.revived)) == (None, 0, 12)
+    assert await generations(database, failed) == [2] * 12
+
+
+async def test_after_a_canary_that_fails_the_others_stay_and_the_reason_is_recorded(
+    redrive: Answered, database: Database, settings: Settings
+) -> None:
+    failed = await make_failed(database, settings, [f"s{number}" for number in range(8)])
+    redrive.script = [SUCCESS, FAILURE, FAILURE]
+
+    result = await run(redrive, Pace(canary=3, canary_share=0.9))
+
+    assert result.stopped == "3 of the 3 canary turns were to succeed: 1 succeeded, 2 failed again (Boom 2)"
+    assert (result.not_tried, len(result.revived)) == (5, 3)
+    assert await generations(database, failed) == [2] * 3 + [1] * 5
+    [record] = await read_redrive_log(database, 10)
+    assert (record.outcome, record.reason, record.matched, record.turns) == ("stopped", result.stopped, 8, 3)
+    assert record.left_alone == 5
+    assert record.finished_at is not None
+
+
+async def test_a_canary_that_does_not_end_in_time_stops_the_redrive(
+    redrive: Answered, database: Database, settings: Settings
+) -> None:
+    failed = await make_failed(database, settings, ["a", "b"])
+    redrive.answers = False
+
+    result = await run(redrive, Pace(canary=1, canary_wait_seconds=0.05))
+
+    assert result.stopped == "1 of the 1 canary turns were to succeed in time: 1 have not ended"
+    assert await generations(database, failed) == [2, 1]
+
+
+async def test_without_a_canary_it_stops_when_the_turns_fail_again(
+    redrive: Answered, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.dead_letters.redrive.BATCH", 5)
+    failed = await make_failed(database, settings, [f"s{number}" for number in range(20)])
+    redrive.script = [FAILURE] * 20
+
+    result = await run(redrive, Pace())
+
+    assert result.stopped == "of the last 10 turns that ended 10 failed again (Boom 10)"
+    assert (len(result.revived), result.not_tried, result.ended.failed) == (10, 10, {"Boom": 10})
+    assert await generations(database, failed) == [2] * 10 + [1] * 10
+
+
+async def test_it_goes_on_if_asked_to(
+    redrive: Answered, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.dead_letters.redrive.BATCH", 5)
+    failed = await make_failed(database, settings, [f"s{number}" for number in range(15)])
+    redrive.script = [FAILURE] * 15
+
+    result = await run(redrive, Pace(stop_share=0.0))
+
+    assert (result.stopped, len(result.revived)) == (None, 15)
+    assert await generations(database, failed) == [2] * 15
+
+
+async def test_a_turn_that_was_redriven_once_more_has_failed_again(
+    redrive: Answered, database: Database, settings: Settings
+) -> None:
+    await make_failed(database, settings, ["a", "b"])
+    redrive.script = [FAILURE]
+    other = Redrive(database, redrive._queues, settings)
+    first_send = redrive.send
+
+    async def send(revived: Sequence[Revived], result: RedriveResult) -> None:
+        await first_send(revived, result)
+        await other.revive(
+            [turn for turn in await list_failed(database, FailedFilter()) if turn.generation == 2], result
+        )
+
+    redrive.send = send  # type: ignore[method-assign]
+    result = await run(redrive, Pace(canary=1))
+
+    assert result.ended == Ends(failed=result.ended.failed)
+    assert result.ended.failed == {"unknown": 1}
+
+
+async def test_the_order_in_a_session_is_that_of_seq_over_batches_whatever_the_ids(
+    database: Database, queues: MessageQueues, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.dead_letters.redrive.BATCH", 2)
+    failed = await make_failed(database, settings, ["a", "b"] * 4)
+    # As with ids that a client has chosen: the last turn has the lowest.
+    for place, turn_id in enumerate(failed):
+        new = UUID(int=100 - place)
+        await database.fetch("UPDATE turns SET id = %(new)s WHERE id = %(id)s", {"new": new, "id": turn_id})
+    before = {turn.id: turn.seq or 0 for turn in await list_failed(database, FailedFilter())}
+
+    await run(Redrive(database, queues, settings), Pace())
+
+    after = await rows(database)
+    for session in ("a", "b"):
+        turns = sorted((row for row in after.values() if row["session_id"] == session), key=lambda row: row["seq"])
+        assert [before[row["id"]] for row in turns] == [1, 2, 3, 4]
+        assert [row["seq"] for row in turns] == [5, 6, 7, 8]

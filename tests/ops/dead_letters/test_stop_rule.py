@@ -1,0 +1,59 @@
+"""Whether a redrive goes on: a pure function of how the turns put back have ended."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from turnstile.ops.dead_letters.stop_rule import LEAST_ENDED, Ends, GoOn, Stop, Wait, judge_canary, judge_ends
+
+
+def ends(succeeded: int = 0, failed: int = 0, open: int = 0, **more: int) -> Ends:  # noqa: A002
+    return Ends(succeeded=succeeded, failed=Counter(timeout=failed) if failed else Counter(), open=open, **more)
+
+
+@pytest.mark.parametrize(
+    ("canary", "time_is_up", "verdict"),
+    [
+        (ends(succeeded=10), False, GoOn),
+        (ends(succeeded=9, failed=1), False, GoOn),
+        (ends(succeeded=9, open=1), False, GoOn),
+        (ends(succeeded=8, failed=1, open=1), False, Wait),
+        (ends(succeeded=8, failed=1, open=1), True, Stop),
+        (ends(failed=2, open=8), False, Stop),
+        (ends(canceled=2, open=8), False, Stop),
+        (ends(open=10), False, Wait),
+        (ends(open=10), True, Stop),
+        (ends(), False, GoOn),
+    ],
+)
+def test_a_canary_is_decided_as_soon_as_its_result_is_certain(canary: Ends, time_is_up: bool, verdict: Any) -> None:
+    assert isinstance(judge_canary(canary, least_share=0.9, time_is_up=time_is_up), verdict)
+
+
+def test_the_reason_says_what_failed_and_how() -> None:
+    canary = Ends(succeeded=7, failed=Counter(timeout=2, ValueError=1))
+
+    assert judge_canary(canary, least_share=0.9, time_is_up=False) == Stop(
+        "9 of the 10 canary turns were to succeed: 7 succeeded, 3 failed again (timeout 2, ValueError 1)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lately", "stop_share", "verdict"),
+    [
+        (ends(succeeded=LEAST_ENDED), 0.5, GoOn),
+        (ends(failed=LEAST_ENDED - 1), 0.5, GoOn),
+        (ends(failed=LEAST_ENDED), 0.5, Stop),
+        (ends(succeeded=6, failed=5), 0.5, GoOn),
+        (ends(succeeded=5, failed=5), 0.5, Stop),
+        (ends(succeeded=2, failed=2, canceled=10), 0.5, GoOn),
+        (ends(failed=20), 0.0, GoOn),
+        (ends(succeeded=1, failed=19), 1.0, GoOn),
+        (ends(failed=20), 1.0, Stop),
+    ],
+)
+def test_a_redrive_stops_when_a_share_of_the_last_ends_is_failures(
+    lately: Ends, stop_share: float, verdict: Any
+) -> None:
+    assert isinstance(judge_ends(lately, stop_share=stop_share), verdict)
