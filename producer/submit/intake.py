@@ -11,6 +11,7 @@ from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
+from turnstile.telemetry.metrics import TURNS_SUBMITTED
 from turnstile.turn.on_busy import OnBusy
 
 MAX_BATCH = 200
@@ -44,15 +45,15 @@ class Intake:
         Raises SubmissionRefusedError (nothing was committed) or DatabaseUnavailableError (the outcome may be unknown: repeat with
         the same key).
         """
-        if self._under_way >= MOST_UNDER_WAY:
-            raise DatabaseUnavailableError("too many submits are under way")
-        self._under_way += 1
         try:
-            accepted = await self._commit(submission)
-        finally:
-            self._under_way -= 1
-        if isinstance(accepted, SubmissionRefusedError):
-            raise accepted
+            accepted = await self._admit(submission)
+        except SubmissionRefusedError:
+            TURNS_SUBMITTED.add(1, submission.queue, "refused")
+            raise
+        except DatabaseUnavailableError:
+            TURNS_SUBMITTED.add(1, submission.queue, "failed")
+            raise
+        TURNS_SUBMITTED.add(1, submission.queue, "repeated" if accepted.replayed else "accepted")
         sent = await self._submitting.wake(submission, accepted)
         log.info(
             "turn.submitted",
@@ -66,6 +67,18 @@ class Intake:
             scheduled=accepted.execute_at is not None,
             sent=bool(sent),
         )
+        return accepted
+
+    async def _admit(self, submission: Submission) -> Accepted:
+        if self._under_way >= MOST_UNDER_WAY:
+            raise DatabaseUnavailableError("too many submits are under way")
+        self._under_way += 1
+        try:
+            accepted = await self._commit(submission)
+        finally:
+            self._under_way -= 1
+        if isinstance(accepted, SubmissionRefusedError):
+            raise accepted
         return accepted
 
     async def _commit(self, submission: Submission) -> Accepted | SubmissionRefusedError:
