@@ -80,8 +80,8 @@ class Attention:
     letters: int | None
     """How many dead letters of FAILED turns the DLQ has at most; None: too many to count."""
     untouched_seconds: float
-    """How long ago the oldest of these dead letters was sent whose turn can be redriven; 0 if there is none. At least: if more than
-    `MOST` turns have failed, the oldest are not read."""
+    """How long ago the oldest of these dead letters was sent whose turn can be redriven; 0 if there is none. At least: if more
+    than `MOST` turns have failed, the oldest are not read."""
 
     @property
     def needs_operator(self) -> bool:

@@ -82,7 +82,7 @@ SLOTS = Gauge(W, "turnstile_slots", "Slots of the process.", ["queue"])
 SLOTS_BUSY = Gauge(W, "turnstile_slots_busy", "Slots whose handler runs, or ignored its cancellation.", ["queue"])
 QUEUE_PAUSED = Gauge(W, "turnstile_queue_paused", "1 while operators have paused the queue, else 0.", ["queue"])
 EVENT_LOOP_BLOCKED = Counter(
-    W, "turnstile_event_loop_blocked_seconds_total", "How long handlers blocked the event loop.", ["queue"],
+    W, "turnstile_event_loop_blocked_seconds_total", "How long the event loop was blocked, by blocks of a second or more.", ["queue"],
     unit="seconds",
 )  # fmt: skip
 
@@ -177,7 +177,7 @@ MEMORY_EVICTIONS = Counter(
 
 TURNS_SUBMITTED = Counter(
     A, "turnstile_turns_submitted_total",
-    "Submits: `accepted`, `repeated` with the same key, `refused` by a rule, or `failed`: the database did not respond.",
+    "Submits: `accepted`, `repeated` with the same key, `refused` by a rule, or `failed` with a 503.",
     ["queue", "result"],
 )  # fmt: skip
 HTTP_REQUESTS = Counter(
