@@ -39,8 +39,8 @@ FIND: LiteralString = f"SELECT due.turn_id AS id FROM ({_DUE.format(lock='')}) d
 MOST_COUNTED = 10_000
 
 # By the index `webhooks_due_at`. A webhook that is being posted is due again only after its stamp.
-COUNT_DUE: LiteralString = f"""
-SELECT count(*) AS due FROM (SELECT FROM webhooks w WHERE w.due_at <= now() LIMIT {MOST_COUNTED}) d
+COUNT_DUE: LiteralString = """
+SELECT count(*) AS due FROM (SELECT FROM webhooks w WHERE w.due_at <= now() LIMIT %(limit)s) d
 """
 
 # Without a check of the stamp: a delivery counts even if the row was taken again meanwhile.
@@ -75,7 +75,7 @@ class OwedWebhook:
 
 async def count_due(database: Database) -> int:
     """How many webhooks wait for a process that posts them; at most MOST_COUNTED. Raises DatabaseUnavailableError."""
-    [row] = await database.fetch(COUNT_DUE, {})
+    [row] = await database.fetch(COUNT_DUE, {"limit": MOST_COUNTED})
     return int(row["due"])
 
 
