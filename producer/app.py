@@ -14,6 +14,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.sqs.endpoint import find_region
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
+from turnstile.config.metrics_export import exporting_metrics
 from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.config.startup_tls_check import check_certificates
@@ -26,6 +27,7 @@ from turnstile.producer.http.connection_bounds import find_bounds
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.parameters import refuse_unknown_parameters
 from turnstile.producer.http.problems import respond, unavailable
+from turnstile.producer.http.request_metrics import RequestMetrics
 from turnstile.producer.routes import cancel as cancel_routes
 from turnstile.producer.routes import error_handlers, openapi, stream
 from turnstile.producer.routes import submit as submit_routes
@@ -144,6 +146,7 @@ def create_app(settings: Settings) -> FastAPI:
         is_full=lambda: connections.being_answered > bounds.requests,
     )
     app.add_middleware(error_handlers.LastResort)
+    app.add_middleware(RequestMetrics)
     return app
 
 
@@ -160,7 +163,8 @@ def serve(settings: Settings) -> None:
     sockets = listen(settings.api_host, settings.api_port)
     server = Server(server_config(settings, app, app.state.connections), lambda: app.state.backend.watch.stop())
     spare_collector()
-    asyncio.run(server.serve(sockets))
+    with exporting_metrics(settings, "api"):
+        asyncio.run(server.serve(sockets))
 
 
 def server_config(settings: Settings, app: FastAPI, connections: Connections) -> uvicorn.Config:

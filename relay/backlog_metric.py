@@ -1,4 +1,4 @@
-"""The metric of the backlog: one log line per minute and queue, beside every relay (ADR 0025).
+"""The metrics of the backlog: a log line and gauges, per minute and queue, beside every relay (ADR 0025).
 
 Several relays report the same backlog. A reader of the lines takes the maximum, never the sum.
 """
@@ -12,6 +12,7 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.backlog import read_backlog
 from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
+from turnstile.telemetry.metrics import BACKLOG, BACKLOG_OLDEST
 
 log = structlog.get_logger("turnstile.backlog")
 
@@ -24,5 +25,9 @@ async def report_backlog(
     async def report() -> None:
         for one in await read_backlog(database, queues):
             log.info("queue.backlog", **{**asdict(one), "oldest_seconds": round(one.oldest_seconds, 1)})
+            for state, turns in (("due", one.due), ("ready", one.ready), ("running", one.running)):
+                BACKLOG.set(turns, one.queue, state)
+            BACKLOG_OLDEST.set(one.oldest_seconds, one.queue)
 
-    await report_every_minute("backlog", report, stopping, every_seconds=every_seconds)
+    gauges = (BACKLOG, BACKLOG_OLDEST)
+    await report_every_minute("backlog", report, stopping, every_seconds=every_seconds, gauges=gauges)

@@ -1,13 +1,14 @@
 """Writes log lines once a minute, whatever fails. Metrics are made from them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import psycopg
 import structlog
 
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.telemetry.instruments import Gauge
 
 EVERY_SECONDS = 60.0
 """A CloudWatch metric has one value a minute."""
@@ -16,21 +17,32 @@ log = structlog.get_logger("turnstile.metrics")
 
 
 async def report_every_minute(
-    what: str, report: Callable[[], Awaitable[None]], stopping: asyncio.Event, *, every_seconds: float
+    what: str,
+    report: Callable[[], Awaitable[None]],
+    stopping: asyncio.Event,
+    *,
+    every_seconds: float,
+    gauges: Sequence[Gauge] = (),
 ) -> None:
     """Calls `report` again and again until `stopping`. No failure ends the loop or reaches the relay beside it.
 
-    `what` is the prefix of the log events about failures.
+    `what` is the prefix of the log events about failures. `gauges` are those that `report` sets: they show nothing after a
+    failure.
     """
     while not stopping.is_set():
+        well = False
         try:
             await report()
-        except (DatabaseUnavailableError, psycopg.Error) as error:
+            well = True
+        except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError, psycopg.Error) as error:
             # Nothing is reported: a false 0 would scale workers in, or clear an alarm.
             log.warning(f"{what}.not_read", error=str(error))
         except Exception:
             # A defect of this program. A metric must not end the worker that reports it.
             log.exception(f"{what}.failed")
+        if not well:
+            for gauge in gauges:
+                gauge.forget()
         with suppress(TimeoutError):
             async with asyncio.timeout(every_seconds):
                 await stopping.wait()

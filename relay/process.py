@@ -13,6 +13,7 @@ from turnstile.memory.watch import MemoryWatch
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.attention_metric import report_attention
 from turnstile.relay.backlog_metric import report_backlog
+from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 
@@ -43,6 +44,7 @@ async def run_relay(settings: Settings) -> None:
                 async with asyncio.TaskGroup() as together:
                     together.create_task(report_backlog(database, list(settings.queues_by_name), stopping))
                     together.create_task(report_attention(database, list(settings.queues_by_name), stopping))
+                    together.create_task(measure(database, queues, settings, stopping))
                     together.create_task(memory_watch.run(stopping))
                     together.create_task(Relay(database, queues, settings).run(stopping))
                     if settings.webhook_hosts:

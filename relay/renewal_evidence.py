@@ -5,6 +5,8 @@ broken network stops all renewals, and then every lease runs out while every wor
 after its own renewals have worked for a while (ADR 0003).
 """
 
+import math
+
 UPPER_BOUND_LEASES = 5
 """Leases for which occasional failures of renewals forbid takeovers, at most; for instance where idle connections are cut."""
 
@@ -14,6 +16,7 @@ class RenewalEvidence:
 
     def __init__(self, lease_seconds: float, heartbeat_seconds: float) -> None:
         self._lease = lease_seconds
+        self._heartbeat = heartbeat_seconds
         self._recent = 2 * heartbeat_seconds
         self._worked_at: float | None = None
         self._unbroken_since: float | None = None
@@ -31,6 +34,10 @@ class RenewalEvidence:
     def failed(self) -> None:
         """Records a failed renewal, whatever the reason: living workers may have lost their leases."""
         self._unbroken_since = None
+
+    def overdue_seconds(self, now: float) -> float:
+        """By how much the next renewal is overdue; 0 while it is on time. NaN before the first one."""
+        return math.nan if self._worked_at is None else max(0.0, now - self._worked_at - self._heartbeat)
 
     def allows_takeover(self, now: float) -> bool:
         """Whether a lease that has run out by now means that its worker is lost.

@@ -26,6 +26,7 @@ from turnstile.relay.fault_isolation import LeftOut, alone, step_around
 from turnstile.relay.queue_selection import Line
 from turnstile.statements.due_messages import DEAD_LETTERED, GIVE_BACK, SET_RESEND_DEADLINE, DueRow
 from turnstile.statements.worker_registry import seen_seconds
+from turnstile.telemetry.metrics import RELAY_LAG, RELAY_SENT
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 from turnstile.turn.status import TurnStatus
 
@@ -112,6 +113,7 @@ class RelaySends:
         ids = {message.wake_up.turn_id for message in sent}
         await self._deadlines([row for row in rows if row.id in ids and row.status is TurnStatus.PENDING])
         log.debug("relay.sent", queue=load.line.queue, messages=len(sent))
+        self._count(load, [row for row in rows if row.id in ids], "wake_up")
 
     async def _set_resend_deadlines(self, calls: Sequence[list[DueRow]]) -> list[None]:
         rows = {row.id: row for row in chain.from_iterable(calls)}
@@ -139,6 +141,18 @@ class RelaySends:
 
         await step_around("dead_letter", self._left_out, list(generations), note)
         log.info("relay.dead_lettered", queue=load.line.queue, turns=[str(turn_id) for turn_id in generations])
+        self._count(load, [row for row in rows if row.id in generations], "dead_letter")
+
+    def _count(self, load: Load, sent: Sequence[DueRow], kind: str) -> None:
+        RELAY_SENT.add(len(sent), load.line.queue, kind)
+        # By the database's clock until the stamp, and by this process's since then.
+        stamp_seconds = self._settings.relay_stamp_seconds
+        since_stamp = time.monotonic() - (load.until - stamp_seconds)
+        for row in sent:
+            # The stamp of a lost turn has another length.
+            if row.send_at is not None and row.due_at is not None and row.status is not TurnStatus.RUNNING:
+                waited = (row.send_at - row.due_at).total_seconds() - stamp_seconds
+                RELAY_LAG.observe(max(0.0, waited + since_stamp), load.line.queue)
 
     async def _give_back(self, rows: Sequence[DueRow]) -> None:
         parameters: dict[str, Any] = {

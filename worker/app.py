@@ -13,6 +13,7 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
+from turnstile.config.metrics_export import exporting_metrics
 from turnstile.config.settings import Settings
 from turnstile.config.startup_tls_check import check_certificates
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, TurnstileError
@@ -20,6 +21,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.attention_metric import report_attention
 from turnstile.relay.backlog_metric import report_backlog
+from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.statements.advance_fences import ADVANCE
@@ -49,7 +51,8 @@ def serve(settings: Settings) -> int:
     handler = load(settings.handler or settings.find_queue(settings.queue).handler)
     loop = WorkerLoop()
     try:
-        status = loop.run_until_complete(_run(settings, handler))
+        with exporting_metrics(settings, "worker"):
+            status = loop.run_until_complete(_run(settings, handler))
     except TurnstileError:
         # The worker has not begun. End the connections' tasks while the loop still exists; otherwise asyncio complains later.
         loop.run_until_complete(_end_tasks())
@@ -152,6 +155,8 @@ class _Worker:
             for name, report in (("backlog", report_backlog), ("attention", report_attention)):
                 reporting = report(self.resources.database, list(self.settings.queues_by_name), relay_stop)
                 tasks.add(asyncio.create_task(reporting, name=name))
+            measuring = measure(self.resources.database, self.resources.queues, self.settings, relay_stop)
+            tasks.add(asyncio.create_task(measuring, name="gauges"))
             if self.settings.webhook_hosts:
                 delivery = WebhookDelivery(self.resources.database, self.settings)
                 tasks.add(asyncio.create_task(delivery.run(relay_stop), name="webhooks"))

@@ -17,6 +17,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToRecovery, NoClaim, claim
 from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.locked_rows import stays_locked
+from turnstile.telemetry.metrics import MESSAGES_PHANTOM
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.message import WakeUp
 from turnstile.worker.crash_isolation import Quarantine
@@ -69,7 +70,7 @@ class Claiming:
             found: Claim = await self._outlast(partial(self._claims, request))
             match found:
                 case EndedAtClaim():
-                    report_ended(found, halts=self._terms.halt)
+                    report_ended(found, self._terms.queue, halts=self._terms.halt)
                     self._nudge_relay()
                 case NoClaim.HEAD_LOCKED:
                     if looks == MAX_LOOKS:
@@ -83,6 +84,7 @@ class Claiming:
                 case NoClaim.UNKNOWN:
                     # A row is committed before its message is sent, so no producer of ours sent this message (G4).
                     log.warning("message.phantom", message_id=run.message and run.message.message_id)
+                    MESSAGES_PHANTOM.add(1, self._terms.queue)
                     return found
                 case NoClaim.IDLE | NoClaim.RUNNING:
                     # Done, not due yet, or running elsewhere. That is normal, and the message can go (G2), unless this run left

@@ -12,6 +12,7 @@ from functools import partial
 from turnstile.statements.claim import ClaimTerms
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_hints import listen
+from turnstile.telemetry.metrics import HEARTBEAT_LATENESS, QUEUE_PAUSED, SLOTS, SLOTS_BUSY
 from turnstile.worker.attempt.run_blocking import in_own_thread
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.claiming import Claiming
@@ -139,9 +140,17 @@ class TurnWork:
     def start(self) -> asyncio.Task[None]:
         """Starts the heartbeat and the task that listens for cancel signals, and returns this task."""
         self.heartbeat.start()
+        self._watch_gauges()
         listening = listen(self._resources.settings, self._resources.redis.lock, self.heartbeat.nudge)
         self._signals = asyncio.create_task(listening, name="cancel signals")
         return self._signals
+
+    def _watch_gauges(self) -> None:
+        queue = self._resources.address.name
+        SLOTS.watch(lambda: self.slots.count, queue)
+        SLOTS_BUSY.watch(lambda: self.slots.busy, queue)
+        QUEUE_PAUSED.watch(lambda: self.pause.is_on, queue)
+        HEARTBEAT_LATENESS.watch(lambda: self.heartbeat.evidence.overdue_seconds(time.monotonic()), queue)
 
     async def end(self, most_seconds: float) -> None:
         """Ends the heartbeat; handler threads that still run are left behind."""

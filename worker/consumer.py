@@ -24,6 +24,7 @@ import structlog
 from turnstile.backends.backoff import full_jitter
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import BATCH, MessageQueues
+from turnstile.telemetry.metrics import MESSAGES_RECEIVED
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.slots.slots import Slots
@@ -152,6 +153,7 @@ class Consumer:
             received = await self._queues.receive(self._queue, most, wait=wait)
             self._has_received = True
             self._returned_at = time.monotonic()
+            MESSAGES_RECEIVED.add(len(received), self._queue)
         except (QueueUnavailableError, UnknownQueueError) as error:
             if self._has_received:
                 self._returned_at = time.monotonic()

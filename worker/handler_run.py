@@ -10,6 +10,7 @@ import structlog
 from turnstile.config import logs
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.memory.working_memory import WorkingMemory
+from turnstile.telemetry.metrics import TURN_WAITING
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.attempt import Attempt
 from turnstile.worker.attempt.child_intake import ChildIntake
@@ -92,6 +93,8 @@ class Handling:
         if self._handing_back:
             attempt.stop(StopReason.SHUTDOWN)
         log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
+        if turn.waited_seconds is not None:
+            TURN_WAITING.observe(turn.waited_seconds, turn.queue)
         try:
             outcome = await self._run_in_slot(attempt, context, run, timeout)
             run.emitter.handler_ended()

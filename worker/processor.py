@@ -14,8 +14,6 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-import structlog
-
 from turnstile.config import logs
 from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError
@@ -34,15 +32,14 @@ from turnstile.worker.crash_isolation import Quarantine, Seat
 from turnstile.worker.handler_run import Handling
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
+from turnstile.worker.lock_log import report_lock, report_unlock
 from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.received_message import Delivery
 from turnstile.worker.session_lock import Guard, Release, SessionLock, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
 from turnstile.worker.settling import Settling
 from turnstile.worker.slots.tenant_admission import TenantCap
-from turnstile.worker.turn_log import report_settled
-
-log = structlog.get_logger("turnstile.worker")
+from turnstile.worker.turn_log import report_settled, report_superseded
 
 
 @dataclass(kw_only=True, eq=False)
@@ -89,7 +86,7 @@ class Processor:
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
         if self._runs.visit(wake_up):
             # Before the tenant's cap: a deferred session would be woken in place of a session that really waits for a slot.
-            log.info("session.lock", result=Guard.BUSY.result, seconds=0.0)
+            report_lock(self.queue.name, Guard.BUSY, 0.0)
             await self.delivery.delete(message)
             return None
         if not await self.cap.enter(wake_up):
@@ -160,7 +157,7 @@ class Processor:
         lock = name_lock(self.settings, wake_up.tenant_id, wake_up.session_id, next(self._tokens))
         began = time.monotonic()
         guard = Guard.BUSY if self._runs.visit(wake_up) else await self.lock.acquire(lock)
-        log.info("session.lock", result=guard.result, seconds=round(time.monotonic() - began, 4))
+        report_lock(self.queue.name, guard, time.monotonic() - began)
         if guard is Guard.BUSY:
             # Normal, not an error (G3): the lock's holder finds the waiting mark and looks once more.
             return None
@@ -193,11 +190,11 @@ class Processor:
         said = None if run.emitter is None else run.emitter.text
         settlement = self.settling.decide(turn, outcome, seconds, said=said)
         if settlement is None:
-            return _superseded(run)
+            return _superseded(run, turn)
         more = self._may_go_on(run)
         settled = await self.settling.settle(turn, settlement, more=more)
         if isinstance(settled, Superseded):
-            return _superseded(run)
+            return _superseded(run, turn)
         run.kept.end()
         if run.emitter is not None:
             run.emitter.settled(settled.status, settlement)
@@ -247,8 +244,7 @@ class Processor:
             return Release.LOST
         run.kept.keeps_lock = False
         released = await self.lock.release(run.lock)
-        held_seconds = round(time.monotonic() - run.started_at, 4)
-        log.info("session.unlock", result=released.value, held_seconds=held_seconds, turns=run.turns)
+        report_unlock(self.queue.name, released, run)
         return released
 
     def _may_go_on(self, run: SessionRun) -> bool:
@@ -265,9 +261,9 @@ class Processor:
         return run.deletion
 
 
-def _superseded(run: SessionRun) -> NoClaim:
+def _superseded(run: SessionRun, turn: ClaimedTurn) -> NoClaim:
     """Another claim has the turn: discard the reply, change nothing, emit no more events for it and claim no further turn."""
-    log.info("turn.superseded")
+    report_superseded(turn)
     run.kept.end()
     if run.emitter is not None:
         run.emitter.fall_silent()

@@ -25,6 +25,7 @@ from turnstile.errors import (
 )
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.statements.redrive import Revived, is_of_another, revive
+from turnstile.telemetry.metrics import MESSAGES_MALFORMED
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.message import TRACEPARENT, WakeUp, decode
@@ -65,7 +66,7 @@ class Delivery:
             if (generation := message.dead_letter_generation) is not None:
                 await self._revive(wake_up, generation)
         except MalformedMessageError as error:
-            _report_malformed(message, str(error))
+            _report_malformed(self._queue.name, message, str(error))
             await self._queues.dead_letter_malformed(self._queue.name, message, str(error))
             await self.delete(message)
             return None
@@ -117,7 +118,8 @@ class Delivery:
         return [None] * len(messages)
 
 
-def _report_malformed(message: ReceivedMessage, reason: str) -> None:
+def _report_malformed(queue: str, message: ReceivedMessage, reason: str) -> None:
     # An alarm counts this line. It comes first: if the worker dies before the message is on the DLQ, the message is received
     # and reported once more.
     log.error("message.malformed", message_id=message.message_id, reason=reason)
+    MESSAGES_MALFORMED.add(1, queue)

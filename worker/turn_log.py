@@ -1,4 +1,5 @@
-"""The log lines at a turn's end: a retry is an INFO line, and a turn that finally fails is one ERROR line (G26).
+"""What is told of a claim's end, as log lines and metrics: a retry is an INFO line, and a turn that finally fails is one ERROR
+line (G26).
 
 The operators' alarm counts the ERROR line, so it is written in one place and once per failure. On a queue that halts, a second
 ERROR line says that the session waits for an operator (G9).
@@ -10,8 +11,9 @@ from typing import Any
 import structlog
 
 from turnstile.statements.claim import EndedAtClaim
+from turnstile.telemetry.metrics import ATTEMPT_RUNNING, SUPERSEDED_SETTLES, TAKEOVERS, TURNS_ENDED
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.settlement import Settlement
+from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
 
 log = structlog.get_logger("turnstile.turn")
@@ -33,6 +35,15 @@ def report_settled(
         log.info(f"turn.{settlement.outcome}", error_class=settlement.error_class, after_seconds=wait, **fields)
     else:
         log.info(f"turn.{status.lower()}", **fields)
+    canceled = status is TurnStatus.CANCELED
+    ATTEMPT_RUNNING.observe(seconds, turn.queue, AttemptOutcome.CANCELED if canceled else settlement.outcome)
+    _count_ended(turn.queue, status, settlement.error_class)
+
+
+def report_superseded(turn: ClaimedTurn) -> None:
+    """Of a result that is discarded: another claim has the turn."""
+    log.info("turn.superseded")
+    SUPERSEDED_SETTLES.add(1, turn.queue)
 
 
 def report_takeover(turn: ClaimedTurn) -> None:
@@ -48,9 +59,10 @@ def report_takeover(turn: ClaimedTurn) -> None:
             session_id=turn.session_id,
             trace_id=turn.trace_id,
         )
+        TAKEOVERS.add(1, turn.queue)
 
 
-def report_ended(ended: EndedAtClaim, *, halts: bool) -> None:
+def report_ended(ended: EndedAtClaim, queue: str, *, halts: bool) -> None:
     """Logs a turn that its claim has ended: it has crashed too many workers, or it was cancelled."""
     ids: dict[str, Any] = {
         "turn_id": str(ended.turn_id),
@@ -61,6 +73,12 @@ def report_ended(ended: EndedAtClaim, *, halts: bool) -> None:
         _report_failure(ended.error_class, ended.tenant_id, True, halts, ids)
     else:
         log.info(f"turn.{ended.status.lower()}", **ids)
+    _count_ended(queue, ended.status, ended.error_class)
+
+
+def _count_ended(queue: str, status: TurnStatus, error_class: str | None) -> None:
+    if status.is_terminal:
+        TURNS_ENDED.add(1, queue, status, (error_class or "") if status is TurnStatus.FAILED else "")
 
 
 def _report_failure(

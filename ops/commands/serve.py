@@ -44,11 +44,13 @@ def relay() -> None:
 
     from turnstile.config import logs
     from turnstile.config.load_settings import load
+    from turnstile.config.metrics_export import exporting_metrics
     from turnstile.relay.process import run_relay
 
     settings = load()
     logs.configure(settings)
     try:
-        asyncio.run(run_relay(settings))
+        with exporting_metrics(settings, "relay"):
+            asyncio.run(run_relay(settings))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None

@@ -1,4 +1,4 @@
-"""Generates reference pages from the code: `docs/settings.md` and `docs/exit-codes.md`.
+"""Generates reference pages from the code: `docs/settings.md`, `docs/metrics.md` and `docs/exit-codes.md`.
 
 python -m turnstile.ops.dev.reference      writes the pages
 """
@@ -11,6 +11,8 @@ from pydantic.fields import FieldInfo
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import PREFIX, Settings
 from turnstile.ops.terminal.exit_codes import MEANINGS
+from turnstile.telemetry import metrics
+from turnstile.telemetry.instruments import Instrument, Process
 from turnstile.worker.process.watchdog import EXIT_STUCK
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -39,6 +41,33 @@ Several queues are declared in `turnstile.toml` ([example](../turnstile.toml.exa
 {queues}
 """
 
+METRICS = """# Metrics
+
+Generated from `turnstile/telemetry/metrics.py` by `python -m turnstile.ops.dev.reference`.
+
+- **Prometheus**: set `TURNSTILE_METRICS_PORT` for the API, workers and relays, and scrape `http://HOST:PORT/metrics`. The
+  port asks for no key, and answers while a handler blocks the event loop. Two processes on one host need two ports.
+- **OTLP over HTTP**: install the extra `telemetry` and set `OTEL_EXPORTER_OTLP_ENDPOINT`. The names are the same, without
+  `_total`. Metrics are sent every 60 s (`OTEL_METRIC_EXPORT_INTERVAL`), and once at the end of the process, which waits 2 s
+  for it at most.
+- With neither, nothing listens and nothing is recorded. A Lambda function exports no metrics.
+
+Several relays report the same tables and queues: take their maximum, never their sum. What a relay could not read is not
+shown, so alarm on `absent(...)`, too. No label has a tenant, a session or a turn, and labels with values from outside have a
+bound. Each process also has `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_open_fds` and the others
+of Prometheus's clients. [ADR 0034](adr/0034-metrics.md) says what they cost.
+
+{metrics}
+"""
+
+PROCESSES = {
+    Process.WORKER: "Worker",
+    Process.RELAY: "Relay, also within a worker",
+    Process.MEMORY_WATCHERS: "Worker and relay",
+    Process.API: "API",
+    Process.ALL: "All",
+}
+
 EXIT_CODES = """# Exit codes of `turnstile`
 
 Generated from `ops/terminal/exit_codes.py` by `python -m turnstile.ops.dev.reference`.
@@ -59,9 +88,21 @@ def pages() -> dict[Path, str]:
     meanings = {**MEANINGS, EXIT_STUCK: "a worker's event loop was stuck; the watchdog ended it"}
     codes = [f"| {int(code)} | {meaning} |" for code, meaning in sorted(meanings.items())]
     return {
+        DOCS / "metrics.md": METRICS.format(metrics="\n\n".join(_metrics(process) for process in PROCESSES)),
         DOCS / "settings.md": SETTINGS.format(settings="\n".join(settings), queues="\n".join(queues)),
         DOCS / "exit-codes.md": EXIT_CODES.format(codes="\n".join(codes)),
     }
+
+
+def _metrics(process: Process) -> str:
+    declared = [one for one in vars(metrics).values() if isinstance(one, Instrument) and one.process is process]
+    rows = [
+        f"| `{one.name}` | {one.kind} | {', '.join(f'`{label}`' for label in one.labels) or 'none'} | {one.unit or 'none'}"
+        f" | {one.meaning} |"
+        for one in declared
+    ]
+    head = "| metric | type | labels | unit | meaning |\n|---|---|---|---|---|"
+    return "\n".join([f"## {PROCESSES[process]}\n", head, *rows])
 
 
 def _row(variable: str, name: str, field: FieldInfo) -> str:

@@ -12,8 +12,8 @@ with `on_disconnect=cancel`.
 """
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractContextManager, aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import Annotated, Literal
 
 import structlog
@@ -28,6 +28,7 @@ from turnstile.producer.routes.turns import Backend, Behind, Tenant, TurnIdText,
 from turnstile.producer.watch.turn_watch import Told
 from turnstile.queries.turns import Standing
 from turnstile.streaming.event import EventId
+from turnstile.telemetry.metrics import STREAMS_OPEN
 
 FROM_THE_START = "-1"
 PLACE_PATTERN = r"^(-1|[0-9]{1,18}-[0-9]{1,18})$"
@@ -70,7 +71,7 @@ class EventStream(Response):
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._place:
+        with self._place, _counted():
             ended = await while_connected(receive, self._tell(send))
         if not ended and self._on_disconnect is not None:
             await self._on_disconnect()
@@ -128,6 +129,15 @@ async def get_events(
     cancelling = None if on_disconnect == "continue" else _canceller(behind, turn)
     heartbeat_seconds = behind.settings.stream_heartbeat_seconds
     return EventStream(behind.watch.follow(turn, after), heartbeat_seconds, cancelling, behind.places.take(tenant))
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    STREAMS_OPEN.add(1)
+    try:
+        yield
+    finally:
+        STREAMS_OPEN.add(-1)
 
 
 def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]:

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from turnstile.producer.http.parameters import refuse_unknown
 from turnstile.producer.http.problems import Fault, invalid_parameters, respond
 from turnstile.producer.http.request_body import read_json_body
+from turnstile.producer.http.request_metrics import ROUTE
 from turnstile.producer.routes.error_handlers import translate
 from turnstile.producer.routes.openapi import SUBMIT_BODY, problems
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
@@ -43,6 +44,7 @@ IdempotencyKey = Annotated[
 Traceparent = Annotated[str | None, Header(description="W3C trace context. One that is not valid is ignored.")]
 Prefer = Annotated[str | None, Header(description="RFC 7240: `wait=10` waits ten seconds for the turn to end.")]
 
+TEMPLATE = "/v1/sessions/{session_id}/turns"
 _PATH = re.compile(r"/v1/sessions/([^/]+)/turns")
 _SESSION = "turnstile.session"
 _SESSION_ID: TypeAdapter[str] = TypeAdapter(SessionId)
@@ -89,6 +91,7 @@ class SubmitTurn:
         if matched is None:
             return False
         scope[_SESSION] = matched[1]
+        scope[ROUTE] = TEMPLATE
         return True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,7 @@
 """Commits the turns that clients submit: those of many requests with one statement."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import structlog
 
@@ -11,6 +12,7 @@ from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
+from turnstile.telemetry.metrics import TURNS_SUBMITTED
 from turnstile.turn.on_busy import OnBusy
 
 MAX_BATCH = 200
@@ -44,15 +46,17 @@ class Intake:
         Raises SubmissionRefusedError (nothing was committed) or DatabaseUnavailableError (the outcome may be unknown: repeat with
         the same key).
         """
-        if self._under_way >= MOST_UNDER_WAY:
-            raise DatabaseUnavailableError("too many submits are under way")
-        self._under_way += 1
-        try:
-            accepted = await self._commit(submission)
-        finally:
-            self._under_way -= 1
-        if isinstance(accepted, SubmissionRefusedError):
-            raise accepted
+        with _failures_counted(submission.queue):
+            if self._under_way >= MOST_UNDER_WAY:
+                raise DatabaseUnavailableError("too many submits are under way")
+            self._under_way += 1
+            try:
+                accepted = await self._commit(submission)
+            finally:
+                self._under_way -= 1
+            if isinstance(accepted, SubmissionRefusedError):
+                raise accepted
+        TURNS_SUBMITTED.add(1, submission.queue, "repeated" if accepted.replayed else "accepted")
         sent = await self._submitting.wake(submission, accepted)
         log.info(
             "turn.submitted",
@@ -94,6 +98,18 @@ class Intake:
             # batch does not wait for the same lock.
             self._gate.suspects.update(map(_session_of, submissions))
             return [None] * len(submissions)
+
+
+@contextmanager
+def _failures_counted(queue: str) -> Iterator[None]:
+    try:
+        yield
+    except SubmissionRefusedError:
+        TURNS_SUBMITTED.add(1, queue, "refused")
+        raise
+    except DatabaseUnavailableError:
+        TURNS_SUBMITTED.add(1, queue, "failed")
+        raise
 
 
 def _session_of(submission: Submission) -> Session:

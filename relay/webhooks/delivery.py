@@ -21,6 +21,7 @@ from turnstile.relay.fault_isolation import LeftOut, alone, fetch_around
 from turnstile.relay.webhooks.post import CONCURRENT, TOTAL_SECONDS, NotPostedError, WebhookPost
 from turnstile.statements import webhooks
 from turnstile.statements.webhooks import OwedWebhook
+from turnstile.telemetry.metrics import WEBHOOKS
 from turnstile.webhooks.signature import signed_headers
 from turnstile.webhooks.url import is_allowed, parse_webhook_url
 
@@ -108,14 +109,17 @@ class WebhookDelivery:
         if error is None:
             await webhooks.note_delivered(self._database, webhook)
             log.info("webhook.delivered", **about)
+            WEBHOOKS.add(1, "delivered")
         elif error == f"status {GONE}" or webhook.tries >= MAX_TRIES:
             await webhooks.note_failed(self._database, webhook, error, again_in_seconds=None)
             log.error("webhook.given_up", reason=error, **about)
+            WEBHOOKS.add(1, "given_up")
         else:
             jitter = random.random()  # noqa: S311 - not a secret
             again = full_jitter(webhook.tries, jitter, BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS)
             await webhooks.note_failed(self._database, webhook, error, again_in_seconds=again)
             log.info("webhook.not_delivered", reason=error, again_in_seconds=round(again, 1), **about)
+            WEBHOOKS.add(1, "retried")
 
     async def _try(self, webhook: OwedWebhook) -> str | None:
         """None if the webhook is delivered, else the reason."""

@@ -2,7 +2,8 @@
 
 `{"do": "echo"}` answers; `sleep` takes `seconds`; `fail` raises; `flaky` fails `times` times; `die` kills its worker;
 `nul` answers with what Postgres refuses; `deaf` ignores its cancellation; `block` blocks the event loop; `history`
-answers with what was said before; `remember` uses the working memory; `learn` replaces a fact; `speak` emits its `words`,
+answers with what was said before; `spend` reports its use of a model; `remember` uses the working memory; `learn`
+replaces a fact; `speak` emits its `words`,
 and hangs before the last of them in attempt `hang_in_attempt`.
 """
 
@@ -87,6 +88,9 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
                 await asyncio.Event().wait()
             await ctx.emit(last)
             return "".join([*words, last])
+        case "spend":
+            ctx.report_usage(model="small", input_tokens=10, output_tokens=5, cost_dollars=0.25)
+            return "spent"
         case "history":
             return [remark.content for remark in await ctx.history(limit=order.get("limit", 20))]
     raise AssertionError(order)

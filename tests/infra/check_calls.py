@@ -19,6 +19,7 @@ AGENT_LOG = "ECS's agent writes the task's log (AmazonECSTaskExecutionRolePolicy
 NOT_RECORDED: dict[tuple[str, ...], str] = {
     ("worker", "ecs:GetTaskProtection"): "the ECS agent asks in the task's name; there is no agent here",
     ("worker", "ecs:UpdateTaskProtection"): "the same",
+    ("relay", "sqs:GetQueueAttributes"): "only where metrics are exported: turnstile_dlq_messages",
     ("function", "sqs:ReceiveMessage"): POLLER,
     ("function", "sqs:GetQueueAttributes"): POLLER,
     ("function", "logs:CreateLogStream"): LAMBDA_LOG,

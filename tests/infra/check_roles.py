@@ -134,6 +134,7 @@ ROLES = ("api", "relay", "operator", "worker-turns", "worker-strict", "function"
         ("api", "ReceiveMessage", "turns"),
         ("api", "SendMessage", "turns-dlq"),
         ("relay", "ReceiveMessage", "turns"),
+        ("relay", "GetQueueAttributes", "turns"),
         ("operator", "ReceiveMessage", "turns"),
         ("operator", "SendMessage", "turns-dlq"),
         ("worker-turns", "ReceiveMessage", "strict"),
@@ -159,3 +160,4 @@ def test_what_is_not_its_own_is_refused(given: GivenQueues, role: str, action: s
 def test_the_refusals_are_the_roles_and_not_the_stages(given: GivenQueues) -> None:
     assert "MessageId" in call(given, "api", "SendMessage", given.fifo["sqs"])
     assert "Attributes" in call(given, "operator", "GetQueueAttributes", given.standard["sqs"])
+    assert "Attributes" in call(given, "relay", "GetQueueAttributes", given.standard["dlq"])

@@ -7,6 +7,7 @@ import pytest
 import redis.asyncio
 
 from tests.memory.session_memory import Room, at_once
+from tests.support.metric_readings import reading, rising
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.redis.guarded import Guarded
@@ -15,7 +16,7 @@ from turnstile.config.settings import Settings
 from turnstile.memory.item import Verdict
 from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.kinds import KINDS, Pressure
-from turnstile.memory.watch import MemoryWatch
+from turnstile.memory.watch import FACTS, MemoryWatch
 from turnstile.memory.working_memory import WorkingMemory
 
 
@@ -83,6 +84,50 @@ async def test_low_priorities_are_kept_for_the_shortest_time_and_then_not_at_all
     assert (await memory.set("low too", 1, priority=3)).verdict is Verdict.NOT_KEPT
     assert sorted(item.key for item in await memory.find()) == ["safe", "usual"]
     assert not await room.half_items()
+
+
+@pytest.mark.usefixtures("recording")
+async def test_what_redis_says_of_itself_is_measured(watch: MemoryWatch, full: Full, keys: redis.asyncio.Redis) -> None:
+    await full.to(0.5)
+    await watch.look()
+
+    assert 0.4 < (reading("turnstile_redis_memory_ratio", role="memory") or 0) < 0.6
+    assert 0 < (reading("turnstile_redis_response_seconds", role="memory") or 0) < 60
+    said = await keys.info()
+    measured = {fact: reading("turnstile_redis_info", role="memory", fact=fact) for fact in FACTS}
+    assert {fact for fact, value in measured.items() if value is None} == set()
+    assert measured["used_memory_peak"] == said["used_memory_peak"]
+
+    await full.to(0)
+    await watch.look()
+    assert reading("turnstile_redis_memory_ratio", role="memory") is None
+
+
+@pytest.mark.usefixtures("recording")
+async def test_what_pressure_does_to_writes_is_counted(
+    room: Room, settings: Settings, guarded: Guarded, watch: MemoryWatch
+) -> None:
+    memory = WorkingMemory(ItemCache(settings, guarded, lambda: watch.pressure), room.database, room.turn, at_once)
+    evictions = "turnstile_memory_evictions_total"
+
+    with rising(evictions, 1, level="high"), rising(evictions, 2, level="critical"):
+        for level in Pressure:
+            watch.pressure = level
+            await memory.set("low", 1, priority=1)
+            await memory.set("usual", 1, priority=5)
+            await memory.set("safe", 1, priority=1, kind="fact")
+        await memory.set("low too", 1, priority=3)
+
+
+@pytest.mark.usefixtures("recording")
+async def test_without_redis_nothing_old_is_shown(watch: MemoryWatch, stack: Stack) -> None:
+    await watch.look()
+    await asyncio.to_thread(stack.redis.stop)
+    try:
+        await watch.look()
+        assert reading("turnstile_redis_info", role="memory", fact="used_memory") is None
+    finally:
+        await asyncio.to_thread(stack.redis.start)
 
 
 async def test_without_redis_the_level_stays(watch: MemoryWatch, stack: Stack) -> None:

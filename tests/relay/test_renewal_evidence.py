@@ -1,5 +1,7 @@
 """When a lease that ran out says that its worker is lost: by what the renewals of one process have come to."""
 
+import math
+
 from turnstile.relay.renewal_evidence import UPPER_BOUND_LEASES, RenewalEvidence
 
 LEASE = 30.0
@@ -71,3 +73,10 @@ def test_a_stall_longer_than_a_lease_starts_the_bound_again() -> None:
     evidence = beaten(*range(0, 1000, 10), 2000.0)
 
     assert not evidence.allows_takeover(2000.0)
+
+
+def test_a_renewal_is_overdue_when_the_next_heartbeat_is_past() -> None:
+    evidence = beaten(1000.0)
+
+    assert [evidence.overdue_seconds(1000.0 + seconds) for seconds in (0, HEARTBEAT, HEARTBEAT + 2)] == [0, 0, 2]
+    assert math.isnan(RenewalEvidence(LEASE, HEARTBEAT).overdue_seconds(1000.0))

@@ -21,6 +21,8 @@ from tests.statements.calls import (
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.queries.attempts import read_attempts
 from turnstile.statements.redrive import revive
+from turnstile.statements.settle import Settled
+from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.settlement import Settlement
 
@@ -83,6 +85,38 @@ async def test_a_session_s_next_turn_starts_with_the_settle_that_claims_it(store
     await settle_one(store, turn, more=True)
 
     assert await waits(store, following) == (0, 5)
+
+
+@pytest.mark.parametrize("settlement", [RETRY, SNOOZE, RELEASE], ids=["retry", "snooze", "hand-back"])
+async def test_only_the_first_claim_of_a_generation_tells_how_long_the_turn_waited(
+    store: Stand, settlement: Settlement
+) -> None:
+    turn_id = (await submit_one(store)).turn_id
+    await store.pass_time(3)
+    first = await claimed(store)
+    await settle_one(store, first, settlement)
+    await store.pass_time(20)
+    second = await claimed(store)
+    await settle_one(store, second, FAILURE)
+    await revive(
+        store.database, [(turn_id, 1)], [start_trace(1 << 64 | 1)], expires_in_seconds=[900], resend_seconds=60
+    )
+    await store.pass_time(4)
+
+    assert [turn.waited_seconds for turn in (first, second, await claimed(store))] == [3, None, 4]
+
+
+async def test_a_turn_that_a_settle_claims_tells_it_too(store: Stand) -> None:
+    await submit_one(store)
+    await submit_one(store)
+    turn = await claimed(store)
+    await store.pass_time(5)
+
+    settled = await settle_one(store, turn, more=True)
+
+    assert isinstance(settled, Settled)
+    assert isinstance(settled.next, ClaimedTurn)
+    assert settled.next.waited_seconds == 5
 
 
 async def test_a_redriven_turn_waits_again(store: Stand) -> None:

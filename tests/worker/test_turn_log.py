@@ -1,13 +1,22 @@
-"""The log lines of a turn."""
+"""The log lines and the metrics of a claim's end."""
 
 from dataclasses import replace
 from uuid import uuid4
 
+import pytest
 from structlog.contextvars import bound_contextvars
 from structlog.testing import capture_logs
 
 from tests.support.factories import CLAIMED
-from turnstile.worker.turn_log import report_takeover
+from tests.support.metric_readings import rising
+from turnstile.statements.claim import EndedAtClaim
+from turnstile.turn.settlement import AttemptOutcome, Settlement
+from turnstile.turn.status import TurnStatus
+from turnstile.worker.turn_log import report_ended, report_settled, report_superseded, report_takeover
+
+SUCCEEDED = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED)
+FAILED = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom")
+RETRIED = Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RETRIED, error_class="Boom")
 
 
 def test_a_takeover_is_logged_with_the_turn_that_was_taken_over() -> None:
@@ -19,3 +28,49 @@ def test_a_takeover_is_logged_with_the_turn_that_was_taken_over() -> None:
     assert [(line["turn_id"], line["session_id"], line["trace_id"]) for line in lines] == [
         (str(turn.id), turn.session_id, turn.trace_id)
     ]
+
+
+@pytest.mark.usefixtures("recording")
+@pytest.mark.parametrize(
+    ("settlement", "status", "outcome", "error_class"),
+    [
+        (SUCCEEDED, TurnStatus.SUCCEEDED, "succeeded", ""),
+        (FAILED, TurnStatus.FAILED, "failed", "Boom"),
+        # A cancel came first, whatever the handler did.
+        (FAILED, TurnStatus.CANCELED, "canceled", ""),
+    ],
+)
+def test_an_end_is_counted_by_its_committed_status(
+    settlement: Settlement, status: TurnStatus, outcome: str, error_class: str
+) -> None:
+    ended = {"queue": "turns", "status": status.value, "error_class": error_class}
+
+    with (
+        rising("turnstile_turns_ended_total", **ended),
+        rising("turnstile_attempt_running_seconds_sum", 2.0, queue="turns", outcome=outcome),
+    ):
+        report_settled(CLAIMED, status, settlement, 2.0, halts=False)
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_retry_is_an_attempt_and_no_end() -> None:
+    with (
+        rising("turnstile_attempt_running_seconds_count", queue="turns", outcome="retried"),
+        rising("turnstile_turns_ended_total", 0, queue="turns", status="PENDING", error_class=""),
+    ):
+        report_settled(CLAIMED, TurnStatus.PENDING, RETRIED, 2.0, halts=False)
+
+
+@pytest.mark.usefixtures("recording")
+def test_what_a_claim_ends_takes_over_or_loses_is_counted() -> None:
+    crashed = EndedAtClaim(uuid4(), "t", "s", 1, "1" * 32, TurnStatus.FAILED, "crash_loop")
+
+    with (
+        rising("turnstile_turns_ended_total", queue="turns", status="FAILED", error_class="crash_loop"),
+        rising("turnstile_takeovers_total", queue="turns"),
+        rising("turnstile_superseded_settles_total", queue="turns"),
+    ):
+        report_ended(crashed, "turns", halts=False)
+        report_takeover(replace(CLAIMED, lost_worker="worker-b"))
+        report_takeover(CLAIMED)
+        report_superseded(CLAIMED)

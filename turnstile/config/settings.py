@@ -156,6 +156,23 @@ class Settings(BaseSettings):
     webhook_secrets: Annotated[tuple[str, ...], NoDecode, Field(repr=False)] = ()
     """`whsec_...`: the secrets that webhooks are signed with. Two while one replaces the other."""
 
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """Port of the metrics of an API, a worker or a relay, for Prometheus ([all metrics](metrics.md)); 0 picks a free one. It
+    asks for no key: keep it inside. Left out: nothing listens."""
+    otlp_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT", repr=False)
+    """OpenTelemetry's variable: where telemetry is sent by OTLP over HTTP. Needs the extra `telemetry`. The exporter reads its
+    other variables, such as `OTEL_EXPORTER_OTLP_HEADERS`, too."""
+    otlp_metrics_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", repr=False)
+    """The same, for metrics alone."""
+    otlp_metrics_exporter: str = Field("otlp", validation_alias="OTEL_METRICS_EXPORTER")
+    """OpenTelemetry's variable; without `otlp` in it, as in `none`, no metrics are sent."""
+    otlp_metrics_milliseconds: Annotated[int, Field(ge=100)] = Field(
+        60_000, validation_alias="OTEL_METRIC_EXPORT_INTERVAL"
+    )
+    """OpenTelemetry's variable: milliseconds between two exports of the metrics."""
+    otel_disabled: str | None = Field(None, validation_alias="OTEL_SDK_DISABLED")
+    """`true`: nothing is exported by OpenTelemetry."""
+
     keep_tracebacks: bool = True
     """Whether the table keeps the traceback of each failed attempt, without local variables. `turnstile status` shows it."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -225,6 +242,14 @@ class Settings(BaseSettings):
     def heartbeat(self) -> float:
         """Seconds between heartbeats. The default is a third of the lease, so that one may be missed."""
         return self.heartbeat_seconds or self.lease_seconds / 3
+
+    @property
+    def exports_metrics_by_otlp(self) -> bool:
+        """Whether the variables of OpenTelemetry ask for metrics."""
+        if (self.otel_disabled or "").strip().lower() == "true":
+            return False
+        is_wanted = "otlp" in {name.strip() for name in self.otlp_metrics_exporter.split(",")}
+        return is_wanted and bool(self.otlp_metrics_endpoint or self.otlp_endpoint)
 
     @property
     def redis_timeout_seconds(self) -> float:

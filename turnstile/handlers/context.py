@@ -86,6 +86,16 @@ class Context(Protocol):
         """The session's working memory, which its handlers share: see `memory.interface`."""
         ...
 
+    def report_usage(
+        self, *, model: str, input_tokens: int = 0, output_tokens: int = 0, cost_dollars: float | None = None
+    ) -> None:
+        """Reports what a call of a model used, for the metrics and as one log line. Several reports of a turn add up.
+
+        For async functions and for those in threads; it does not wait. It never raises: what is no number, or below 0, counts
+        as 0. Beyond 50 models a process, the metrics say `other`.
+        """
+        ...
+
     def emit(self, event: Any) -> Awaitable[None]:
         """Streams a piece of the reply's text (a string), or an event of your own (any other JSON value), to clients.
 

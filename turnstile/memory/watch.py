@@ -7,14 +7,24 @@ low priority are kept for the shortest time at first, and then not at all.
 
 import asyncio
 import math
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 
 import structlog
 
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.memory.kinds import Pressure, judge
+from turnstile.telemetry.metrics import REDIS_INFO, REDIS_MEMORY_RATIO, REDIS_RESPONSE
 
 EVERY_SECONDS = 10.0
+ROLE = "memory"
+FACTS = (
+    "used_memory", "used_memory_peak", "maxmemory", "mem_fragmentation_ratio", "connected_clients", "blocked_clients",
+    "instantaneous_ops_per_sec", "total_commands_processed", "keyspace_hits", "keyspace_misses", "evicted_keys",
+    "expired_keys", "total_net_input_bytes", "total_net_output_bytes", "uptime_in_seconds",
+)  # fmt: skip
+"""What is measured of INFO (H10, M7)."""
 
 log = structlog.get_logger("turnstile.memory")
 
@@ -40,12 +50,18 @@ class MemoryWatch:
 
     async def look(self) -> None:
         """Updates the pressure. It stays as it was while Redis is away."""
-        memory = await self._redis.memory()
-        if not memory:
+        asked_at = time.monotonic()
+        primaries = await self._redis.info()
+        if not primaries:
+            for gauge in (REDIS_MEMORY_RATIO, REDIS_RESPONSE, REDIS_INFO):
+                gauge.forget()
             return
+        REDIS_RESPONSE.set(time.monotonic() - asked_at, ROLE)
         # Of several primaries, the fullest one runs out first. Without a limit, or if a managed Redis reports none, no level
         # is reached.
-        used, limit = max(memory, key=lambda one: one[0] / (one[1] or math.inf))
+        fullest = max(primaries, key=_fullness)
+        used, limit = int(fullest.get("used_memory", 0)), int(fullest.get("maxmemory", 0))
+        _measure(fullest, used / limit if limit else None)
         before, self.pressure = self.pressure, judge(self.pressure, used / limit if limit else None)
         if before is not self.pressure:
             self._log(before, used_bytes=used, max_bytes=limit)
@@ -58,3 +74,17 @@ class MemoryWatch:
                 log.warning("memory.high", before=before.name.lower(), **facts)
             case Pressure.NONE:
                 log.info("memory.relieved", before=before.name.lower(), **facts)
+
+
+def _fullness(info: Mapping[str, str]) -> float:
+    return int(info.get("used_memory", 0)) / (int(info.get("maxmemory", 0)) or math.inf)
+
+
+def _measure(info: Mapping[str, str], ratio: float | None) -> None:
+    if ratio is None:
+        REDIS_MEMORY_RATIO.forget()
+    else:
+        REDIS_MEMORY_RATIO.set(ratio, ROLE)
+    for fact in FACTS:
+        if fact in info:
+            REDIS_INFO.set(float(info[fact]), ROLE, fact)

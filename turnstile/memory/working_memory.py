@@ -27,7 +27,8 @@ from turnstile.memory.item import (
     in_order,
 )
 from turnstile.memory.item_cache import CONFLICT, NO_ROOM, ItemCache
-from turnstile.memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, find_kind, is_shed
+from turnstile.memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, Pressure, find_kind, is_shed
+from turnstile.telemetry.metrics import MEMORY_EVICTIONS
 from turnstile.turn.claimed_turn import ClaimedTurn
 
 Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -112,7 +113,11 @@ class WorkingMemory(Memory):
         return {write.place: _written(versions.get(write.place, CONFLICT)) for write in writes}
 
     async def _keep(self, writes: Sequence[Write]) -> dict[Place, Written]:
-        kept = [write for write in writes if not is_shed(write.place.kind, write.priority, self._cache.pressure())]
+        pressure = self._cache.pressure()
+        if pressure is not Pressure.NONE:
+            low = [write for write in writes if is_shed(write.place.kind, write.priority, Pressure.CRITICAL)]
+            MEMORY_EVICTIONS.add(len(low), pressure.name.lower())
+        kept = [write for write in writes if not is_shed(write.place.kind, write.priority, pressure)]
         versions = await self._cache.write(self._session, kept)
         answers = {write.place: Written(Verdict.NOT_KEPT) for write in writes}
         for write, version in zip(kept, versions or (), strict=versions is not None):

@@ -16,6 +16,9 @@ LAST_ANSWERED: LiteralString = """
 """SQL of the version before the seq `{before}`. `{of}` is the alias that has the session's `tenant_id` and `session_id`.
 It reads the index of sessions and seqs backwards: one row, and one more for each later turn that did not end SUCCEEDED."""
 
+SAME_CLAIM_MICROSECONDS = 100
+"""How far apart a claim may note `started_at` and `first_started_at`. Two claims of a turn are at least two round trips apart."""
+
 # A separate statement after the claim: a join in the claim would miss input that was merged meanwhile.
 READ_CLAIMS: LiteralString = f"""
 SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t.failures, t.crashes, t.max_attempts,
@@ -23,6 +26,8 @@ SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t
        t.kind, t.parent_turn_id,
        extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
        extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS queue_latency_seconds,
+       CASE WHEN t.first_started_at >= t.started_at - interval '{SAME_CLAIM_MICROSECONDS} microseconds'
+            THEN greatest(0, extract(epoch FROM t.first_started_at - t.queued_at))::float8 END AS waited_seconds,
        said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim
   FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
   CROSS JOIN LATERAL (

@@ -36,6 +36,13 @@ RETURNING w.turn_id, w.generation, w.url, due.host, w.event, w.tries, w.due_at A
 
 FIND: LiteralString = f"SELECT due.turn_id AS id FROM ({_DUE.format(lock='')}) due WHERE due.place <= %(per_host)s"
 
+MOST_COUNTED = 10_000
+
+# By the index `webhooks_due_at`. A webhook that is being posted is due again only after its stamp.
+COUNT_DUE: LiteralString = """
+SELECT count(*) AS due FROM (SELECT FROM webhooks w WHERE w.due_at <= now() LIMIT %(limit)s) d
+"""
+
 # Without a check of the stamp: a delivery counts even if the row was taken again meanwhile.
 NOTE_DELIVERED: LiteralString = """
 UPDATE webhooks SET delivered_at = clock_timestamp(), due_at = NULL, error = NULL
@@ -64,6 +71,12 @@ class OwedWebhook:
     def event_id(self) -> str:
         """Unique to each end of a turn; the same for every try."""
         return f"turn_{self.turn_id}_{self.generation}"
+
+
+async def count_due(database: Database) -> int:
+    """How many webhooks wait for a process that posts them; at most MOST_COUNTED. Raises DatabaseUnavailableError."""
+    [row] = await database.fetch(COUNT_DUE, {"limit": MOST_COUNTED})
+    return int(row["due"])
 
 
 async def note_delivered(database: Database, webhook: OwedWebhook) -> None:

@@ -39,5 +39,7 @@ class ClaimedTurn:
     """The version of the session's history before this turn."""
     kind: str = "turn"
     parent_turn_id: UUID | None = None
+    waited_seconds: float | None = None
+    """How long the turn waited until it began, if this claim is its first start in this generation; else None."""
     lost_worker: str | None = None
     """The worker whose expired claim this one replaced; None if there was none."""

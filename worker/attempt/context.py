@@ -21,6 +21,7 @@ from turnstile.turn.identifiers import TraceContext
 from turnstile.worker.attempt.children import Children
 from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.attempt.once import RecordedValues
+from turnstile.worker.attempt.usage import Usage, report_usage
 from turnstile.worker.database_retry import Outlast
 
 MAX_HISTORY = 1000
@@ -84,6 +85,11 @@ class TurnContext:
         return structlog.get_logger("turnstile.handler").bind(
             turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
         )
+
+    def report_usage(
+        self, *, model: str, input_tokens: int = 0, output_tokens: int = 0, cost_dollars: float | None = None
+    ) -> None:
+        report_usage(self.log, self._turn.queue, Usage.of(model, input_tokens, output_tokens, cost_dollars))
 
     @property
     def fence(self) -> int:

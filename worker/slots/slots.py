@@ -31,6 +31,11 @@ class Slots:
         self._given_back: Callable[[], None] = lambda: None
         self._turned_away_at = -math.inf
 
+    @property
+    def busy(self) -> int:
+        """Slots that are taken. For any thread."""
+        return self.count - self._free
+
     def ahead(self) -> int:
         """How many turns may be prefetched now: at most `count`."""
         now = time.monotonic()

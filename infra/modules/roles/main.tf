@@ -28,6 +28,8 @@ locals {
       relay = [
         local.send_wake_ups,
         { Sid = "SendDeadLetters", Effect = "Allow", Action = ["sqs:SendMessage"], Resource = local.dlqs },
+        # For the metric turnstile_dlq_messages.
+        { Sid = "CountDeadLetters", Effect = "Allow", Action = ["sqs:GetQueueAttributes"], Resource = local.dlqs },
       ]
 
       # For `turnstile redrive`, `dlq` and `doctor`, run as tasks of their own.

@@ -16,6 +16,7 @@ from tests.relay.webhooks.receiver import HOST, Receiver
 from tests.statements.calls import FAILURE, RETRY, SUCCESS
 from tests.support.claims import expire_leases, settle_one
 from tests.support.factories import make_claim, make_submission, make_terms
+from tests.support.metric_readings import rising
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -33,6 +34,7 @@ from turnstile.turn.settlement import Settlement
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
 SICK = b"HTTP/1.1 503 Away\r\n\r\n"
+GONE = b"HTTP/1.1 410 Gone\r\n\r\n"
 
 
 @pytest.fixture
@@ -316,3 +318,15 @@ async def test_the_loop_delivers_until_it_is_stopped(
     await until(lambda: len(receiver.got) == 2)
     stopping.set()
     await running
+
+
+@pytest.mark.usefixtures("recording")
+@pytest.mark.parametrize(("answer", "result"), [(OK, "delivered"), (SICK, "retried"), (GONE, "given_up")])
+async def test_each_try_is_counted_by_its_result(
+    database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver, answer: bytes, result: str
+) -> None:
+    await ended(database, settings)
+    receiver.answers = [answer]
+
+    with rising("turnstile_webhooks_total", result=result):
+        await deliver(delivery)

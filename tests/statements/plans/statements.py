@@ -87,8 +87,7 @@ def _settle(status: str, outcome: str, *, halt: bool) -> dict[str, Any]:
         "replies": same('"said"'), "afters": same(0.0), "refunds": same(False), "faults": same(status == "FAILED"),
         "error_classes": same(None), "errors": same(None), "dead_letters": same(True), "mores": same(True),
         "claims": [uuid4() for _ in NUMBERS], "joinings": same(None), "join_policies": same(None), "partials": same(None),
-        "tracebacks": same(None),
-        "queue": QUEUE, "worker": "w", "lease": 30.0, "halt": halt,
+        "tracebacks": same(None), "queue": QUEUE, "worker": "w", "lease": 30.0, "halt": halt,
     }  # fmt: skip
 
 
@@ -230,5 +229,6 @@ def _calls_of_the_relay() -> Iterator[Call]:
     stamps = {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, "due_ats": [STAMP] * TURNS}
     hooks = {"left_out": [], "only": None, "posts": "{}", "per_host": TURNS, "stamp": 60.0, **limit}
     yield Call("take webhooks", webhooks.TAKE, hooks)
+    yield Call("count due webhooks", webhooks.COUNT_DUE, limit)
     yield Call("give back unsent rows", relay_statements.GIVE_BACK, stamps)
     yield Call("note dead letters", relay_statements.DEAD_LETTERED, {"ids": _ids("failed"), "generations": [1] * TURNS})

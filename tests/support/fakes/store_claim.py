@@ -135,6 +135,9 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
                 "queue_latency_seconds": seconds(
                     row.started_at - max(row.created_at, row.execute_at or row.created_at)
                 ),
+                "waited_seconds": seconds(row.started_at - row.queued_at)
+                if row.first_started_at == row.started_at
+                else None,
                 "contents": [one.content for one in inputs] or None,
                 "ordinals": [one.ordinal for one in inputs] or None,
                 "times": [tables.to_datetime(one.created_at) for one in inputs] or None,

@@ -28,6 +28,7 @@ from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS
 from turnstile.backends.postgres.pipeline import PipeliningConnection
 from turnstile.backends.postgres.startup_options import StartupOptions, as_flags
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
+from turnstile.telemetry.backend_health import health_of
 
 STATEMENT_TIMEOUT_SECONDS = 15
 LOCK_TIMEOUT_SECONDS = 5
@@ -40,6 +41,9 @@ IDLE_SECONDS = 60.0
 
 _GIVEN_UP = frozenset({"25P03", "25P04"})
 """SQLSTATEs of a transaction that the server ended because it was idle or too long. psycopg raises them as InternalError."""
+
+_ANSWERED = frozenset({"40P01", "55P03", "57014"})
+"""SQLSTATEs by which a healthy server refuses a statement that met a lock or took too long."""
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
@@ -166,6 +170,7 @@ class Database:
             TRANSACTION_TIMEOUT_SECONDS if pinned else 2 * statement_timeout_seconds
         )
         self._first = first
+        self._health = health_of("postgres")
         self._check: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -207,6 +212,7 @@ class Database:
                     yield connection
             finally:
                 await self._pool.putconn(connection)
+            self._health.responded()
         except psycopg.Error as error:
             if not is_outage(error):
                 raise
@@ -232,7 +238,9 @@ class Database:
             raise asyncio.CancelledError
         return connection
 
-    def _outage(self, error: Exception) -> DatabaseUnavailableError:
+    def _outage(self, error: psycopg.Error) -> DatabaseUnavailableError:
+        if error.sqlstate not in _ANSWERED:
+            self._health.failed()
         if self._check is None or self._check.done():
             # A host that vanished breaks the idle connections too, and `_take` does not see it: without this check each of them
             # would fail a call.

@@ -74,10 +74,9 @@ class RedisClient(ABC):
         """Whether a primary responds. Raises as `run` if none does."""
         return bool(await self._ask_primaries("PING"))
 
-    async def memory(self) -> list[tuple[int, int]]:
-        """Used bytes and `maxmemory` of each primary that responds; 0 for what it does not report. Raises as `run` if none
-        does."""
-        return [_read_memory(text) for text in await self._ask_primaries("INFO", "memory")]
+    async def info(self) -> list[dict[str, str]]:
+        """What INFO says of each primary that responds, under Redis's names. Raises as `run` if none does."""
+        return [_read_info(text) for text in await self._ask_primaries("INFO")]
 
     async def scan(self, match: str) -> AsyncIterator[str]:
         """The keys on all primaries that match the pattern. Raises as `run` if one primary does not respond."""
@@ -179,6 +178,5 @@ def raise_first(answers: list[Any]) -> list[Any]:
     return answers
 
 
-def _read_memory(info: str) -> tuple[int, int]:
-    facts = dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
-    return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
+def _read_info(text: str) -> dict[str, str]:
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)

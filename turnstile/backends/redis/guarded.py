@@ -13,6 +13,7 @@ import structlog
 
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.client import OUTAGES, Command, NodeAwayError, RedisClient
+from turnstile.telemetry.backend_health import health_of
 
 CALLS = 20
 """Most concurrent calls of one client (H9). Each call uses a connection; calls of histories, events and locks carry batches."""
@@ -29,6 +30,7 @@ class Guarded:
         self.timeout_seconds = timeout_seconds
         self._places = asyncio.Semaphore(CALLS)
         self._circuit = circuit or Circuit()
+        self._health = health_of(f"redis_{name}")
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -61,8 +63,13 @@ class Guarded:
             if is_probe or not self._circuit.is_open:
                 log.warning(f"{self._name}.redis_away", error=f"{type(error).__name__}: {error}", calls=len(commands))
             self._circuit.failed(time.monotonic())
+            self._health.failed()
             return [error] * len(commands)
         self._circuit.succeeded()
+        if any(isinstance(answer, NodeAwayError) for answer in answers):
+            self._health.failed()
+        else:
+            self._health.responded()
         # `cluster` logs a node that is down.
         refusals = (one for one in answers if isinstance(one, Exception) and not isinstance(one, NodeAwayError))
         if (refused := next(refusals, None)) is not None:
@@ -81,10 +88,10 @@ class Guarded:
         except OUTAGES:
             return False
 
-    async def memory(self) -> list[tuple[int, int]] | None:
-        """As `RedisClient.memory`; None if Redis does not respond."""
+    async def info(self) -> list[dict[str, str]] | None:
+        """As `RedisClient.info`; None if Redis does not respond."""
         try:
-            return await self._client.memory()
+            return await self._client.info()
         except OUTAGES:
             return None
 

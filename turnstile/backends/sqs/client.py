@@ -17,6 +17,7 @@ from botocore.awsrequest import AWSRequest
 from turnstile.backends.sqs.credentials import Credentials
 from turnstile.backends.sqs.endpoint import Endpoint, find_endpoint
 from turnstile.errors import QueueUnavailableError
+from turnstile.telemetry.backend_health import health_of
 
 Parameters = dict[str, Any]
 Answer = dict[str, Any]
@@ -58,6 +59,7 @@ class SqsClient:
         self._session = session
         self._endpoint = endpoint
         self._credentials = Credentials(session)
+        self._health = health_of("sqs")
         self._commands = asyncio.Semaphore(COMMANDS)
         self._http: aiohttp.ClientSession | None = None
         self._is_closed = False
@@ -133,9 +135,17 @@ class SqsClient:
         timeout = aiohttp.ClientTimeout(total=seconds + DRIP_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=seconds)
         try:
             async with http.post(self._endpoint.url, data=body, headers=headers, timeout=timeout) as response:
-                return _read(operation, response, await response.read())
+                answer = _read(operation, response, await response.read())
+        except CallRefusedError as error:
+            # A refusal of this one call is a response all the same.
+            note = self._health.failed if error.passing else self._health.responded
+            note()
+            raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            self._health.failed()
             raise QueueUnavailableError(f"{operation}: {type(error).__name__}: {error}") from error
+        self._health.responded()
+        return answer
 
     async def _signed(self, operation: str, parameters: Parameters) -> tuple[dict[str, str], bytes]:
         body = json.dumps(parameters).encode()

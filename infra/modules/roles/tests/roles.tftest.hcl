@@ -23,8 +23,10 @@ run "least_privilege" {
   }
 
   assert {
-    condition     = toset(flatten([for one in jsondecode(output.policies["relay"]).Statement : one.Action])) == toset(["sqs:SendMessage"])
-    error_message = "The relay sends, and nothing else."
+    condition = toset(flatten([for one in jsondecode(output.policies["relay"]).Statement : one.Action])) == toset([
+      "sqs:SendMessage", "sqs:GetQueueAttributes"
+    ])
+    error_message = "The relay sends and counts dead letters, and nothing else."
   }
 
   assert {

@@ -1,0 +1,45 @@
+"""What a relay measures once a minute besides the backlog and what needs an operator: the DLQs, and the webhooks that are due.
+
+Only where metrics are exported: a look costs a call of SQS for each queue, and a statement.
+"""
+
+import asyncio
+
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
+from turnstile.statements.webhooks import count_due
+from turnstile.telemetry.instruments import RECORDING
+from turnstile.telemetry.metrics import DLQ_MESSAGES, WEBHOOKS_OWED
+
+
+async def measure(
+    database: Database,
+    queues: MessageQueues,
+    settings: Settings,
+    stopping: asyncio.Event,
+    *,
+    every_seconds: float = EVERY_SECONDS,
+) -> None:
+    """Measures until `stopping`. No failure ends it. The process needs `sqs:GetQueueAttributes` on the DLQs."""
+    if not RECORDING.is_on:
+        await stopping.wait()
+        return
+
+    async def count_dead_letters() -> None:
+        for queue in settings.queues_by_name:
+            DLQ_MESSAGES.set(await queues.count(queue, dead=True), queue)
+
+    async def count_webhooks() -> None:
+        WEBHOOKS_OWED.set(await count_due(database))
+
+    looks = [
+        report_every_minute("dlq", count_dead_letters, stopping, every_seconds=every_seconds, gauges=[DLQ_MESSAGES])
+    ]
+    if settings.webhook_hosts:
+        gauges = [WEBHOOKS_OWED]
+        looks.append(
+            report_every_minute("webhooks", count_webhooks, stopping, every_seconds=every_seconds, gauges=gauges)
+        )
+    await asyncio.gather(*looks)

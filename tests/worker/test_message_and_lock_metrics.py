@@ -1,0 +1,97 @@
+"""What a worker counts on the way of a message: what it received, what it could not read, the locks, the waiting."""
+
+import asyncio
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+
+from tests.support.claims import submit_turns
+from tests.support.metric_readings import reading, rising
+from tests.support.processors import message_about, processing
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.consumer import Consumer
+from turnstile.worker.session_lock import SessionLock, name_lock
+from turnstile.worker.slots.slots import Slots
+from turnstile.worker.turns_in_flight import TurnsInFlight
+
+pytestmark = pytest.mark.usefixtures("recording")
+
+ACQUISITIONS = "turnstile_session_lock_acquisitions_total"
+
+
+async def test_a_turn_that_begins_has_waited_and_its_session_was_locked(
+    database: Database, settings: Settings, lock: SessionLock
+) -> None:
+    [turn_id] = await submit_turns(database, settings, "one")
+    await database.fetch("UPDATE turns SET queued_at = queued_at - interval '100 s'", {})
+    waited = reading("turnstile_turn_waiting_seconds_sum", queue="turns") or 0.0
+
+    with (
+        rising("turnstile_turn_waiting_seconds_count", queue="turns"),
+        rising(ACQUISITIONS, queue="turns", result="locked"),
+        rising("turnstile_session_lock_wait_seconds_count", queue="turns"),
+        rising("turnstile_session_lock_hold_seconds_count", queue="turns"),
+        processing(settings, database, lock, "worker-a") as processor,
+    ):
+        await processor.process(message_about(turn_id))
+
+    assert 100 <= (reading("turnstile_turn_waiting_seconds_sum", queue="turns") or 0.0) - waited < 160
+
+
+async def test_a_busy_session_is_an_acquisition_that_holds_nothing(
+    database: Database, settings: Settings, lock: SessionLock
+) -> None:
+    await lock.acquire(name_lock(settings, "t", "s", "another worker"))
+
+    with (
+        rising(ACQUISITIONS, queue="turns", result="busy"),
+        rising("turnstile_session_lock_hold_seconds_count", 0, queue="turns"),
+        processing(settings, database, lock, "worker-a") as processor,
+    ):
+        await processor.process(message_about(uuid4()))
+
+
+async def test_a_message_without_a_row_is_counted(database: Database, settings: Settings, lock: SessionLock) -> None:
+    with (
+        rising("turnstile_messages_phantom_total", queue="turns"),
+        processing(settings, database, lock, "worker-a") as processor,
+    ):
+        await processor.process(message_about(uuid4()))
+
+
+async def test_a_message_that_can_t_be_read_is_counted(
+    database: Database, settings: Settings, lock: SessionLock
+) -> None:
+    unreadable = ReceivedMessage("id", "nobody understands this", "handle", 1, {}, False)
+
+    with (
+        rising("turnstile_messages_malformed_total", queue="turns"),
+        processing(settings, database, lock, "worker-a") as processor,
+    ):
+        await processor.process(unreadable)
+
+
+async def test_what_polls_bring_is_counted() -> None:
+    stopping = asyncio.Event()
+
+    class Queues:
+        async def receive(self, *_: Any, **__: Any) -> list[ReceivedMessage]:
+            stopping.set()
+            return [message_about(uuid4()) for _ in range(3)]
+
+        async def give_back(self, *_: Any, **__: Any) -> None:
+            return
+
+    async def process(_: ReceivedMessage) -> None:
+        return
+
+    consumer = Consumer(
+        cast("MessageQueues", Queues()), "polled", Slots(10), TurnsInFlight(), cast("Any", process), stopping
+    )
+
+    with rising("turnstile_messages_received_total", 3, queue="polled"):
+        await consumer.run()

@@ -1,0 +1,26 @@
+"""Whether and how a process exports its metrics."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from turnstile.config.settings import Settings
+from turnstile.telemetry.instruments import RECORDING
+from turnstile.telemetry.otlp_metrics import exporting_by_otlp
+from turnstile.telemetry.scrape_port import serving_metrics
+
+
+@contextmanager
+def exporting_metrics(settings: Settings, process: str) -> Iterator[None]:
+    """Exports the metrics of this process during the block. Without a port and without OTLP, nothing listens or is recorded.
+
+    Raises AddressUnusableError if the port is taken.
+    """
+    with ExitStack() as stack:
+        if settings.metrics_port is not None or settings.exports_metrics_by_otlp:
+            # First: a gauge that is read at each scrape is installed only where metrics are recorded.
+            RECORDING.is_on = True
+        if settings.metrics_port is not None:
+            stack.enter_context(serving_metrics(settings.metrics_port))
+        if settings.exports_metrics_by_otlp:
+            stack.enter_context(exporting_by_otlp(process, settings.otlp_metrics_milliseconds / 1000))
+        yield

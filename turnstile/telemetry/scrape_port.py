@@ -1,0 +1,42 @@
+"""The metrics over HTTP, in the formats of Prometheus, on a port of their own.
+
+On a thread, not on the process's event loop: while a handler blocks the loop, the metrics say so.
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from wsgiref.simple_server import WSGIServer
+
+import prometheus_client
+import structlog
+
+from turnstile.errors import AddressUnusableError
+from turnstile.telemetry.instruments import REGISTRY
+
+log = structlog.get_logger("turnstile.metrics")
+
+
+@contextmanager
+def serving_metrics(port: int) -> Iterator[int]:
+    """Serves the metrics on `port` of all interfaces (0: a free port) during the block, which gets the port.
+
+    Raises AddressUnusableError.
+    """
+    server = _start(port)
+    log.info("metrics.listening", port=server.server_port)
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _start(port: int) -> WSGIServer:
+    if socket.has_dualstack_ipv6():
+        with suppress(OSError):
+            return prometheus_client.start_http_server(port, "::", REGISTRY)[0]
+    try:
+        return prometheus_client.start_http_server(port, "0.0.0.0", REGISTRY)[0]  # noqa: S104 - scraped from outside
+    except OSError as error:
+        raise AddressUnusableError("", port, error) from error

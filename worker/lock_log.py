@@ -1,0 +1,26 @@
+"""What is told of session locks: a log line for each attempt and each release, and their metrics (L6, L7)."""
+
+import time
+
+import structlog
+
+from turnstile.telemetry.metrics import LOCK_ACQUISITIONS, LOCK_HOLD, LOCK_WAIT
+from turnstile.worker.session_lock import Guard, Release
+from turnstile.worker.session_run import SessionRun
+
+log = structlog.get_logger("turnstile.worker")
+
+
+def report_lock(queue: str, guard: Guard, seconds: float) -> None:
+    """`seconds`: how long the attempt took."""
+    log.info("session.lock", result=guard.result, seconds=round(seconds, 4))
+    LOCK_ACQUISITIONS.add(1, queue, guard.result)
+    LOCK_WAIT.observe(seconds, queue)
+
+
+def report_unlock(queue: str, released: Release, run: SessionRun) -> None:
+    """Of a release by a run that held the lock; it may hold it still."""
+    held_seconds = time.monotonic() - run.started_at
+    log.info("session.unlock", result=released.value, held_seconds=round(held_seconds, 4), turns=run.turns)
+    if released is not Release.LOOK_AGAIN:
+        LOCK_HOLD.observe(held_seconds, queue)
