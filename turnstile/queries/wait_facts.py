@@ -30,8 +30,8 @@ from turnstile.turn.wait_facts import (
 )
 
 IN_INDEX_ORDER: LiteralString = "SELECT set_config('enable_bitmapscan', 'off', true)"
-"""For the rest of its pipeline. The planner has no statistics for the predicate of `turns_waiting`, and takes the due turns for few:
-it would read and sort all of them to get the first thousand."""
+"""For the rest of its pipeline. The planner has no statistics for the predicate of `turns_waiting`, and takes the due turns for
+few: it would read and sort all of them to get the first thousand."""
 
 # The turns in question and their heads. The last attempt is that of the highest fence: an attempt that cost nothing leaves its
 # number to the next one.
