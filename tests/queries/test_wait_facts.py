@@ -18,8 +18,9 @@ from turnstile.turn.wait_facts import MOST_OLDER
 
 BACKLOG: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, expires_at, trace_id, span_id, created_at)
-SELECT gen_random_uuid(), 't', 'older' || g, 1, %(queue)s, 'PENDING', now(), now(), md5(g::text), 's', now() - interval '1 h'
-  FROM generate_series(1, 3000) g
+SELECT gen_random_uuid(), 't', 'older' || g, 1, (ARRAY[%(queue)s, 'b', 'c'])[1 + g %% 3], 'PENDING', now(), now(), md5(g::text),
+       's', now() - interval '1 h' + make_interval(secs => g / 10.0)
+  FROM generate_series(1, 9000) g
 """
 
 
@@ -73,7 +74,7 @@ async def test_of_a_long_backlog_only_as_many_older_turns_are_read_as_are_counte
     with psycopg.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(BACKLOG, {"queue": settings.queue})
-        connection.execute("ANALYZE turns")
+        connection.execute("VACUUM ANALYZE turns")
     async with Recording(settings.database_url) as recording:
         facts = await read_wait_facts(recording, [turns[behind]])
         *first, (statement, parameters) = recording.asked[1:]
