@@ -26,9 +26,9 @@ def wake(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJso
     if dry_run:
         say(f"{turn} would be due")
     elif woken.placed:
-        say(f"{turn} is due, and its wake-up is sent")
+        say(f"{turn} is due now")
     else:
-        say(f"{turn} is due: a relay gives it its place in the session and sends its wake-up")
+        say(f"{turn} is due now: a relay gives it its place in the session, and sends its wake-up")
 
 
 async def _look(operator: Operator, turn_id: UUID) -> str:

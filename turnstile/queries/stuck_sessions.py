@@ -11,8 +11,9 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.queries.wait_facts import IN_INDEX_ORDER
 
-REACH = 10_000
+REACH = 2_000
 """How many due turns of a queue are read at most, the oldest first."""
 
 MOST_QUEUES = 100
@@ -86,4 +87,5 @@ async def find_stuck_sessions(
     """The sessions that have been stuck longest, of all queues or of one, at most `limit`. A head counts once it has been due for
     `older_than_seconds`; expired leases and halts count at once. Raises DatabaseUnavailableError."""
     asked = {"older": float(older_than_seconds), "limit": limit, "queue": queue}
-    return [StuckSession(**row) for row in await database.fetch(STUCK, asked)]
+    _, rows = await database.fetch_pipelined([(IN_INDEX_ORDER, {}), (STUCK, asked)])
+    return [StuckSession(**row) for row in rows]

@@ -29,6 +29,10 @@ from turnstile.turn.wait_facts import (
     WaitFacts,
 )
 
+IN_INDEX_ORDER: LiteralString = "SELECT set_config('enable_bitmapscan', 'off', true)"
+"""For the rest of its pipeline. The planner has no statistics for the predicate of `turns_waiting`, and takes the due turns for
+few: it would read and sort all of them to get the first thousand."""
+
 # The turns in question and their heads. The last attempt is that of the highest fence: an attempt that cost nothing leaves its
 # number to the next one.
 TURNS: LiteralString = f"""
@@ -144,8 +148,8 @@ async def _read_queues(
         "due_queues": [one.queue for one in due.values()],
         "sinces": [one.due_since for one in due.values()],
     }
-    paused, workers, running, older = await database.fetch_pipelined(
-        [(READ_PAUSED, {}), (WORKERS, asked), (RUNNING, asked), (OLDER, asked)]
+    _, paused, workers, running, older = await database.fetch_pipelined(
+        [(IN_INDEX_ORDER, {}), (READ_PAUSED, {}), (WORKERS, asked), (RUNNING, asked), (OLDER, asked)]
     )
     pauses = {
         row["queue"]: SeenPause(by=row["paused_by"], since=row["paused_at"], reason=row["reason"]) for row in paused

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from tests.statements.plans.crowd import LONG, MANY, QUEUE, STAMP, TENANT, turn_id
 from turnstile.memory import durable_items as memory_items
-from turnstile.queries import attempts, history
+from turnstile.queries import attempts, history, wait_facts
 from turnstile.statements import cancel as cancellation
 from turnstile.statements import cancel_before_submit as chosen_ids
 from turnstile.statements import (
@@ -20,6 +20,7 @@ from turnstile.statements import (
     session_head,
     settle,
     waiting_tenants,
+    wake_turn,
     webhooks,
 )
 from turnstile.statements import compensate as compensation
@@ -167,6 +168,8 @@ def calls() -> Iterator[Call]:
     yield Call("defer", defer.DEFER, {**_sessions("owed"), "seconds": [10.0] * TURNS})
     yield Call("find a waiting tenant", waiting_tenants.FIND_WAITING_TENANT, {"queue": QUEUE, "tenant": TENANT})
     yield Call("wake head", session_head.WAKE_HEAD, _session("owed"))
+    yield Call("wake a turn", wake_turn.WAKE_TURN, {"id": waiting, "apply": True})
+    yield Call("read what turns wait for", wait_facts.TURNS, {"ids": _ids("next")})
     yield Call("wake parents", joining.WAKE_PARENTS, {"ids": _ids("joining")})
     yield Call("wake joined", joining.WAKE_JOINED, {"limit": TURNS})
     yield Call("submit", submission.SUBMIT, _submit())
