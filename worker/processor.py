@@ -190,11 +190,11 @@ class Processor:
         said = None if run.emitter is None else run.emitter.text
         settlement = self.settling.decide(turn, outcome, seconds, said=said)
         if settlement is None:
-            return _superseded(run, turn)
+            return _superseded(run, turn, at_settle=False)
         more = self._may_go_on(run)
         settled = await self.settling.settle(turn, settlement, more=more)
         if isinstance(settled, Superseded):
-            return _superseded(run, turn)
+            return _superseded(run, turn, at_settle=True)
         run.kept.end()
         if run.emitter is not None:
             run.emitter.settled(settled.status, settlement)
@@ -261,9 +261,9 @@ class Processor:
         return run.deletion
 
 
-def _superseded(run: SessionRun, turn: ClaimedTurn) -> NoClaim:
+def _superseded(run: SessionRun, turn: ClaimedTurn, *, at_settle: bool) -> NoClaim:
     """Another claim has the turn: discard the reply, change nothing, emit no more events for it and claim no further turn."""
-    report_superseded(turn)
+    report_superseded(turn, at_settle=at_settle)
     run.kept.end()
     if run.emitter is not None:
         run.emitter.fall_silent()

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from turnstile.statements.claim import EndedAtClaim
-from turnstile.telemetry.metrics import ATTEMPT_RUNNING, SUPERSEDED_SETTLES, TAKEOVERS, TURNS_ENDED
+from turnstile.telemetry.metrics import ATTEMPT_RUNNING, LEASES_LOST, SUPERSEDED_SETTLES, TAKEOVERS, TURNS_ENDED
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
@@ -40,10 +40,13 @@ def report_settled(
     _count_ended(turn.queue, status, settlement.error_class)
 
 
-def report_superseded(turn: ClaimedTurn) -> None:
-    """Of a result that is discarded: another claim has the turn."""
+def report_superseded(turn: ClaimedTurn, *, at_settle: bool) -> None:
+    """Of a claim that another one has replaced. `at_settle`: its settle was refused; else its handler was stopped before.
+
+    Not counted where the heartbeat finds it: a renewal that meets the turn's own settle is refused, too.
+    """
     log.info("turn.superseded")
-    SUPERSEDED_SETTLES.add(1, turn.queue)
+    (SUPERSEDED_SETTLES if at_settle else LEASES_LOST).add(1, turn.queue)
 
 
 def report_takeover(turn: ClaimedTurn) -> None:

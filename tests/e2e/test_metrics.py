@@ -52,6 +52,8 @@ async def test_each_process_serves_what_it_does(product: Product, start_worker: 
     assert (of_worker.total("turnstile_session_lock_hold_seconds_count", queue=queue) or 0) >= 1
     assert of_worker.total("turnstile_handler_tokens_total", queue=queue, model="small", kind="output") == 5
     assert of_worker.total("turnstile_handler_cost_dollars_total", queue=queue, model="small") == 0.25
+    for trouble in ("leases_lost", "superseded_settles", "takeovers"):
+        assert not of_worker.total(f"turnstile_{trouble}_total", queue=queue)
     assert of_worker.total("turnstile_slots", queue=queue) == product.settings.concurrency
     assert of_worker.total("turnstile_slots_busy", queue=queue) == 0
     assert of_worker.total("turnstile_queue_paused", queue=queue) == 0

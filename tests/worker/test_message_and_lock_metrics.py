@@ -1,6 +1,7 @@
 """What a worker counts on the way of a message: what it received, what it could not read, the locks, the waiting."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 from uuid import uuid4
 
@@ -11,9 +12,13 @@ from tests.support.metric_readings import reading, rising
 from tests.support.processors import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.handlers.context import Context, Turn
+from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.consumer import Consumer
+from turnstile.worker.heartbeat import HeartbeatEntry
 from turnstile.worker.session_lock import SessionLock, name_lock
 from turnstile.worker.slots.slots import Slots
 from turnstile.worker.turns_in_flight import TurnsInFlight
@@ -95,3 +100,46 @@ async def test_what_polls_bring_is_counted() -> None:
 
     with rising("turnstile_messages_received_total", 3, queue="polled"):
         await consumer.run()
+
+
+@pytest.mark.parametrize(("looks", "lost", "refused"), [(False, 0, 1), (True, 1, 0)], ids=["at the settle", "before"])
+async def test_a_claim_that_another_one_has_replaced_is_counted_where_it_is_noticed(
+    database: Database, settings: Settings, lock: SessionLock, looks: bool, lost: int, refused: int
+) -> None:
+    async def lose(_: Turn, ctx: Context) -> str:
+        await database.fetch("UPDATE turns SET fence = nextval('fence_seq'), claim_id = gen_random_uuid()", {})
+        if looks:
+            await ctx.once("look", lambda: 1)
+        return "too late"
+
+    [turn_id] = await submit_turns(database, settings, "one")
+
+    with (
+        rising("turnstile_leases_lost_total", lost, queue="turns"),
+        rising("turnstile_superseded_settles_total", refused, queue="turns"),
+        processing(settings, database, lock, "worker-a", Handler(lose)) as processor,
+    ):
+        await processor.process(message_about(turn_id))
+
+
+async def test_a_turn_that_ends_as_usual_has_lost_no_lease(
+    database: Database, settings: Settings, lock: SessionLock
+) -> None:
+    """A renewal that meets the turn's own settle is refused, and says nothing of another claim."""
+    taken: list[HeartbeatEntry] = []
+
+    stops: list[Callable[..., None]] = []
+
+    async def act(*_: object) -> str:
+        stops.extend(kept.stop for kept in taken if kept.stop is not None)
+        return "reply"
+
+    [turn_id] = await submit_turns(database, settings, "one")
+
+    with (
+        rising("turnstile_leases_lost_total", 0, queue="turns"),
+        processing(settings, database, lock, "worker-a", Handler(act), taken=taken) as processor,
+    ):
+        await processor.process(message_about(turn_id))
+        [stop] = stops
+        stop(StopReason.SUPERSEDED)

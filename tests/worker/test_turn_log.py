@@ -69,8 +69,11 @@ def test_what_a_claim_ends_takes_over_or_loses_is_counted() -> None:
         rising("turnstile_turns_ended_total", queue="turns", status="FAILED", error_class="crash_loop"),
         rising("turnstile_takeovers_total", queue="turns"),
         rising("turnstile_superseded_settles_total", queue="turns"),
+        rising("turnstile_leases_lost_total", 2, queue="turns"),
     ):
         report_ended(crashed, "turns", halts=False)
         report_takeover(replace(CLAIMED, lost_worker="worker-b"))
         report_takeover(CLAIMED)
-        report_superseded(CLAIMED)
+        report_superseded(CLAIMED, at_settle=True)
+        for _ in range(2):
+            report_superseded(CLAIMED, at_settle=False)

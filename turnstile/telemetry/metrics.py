@@ -40,10 +40,10 @@ TAKEOVERS = Counter(
     W, "turnstile_takeovers_total", "Claims of a turn whose worker was lost.", ["queue"],
 )  # fmt: skip
 SUPERSEDED_SETTLES = Counter(
-    W, "turnstile_superseded_settles_total", "Results that were discarded: another claim has the turn.", ["queue"],
+    W, "turnstile_superseded_settles_total", "Settles that were refused: another claim has the turn.", ["queue"],
 )  # fmt: skip
 LEASES_LOST = Counter(
-    W, "turnstile_leases_lost_total", "Refused renewals of a lease: another claim has the turn, or it ended.",
+    W, "turnstile_leases_lost_total", "Attempts that were stopped before their settle: another claim has the turn.",
     ["queue"],
 )  # fmt: skip
 HANDLER_TOKENS = Counter(

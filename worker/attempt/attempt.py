@@ -16,7 +16,6 @@ from typing import Any
 
 from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler
-from turnstile.telemetry.metrics import LEASES_LOST
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.context import TurnContext
 from turnstile.worker.attempt.outcome import (
@@ -65,9 +64,6 @@ class Attempt:
         if not self._stopped.done():
             self._cancel_reason = cancel_reason or reason.cancel_reason
             self._stopped.set_result(reason)
-            if reason is StopReason.SUPERSEDED:
-                # Here, because the heartbeat repeats it until the handler has ended.
-                LEASES_LOST.add(1, self._turn.queue)
         if reason is StopReason.SHUTDOWN and not self._hurried.done():
             self._hurried.set_result(None)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.metric_readings import rising
 from tests.worker.attempt.attempts import LONG, Bench, wait_forever
 from turnstile.handlers.context import Context, Turn
 from turnstile.turn.cancel_reason import CancelReason
@@ -136,12 +135,3 @@ async def test_an_error_raised_after_the_stop_changes_no_outcome_and_asyncio_doe
     gc.collect()
 
     assert complaints == []
-
-
-@pytest.mark.usefixtures("recording")
-async def test_a_lost_lease_is_counted_once_however_often_the_heartbeat_finds_it(bench: Bench) -> None:
-    attempt = bench.attempt(lambda *_: None)
-
-    with rising("turnstile_leases_lost_total", queue="turns"):
-        for _ in range(3):
-            attempt.stop(StopReason.SUPERSEDED)
