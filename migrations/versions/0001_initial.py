@@ -14,8 +14,8 @@ AREAS = (
 
 DOWNGRADE = """
 DROP TABLE archived_turns;
-DROP TABLE redrives, workers, memory_items, webhooks, chosen_ids, submissions, turn_traces, turn_attempts, turn_values, messages,
-           turns, sessions;
+DROP TABLE redrives, paused_queues, workers, memory_items, webhooks, chosen_ids, submissions, turn_traces, turn_attempts,
+           turn_values, messages, turns, sessions;
 DROP FUNCTION advance_sequences, turns_owe_webhook, turns_refuse_illegal_transition, turns_refuse_illegal_birth;
 DROP SEQUENCE fence_seq, memory_version_seq;
 """
