@@ -10,7 +10,9 @@ CREATE TABLE workers (
     queue_latency_seconds double precision NOT NULL DEFAULT 0,
     draining      boolean NOT NULL DEFAULT false,
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    seen_at       timestamptz NOT NULL DEFAULT clock_timestamp()
+    seen_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- When a relay found it lost, and said so. NULL again when it comes back.
+    lost_at       timestamptz
 );
 
 CREATE TABLE paused_queues (

@@ -166,6 +166,7 @@ class WorkerRow:
     draining: bool
     started_at: Instant
     seen_at: Instant
+    lost_at: Instant | None = None
 
 
 by_seq = attrgetter("seq")
