@@ -34,7 +34,11 @@ async def report_attention(
         lately = FIRST_SECONDS if reported_at is None else max(LATELY_SECONDS, asked_at - reported_at + EVERY_SECONDS)
         for one in await read_attention(database, queues, lately_seconds=lately):
             line = log.warning if one.needs_operator else log.info
-            line("queue.attention", **{**asdict(one), "halted_seconds": round(one.halted_seconds, 1)})
+            seconds = {
+                "halted_seconds": round(one.halted_seconds, 1),
+                "untouched_seconds": round(one.untouched_seconds, 1),
+            }
+            line("queue.attention", **{**asdict(one), **seconds})
         reported_at = asked_at
 
     await report_every_minute("attention", report, stopping, every_seconds=every_seconds)

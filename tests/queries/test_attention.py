@@ -17,10 +17,13 @@ from turnstile.config.settings import Settings
 from turnstile.queries.attention import ATTENTION, Attention, read_attention
 from turnstile.relay.attention_metric import FIRST_SECONDS, LATELY_SECONDS, report_attention
 from turnstile.statements.halt import retry, skip
+from turnstile.statements.redrive import revive
 from turnstile.statements.redrive_audit import begin
 from turnstile.turn.identifiers import TraceContext
 
-CALM: dict[str, Any] = {"failed_lately": 0, "halted": 0, "halted_lately": 0, "halted_seconds": 0.0, "letters": 0}
+CALM: dict[str, Any] = {
+    "failed_lately": 0, "halted": 0, "halted_lately": 0, "halted_seconds": 0.0, "letters": 0, "untouched_seconds": 0.0,
+}  # fmt: skip
 
 
 async def attention(database: Database, *, lately_seconds: float = 300.0) -> Attention:
@@ -133,6 +136,51 @@ async def test_beyond_its_bound_the_number_of_letters_is_unknown(
     assert (await attention(database)).letters == 0
 
 
+# --- until somebody has dealt with it
+
+
+async def test_a_dead_letter_is_untouched_until_its_turn_is_redriven(database: Database, settings: Settings) -> None:
+    old, _ = await lettered(database, settings, "a", "b")
+    await change(database, "dead_lettered_at = now() - interval '2 days'", old)
+
+    found = await attention(database)
+    assert 172_800 <= found.untouched_seconds < 172_860
+    assert found.needs_operator
+
+    trace = TraceContext("a" * 32, "b" * 16, None)
+    assert await revive(database, [(old, 1)], [trace], expires_in_seconds=[60.0], resend_seconds=60.0)
+
+    assert 0 < (await attention(database)).untouched_seconds < 60
+
+
+async def test_a_failure_without_a_dead_letter_waits_for_nobody(database: Database, settings: Settings) -> None:
+    await make_failed(database, settings, ["a"])
+    await change(database, "send_at = NULL, finished_at = now() - interval '2 days'")
+
+    found = await attention(database)
+
+    assert found == Attention(queue="turns", **CALM)
+    assert not found.needs_operator
+
+
+async def test_a_child_that_its_parent_has_started_again_waits_for_nobody(
+    database: Database, settings: Settings
+) -> None:
+    parent, child, successor = await lettered(database, settings, "p", "c", "d")
+    for turn_id in (child, successor):
+        await database.fetch(
+            "UPDATE turns SET parent_turn_id = %(parent)s, child_key = 'k' WHERE id = %(id)s",
+            {"parent": parent, "id": turn_id},
+        )
+    await change(database, "created_at = created_at - interval '1 hour'", child)
+    await change(database, "dead_lettered_at = now() - interval '2 days'", child)
+    assert (await attention(database)).untouched_seconds < 60
+
+    await change(database, "dead_lettered_at = now() - interval '2 days'", successor)
+
+    assert (await attention(database)).untouched_seconds >= 172_800
+
+
 # --- queues and cost
 
 
@@ -194,7 +242,7 @@ async def test_each_queue_gets_a_log_line_also_without_failures(database: Databa
     assert halted.pop("halted_seconds") >= 0
     assert halted == {
         "event": "queue.attention", "log_level": "warning", "queue": "turns", "failed_lately": 1, "halted": 1,
-        "halted_lately": 1, "letters": 0,
+        "halted_lately": 1, "letters": 0, "untouched_seconds": 0.0,
     }  # fmt: skip
 
 

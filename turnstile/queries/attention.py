@@ -2,8 +2,9 @@
 
 An alert must not depend on one log line. A worker logs a failure after the commit: if it is killed between the two, it logs
 nothing, and a log driver may drop a line. The tables stay correct, and their values are logged again each minute: a failure for
-some minutes, a halted session for as long as it is halted. `letters` is how many messages the DLQ should have. If SQS counts
-more, the DLQ has messages that no FAILED turn explains: malformed ones, and those that SQS moved there.
+some minutes, a halted session for as long as it is halted, the oldest FAILED turn until an operator has dealt with it.
+`letters` is how many messages the DLQ should have. If SQS counts more, the DLQ has messages that no FAILED turn explains:
+malformed ones, and those that SQS moved there.
 
 Logged beside every relay, one line per minute and queue, like the backlog (ADR 0025, ADR 0024). Several relays log the same
 values: aggregate them by maximum, never by sum.
@@ -15,6 +16,7 @@ from typing import LiteralString
 
 from turnstile.archive.move import DEAD_LETTER_DAYS
 from turnstile.backends.postgres.database import Database
+from turnstile.statements.children import HAS_SUCCESSOR
 
 REDRIVE_GRACE_MINUTES = 10
 """For how long after its end a redrive still explains the letters of its turns: SQS counts approximately, and with a delay."""
@@ -26,6 +28,7 @@ MOST = 10_000
 # other statement can use the index. A halted session's turn is looked up by its id, whatever the statistics are.
 # A letter is on the DLQ from when it was sent until SQS drops it. The letters of a redrive are there until its sweep, at its
 # end. `letters` is NULL if there may be more than were read: a number that is too small would raise a false alert.
+# A turn waits for an operator from its dead letter until a redrive. A child whose parent has started it again can't be redriven.
 ATTENTION: LiteralString = f"""
 WITH halted AS MATERIALIZED (
     SELECT h.queue, count(*) AS sessions,
@@ -44,13 +47,17 @@ WITH halted AS MATERIALIZED (
 SELECT q.name AS queue, f.lately AS failed_lately, coalesce(h.sessions, 0) AS halted, coalesce(h.lately, 0) AS halted_lately,
        greatest(0, coalesce(h.seconds, 0))::float8 AS halted_seconds,
        f.letters + (SELECT coalesce(sum(r.letters), 0) FROM redriven r
-                     WHERE r.queue IS NULL OR r.queue = q.name)::int AS letters
+                     WHERE r.queue IS NULL OR r.queue = q.name)::int AS letters,
+       greatest(0, coalesce(extract(epoch FROM now() - f.untouched_since), 0))::float8 AS untouched_seconds
   FROM unnest(%(queues)s::text[]) q (name)
  CROSS JOIN LATERAL (
       SELECT count(*) FILTER (WHERE o.finished_at > now() - make_interval(secs => %(lately)s)) AS lately,
              CASE WHEN count(*) < %(limit)s OR min(o.finished_at) < now() - interval '{DEAD_LETTER_DAYS} days'
-                  THEN count(*) FILTER (WHERE o.dead_lettered_at > now() - interval '{DEAD_LETTER_DAYS} days') END AS letters
-        FROM (SELECT t.finished_at, t.dead_lettered_at FROM turns t
+                  THEN count(*) FILTER (WHERE o.dead_lettered_at > now() - interval '{DEAD_LETTER_DAYS} days') END AS letters,
+             min(o.dead_lettered_at) FILTER (WHERE o.redrivable) AS untouched_since
+        FROM (SELECT t.finished_at, t.dead_lettered_at,
+                     t.dead_lettered_at > now() - interval '{DEAD_LETTER_DAYS} days' AND NOT {HAS_SUCCESSOR} AS redrivable
+                FROM turns t
                WHERE (t.status || '') = 'FAILED' AND t.queue = q.name ORDER BY t.finished_at DESC LIMIT %(limit)s) o) f
   LEFT JOIN halted h ON h.queue = q.name
  ORDER BY q.name
@@ -72,10 +79,13 @@ class Attention:
     """For how long the longest of `halted` has been halted; 0 if there is none."""
     letters: int | None
     """How many dead letters of FAILED turns the DLQ has at most; None: too many to count."""
+    untouched_seconds: float
+    """How long ago the oldest of these dead letters was sent whose turn can be redriven; 0 if there is none. At least: if more
+    than `MOST` turns have failed, the oldest are not read."""
 
     @property
     def needs_operator(self) -> bool:
-        return self.failed_lately > 0 or self.halted > 0
+        return self.failed_lately > 0 or self.halted > 0 or self.untouched_seconds > 0
 
 
 async def read_attention(database: Database, queues: Sequence[str], *, lately_seconds: float) -> list[Attention]:
