@@ -1,4 +1,4 @@
-"""Marks the turns of lost workers, whose leases ran out (`turnstile.statements.lost_turns`).
+"""Marks the turns of lost workers, whose leases ran out (`turnstile.statements.lost_turns`), and logs each lost worker once.
 
 A process does so only while its own renewals work: otherwise living workers may have been unable to renew, too.
 """
@@ -40,8 +40,7 @@ class LostWorkers:
         self._reported_forbidden = False
         parameters = {"limit": BATCH, "lease": self._settings.lease_seconds}
         for row in await self._database.fetch(MARK_LOST, parameters):
-            if not row["alive"]:
-                log.warning("worker.lost", lost_worker=row["worker_id"], queue=row["queue"], turns=row["turns"])
+            log.warning("worker.lost", lost_worker=row["worker_id"], queue=row["queue"], turns=row["turns"])
 
     async def _renew_nothing(self) -> None:
         try:

@@ -20,6 +20,7 @@ from turnstile.worker.crash_isolation import Quarantine
 from turnstile.worker.database_retry import outlast
 from turnstile.worker.handler_run import Handling
 from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.process.blocked_loop import BlockedLoopWatch
 from turnstile.worker.process.shutdown import Shutdown
 from turnstile.worker.process.watchdog import Watchdog
 from turnstile.worker.processor import Processor
@@ -112,6 +113,7 @@ class TurnWork:
         self.slots = Slots(settings.concurrency)
         self.pause = QueuePause()
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
+        self._blocked_loop = BlockedLoopWatch(loop)
         self.heartbeat = Heartbeat(
             settings,
             resources.queues,
@@ -138,9 +140,10 @@ class TurnWork:
         self._signals: asyncio.Task[None] | None = None
 
     def start(self) -> asyncio.Task[None]:
-        """Starts the heartbeat and the task that listens for cancel signals, and returns this task."""
+        """Starts the heartbeat, the watch for a blocked loop, and a task that listens for cancel signals; returns the task."""
         self.heartbeat.start()
         self._watch_gauges()
+        self._blocked_loop.start()
         listening = listen(self._resources.settings, self._resources.redis.lock, self.heartbeat.nudge)
         self._signals = asyncio.create_task(listening, name="cancel signals")
         return self._signals
@@ -155,6 +158,7 @@ class TurnWork:
     async def end(self, most_seconds: float) -> None:
         """Ends the heartbeat; handler threads that still run are left behind."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._blocked_loop.stop()
         if self._signals is not None:
             self._signals.cancel()
             await in_own_thread(self.heartbeat.stop, most_seconds)

@@ -71,6 +71,9 @@ async def test_a_process_whose_event_loop_is_stuck_exits_and_its_turn_runs_again
 
     assert stuck.exit_code == 70
     assert stuck.said("watchdog.loop_stuck")
+    [blocked] = stuck.said("worker.loop_blocked")
+    assert (blocked["level"], blocked["turn_id"]) == ("warning", str(turn))
+    assert "handlers.py" in blocked["stack"].splitlines()[-2]
     await product.fetch_nothing('UPDATE messages SET content = \'{"do": "echo"}\'')
     start_worker()
     await product.status_is(turn, "SUCCEEDED")

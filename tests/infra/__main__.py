@@ -38,7 +38,7 @@ CALLS = "calls.jsonl"
 
 CHECKS = (
     "check_queues", "check_roles", "check_function", "check_log_patterns", "check_lock_events", "check_alarms",
-    "check_alarm_formulas",
+    "check_alarm_formulas", "check_platform_alarms", "check_alarm_chain",
 )  # fmt: skip
 
 

@@ -6,12 +6,11 @@ metric. Missing data changes nothing in it: so `relay-silent`, which only missin
 check_log_patterns.py and check_lock_events.py.
 """
 
-import json
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
+from tests.infra.alarm_listener import state, subscribe, told
 from tests.infra.emulator import client
 from tests.support.given_queues import GivenQueues
 from tests.support.probes import until
@@ -20,10 +19,13 @@ PAGES = {
     "turn-failed", "session-halted", "session-still-halted", "message-malformed", "relay-step-failed", "oldest", "dlq-untouched",
     "dlq-unexplained", "deaf-workers", "relay-silent",
 }  # fmt: skip
-TELLS = {"depth", "lock-timeouts", "lock-held-long", "leases-lost", "lock-busy", "lock-unavailable", "producer-quiet"}
+TELLS = {
+    "depth", "lock-timeouts", "lock-held-long", "leases-lost", "lock-busy", "lock-unavailable", "producer-quiet",
+    "worker-lost", "loop-blocked",
+}  # fmt: skip
 PLAIN = [
     "turn-failed", "session-halted", "message-malformed", "relay-step-failed", "oldest", "depth", "lock-timeouts",
-    "lock-held-long", "leases-lost",
+    "lock-held-long", "leases-lost", "worker-lost", "loop-blocked",
 ]  # fmt: skip
 
 
@@ -61,6 +63,8 @@ async def test_an_alarm_fires_and_its_topic_hears_of_it(
 
         assert state(cloudwatch, alarm) == "ALARM"
         assert alarm["AlarmName"] in await until(lambda: told(sqs, ear))
+        cloudwatch.set_alarm_state(AlarmName=alarm["AlarmName"], StateValue="OK", StateReason="end")
+        assert alarm["AlarmName"] in await until(lambda: told(sqs, ear, "OK")), "its end is told as well"
     finally:
         client("sns", given.tests).unsubscribe(SubscriptionArn=subscription)
         sqs.delete_queue(QueueUrl=ear)
@@ -86,33 +90,6 @@ async def test_a_producer_that_sends_nothing_is_told_of_and_one_message_ends_it(
     finally:
         client("sns", given.tests).unsubscribe(SubscriptionArn=subscription)
         sqs.delete_queue(QueueUrl=ear)
-
-
-def told(sqs: Any, ear: str) -> list[str]:
-    """The alarms that a listening queue has just heard of."""
-    messages = sqs.receive_message(QueueUrl=ear, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages", [])
-    changes = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
-    return [one["AlarmName"] for one in changes if one["NewStateValue"] == "ALARM"]
-
-
-def state(cloudwatch: Any, alarm: dict[str, Any]) -> str:
-    """The alarm's state now."""
-    [found] = cloudwatch.describe_alarms(AlarmNames=[alarm["AlarmName"]])["MetricAlarms"]
-    return str(found["StateValue"])
-
-
-def subscribe(given: GivenQueues, topic: str) -> tuple[str, str]:
-    """A queue that hears what a topic says: its URL, and the subscription."""
-    sqs = client("sqs", given.tests)
-    url = sqs.create_queue(QueueName=f"ear-{uuid4().hex[:12]}")["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    statement = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
-    policy = {"Version": "2012-10-17", "Statement": [{**statement, "Resource": arn}]}
-    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(policy)})
-    answer = client("sns", given.tests).subscribe(
-        TopicArn=topic, Protocol="sqs", Endpoint=arn, ReturnSubscriptionArn=True
-    )
-    return url, str(answer["SubscriptionArn"])
 
 
 def test_silence_of_the_producer_and_of_the_relay_is_news(alarms: dict[str, dict[str, Any]]) -> None:

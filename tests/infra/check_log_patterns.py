@@ -89,8 +89,30 @@ async def test_what_waits_for_a_person_is_told_in_the_fields_that_are_read(
 
     lines = [line for line in worker.lines() if matches(pattern, line)]
     assert lines == [line for line in worker.said("queue.attention") if line["queue"] == queue]
-    read = ("failed_lately", "halted_lately", "halted_seconds", "letters")
+    read = ("failed_lately", "halted_lately", "halted_seconds", "letters", "untouched_seconds")
     assert all(line[name] >= 0 for line in lines for name in read)
+
+
+async def test_a_lost_worker_is_counted_once_by_the_relay_that_finds_it(
+    given: GivenQueues, product: Product, start_worker: StartWorker
+) -> None:
+    victim, relay = start_worker(TURNSTILE_RELAY="false"), start_worker("relay")
+    await product.submit({"do": "sleep", "seconds": 60})
+    await until(product.evidence)
+
+    victim.kill()
+
+    pattern = given.terraform["lost_patterns"][product.settings.queue]
+    [lost] = await until(lambda: [line for line in relay.lines() if matches(pattern, line)])
+    assert (lost["level"], lost["turns"]) == ("warning", 1)
+
+
+async def test_a_blocked_event_loop_is_counted(given: GivenQueues, product: Product, start_worker: StartWorker) -> None:
+    worker = start_worker()
+
+    await product.submit({"do": "block", "seconds": 2})
+
+    await until(lambda: counted(given, worker)["loop_blocked"] == 1)
 
 
 async def test_a_malformed_message_is_counted(

@@ -24,7 +24,7 @@ from tests.support.probes import wait_until
 from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
 
 REGION = "us-east-1"
-SERVICES = "sqs,iam,sts,sns,monitoring,logs,secretsmanager"
+SERVICES = "sqs,iam,sts,sns,monitoring,logs,events,secretsmanager"
 START_SECONDS = 90.0
 BATCHED = {"sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"}
 

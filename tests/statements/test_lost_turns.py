@@ -1,4 +1,6 @@
-"""Lost turns are marked only by a process whose own renewals work."""
+"""Lost turns are marked only by a process whose own renewals work, and each lost worker is logged once."""
+
+import asyncio
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,7 +13,16 @@ from turnstile.config.settings import Settings
 from turnstile.relay.lost_workers import LostWorkers
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.claim import claim
-from turnstile.statements.worker_registry import WorkerRecord, announce
+from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
+
+LIVING = WorkerRecord(
+    worker_id="worker-a", queue="turns", host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=False
+)
+
+
+async def not_seen_for(database: Database, seconds: float) -> None:
+    """`worker-a` was last seen so long ago."""
+    await database.fetch("UPDATE workers SET seen_at = now() - make_interval(secs => %(s)s)", {"s": seconds})
 
 
 async def lapse(database: Database) -> None:
@@ -57,15 +68,72 @@ async def test_lost_turns_are_marked_once(database: Database, settings: Settings
 @pytest.mark.usefixtures("two_lapsed")
 async def test_a_living_worker_is_not_logged_as_lost(database: Database, settings: Settings) -> None:
     """It has given up these turns, because their handlers did not end in time."""
-    living = WorkerRecord(
-        worker_id="worker-a", queue="turns", host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=False
-    )
-    await announce(database, living)
+    await announce(database, LIVING)
 
     with capture_logs() as logs:
         await LostWorkers(database, settings, Proven()).mark()
 
     assert (await marked(database), logs) == (2, [])
+
+
+async def test_a_worker_without_turns_that_vanishes_is_logged_once_by_whichever_relay_looks_first(
+    database: Database, settings: Settings
+) -> None:
+    await announce(database, LIVING)
+    relays = [LostWorkers(database, settings, Proven()) for _ in range(2)]
+
+    with capture_logs() as logs:
+        await not_seen_for(database, 1.9 * settings.lease_seconds)
+        await relays[0].mark()
+        assert logs == []
+        await not_seen_for(database, 2.1 * settings.lease_seconds)
+        await asyncio.gather(*(relay.mark() for relay in relays))
+        await relays[1].mark()
+
+    assert [(line["event"], line["log_level"], line["lost_worker"], line["turns"]) for line in logs] == [
+        ("worker.lost", "warning", "worker-a", 0)
+    ]
+
+
+@pytest.mark.usefixtures("two_lapsed")
+async def test_a_worker_with_turns_is_lost_with_their_leases_and_not_again_later(
+    database: Database, settings: Settings
+) -> None:
+    await announce(database, LIVING)
+    lost = LostWorkers(database, settings, Proven())
+
+    with capture_logs() as logs:
+        await not_seen_for(database, settings.lease_seconds)
+        await lost.mark()
+        await not_seen_for(database, 3 * settings.lease_seconds)
+        await lost.mark()
+
+    assert [(line["event"], line["turns"]) for line in logs] == [("worker.lost", 2)]
+
+
+async def test_a_worker_that_comes_back_and_is_lost_again_is_logged_again(
+    database: Database, settings: Settings
+) -> None:
+    lost = LostWorkers(database, settings, Proven())
+
+    with capture_logs() as logs:
+        for _ in range(2):
+            await announce(database, LIVING)
+            await lost.mark()
+            await not_seen_for(database, 3 * settings.lease_seconds)
+            await lost.mark()
+
+    assert [line["event"] for line in logs] == ["worker.lost"] * 2
+
+
+async def test_a_worker_that_stops_is_not_lost(database: Database, settings: Settings) -> None:
+    await announce(database, LIVING)
+    await withdraw(database, "worker-a")
+
+    with capture_logs() as logs:
+        await LostWorkers(database, settings, Proven()).mark()
+
+    assert logs == []
 
 
 @pytest.mark.usefixtures("two_lapsed")

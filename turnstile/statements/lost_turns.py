@@ -18,6 +18,11 @@ from turnstile.statements.session_head import DUE, IS_RUNNING
 SEEN_SHARE = 0.67
 """Share of a lease: a worker that was seen within this time is alive. A lost worker was last seen when it renewed its leases."""
 
+GONE_LEASES = 2.0
+"""A worker without running turns counts as lost if it was not seen for so many leases: heartbeats may be a lease apart."""
+
+# It also returns the workers that it is the first to find lost (`lost_at`), with their turns that were just marked; and the
+# owners of marked turns that are no longer registered, each time that turns of theirs are marked.
 MARK_LOST: LiteralString = f"""
 WITH lost AS MATERIALIZED (
     SELECT id FROM turns WHERE status = 'RUNNING' AND lease_until < now() AND send_at IS NULL
@@ -26,12 +31,24 @@ WITH lost AS MATERIALIZED (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM lost
      WHERE t.id = ANY (ARRAY[lost.id]) AND {IS_RUNNING} AND t.lease_until < now()
     RETURNING t.worker_id, t.queue
+), owners AS MATERIALIZED (
+    SELECT m.worker_id, m.queue, count(*) AS turns FROM marked m GROUP BY m.worker_id, m.queue
+), gone AS MATERIALIZED (
+    SELECT w.worker_id FROM workers w
+     WHERE w.lost_at IS NULL AND w.seen_at <= now() - make_interval(secs => {SEEN_SHARE} * %(lease)s)
+       AND (w.seen_at < now() - make_interval(secs => {GONE_LEASES} * %(lease)s)
+            OR EXISTS (SELECT FROM owners o WHERE o.worker_id = w.worker_id))
+       FOR NO KEY UPDATE SKIP LOCKED
+), found AS (
+    UPDATE workers w SET lost_at = clock_timestamp() FROM gone WHERE w.worker_id = gone.worker_id AND w.lost_at IS NULL
+    RETURNING w.worker_id, w.queue
 )
-SELECT m.worker_id, m.queue, count(*) AS turns,
-       EXISTS (SELECT FROM workers w
-                WHERE w.worker_id = m.worker_id
-                  AND w.seen_at > now() - make_interval(secs => {SEEN_SHARE} * %(lease)s)) AS alive
-  FROM marked m GROUP BY m.worker_id, m.queue ORDER BY m.worker_id, m.queue
+SELECT f.worker_id, f.queue, (SELECT coalesce(sum(o.turns), 0) FROM owners o WHERE o.worker_id = f.worker_id)::int AS turns
+  FROM found f
+ UNION ALL
+SELECT o.worker_id, o.queue, o.turns::int FROM owners o
+ WHERE NOT EXISTS (SELECT FROM workers w WHERE w.worker_id = o.worker_id)
+ ORDER BY 1, 2
 """
 
 ANY_LOST: LiteralString = """

@@ -18,7 +18,7 @@ WITH free AS MATERIALIZED (
 ), updated AS (
     UPDATE workers w
        SET busy = %(busy)s, queue_latency_seconds = %(queue_latency_seconds)s, draining = %(draining)s,
-           deaf_for_seconds = %(deaf_for_seconds)s, seen_at = clock_timestamp()
+           deaf_for_seconds = %(deaf_for_seconds)s, seen_at = clock_timestamp(), lost_at = NULL
       FROM free WHERE w.worker_id = free.worker_id
 )
 INSERT INTO workers (worker_id, queue, host, pid, version, slots, busy, queue_latency_seconds, draining, deaf_for_seconds)

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable
 from concurrent.futures import Executor
 from contextlib import aclosing
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 from turnstile.handlers.context import Turn
@@ -219,3 +220,11 @@ def _retrieve_error(ended: "asyncio.Future[Any]") -> None:
     # Otherwise asyncio logs the error, with its text, when the future is collected.
     if not ended.cancelled():
         ended.exception()
+
+
+def find_turn(frame: FrameType) -> Turn | None:
+    """The turn whose handler runs on this stack, if one does. A handler's own tasks run beside its attempt, and are not found."""
+    outer: FrameType | None = frame
+    while outer is not None and outer.f_code is not Attempt._reply.__code__:  # noqa: SLF001 - of this file
+        outer = outer.f_back
+    return None if outer is None else outer.f_locals["self"]._turn  # noqa: SLF001 - as above

@@ -96,7 +96,7 @@ resource "aws_lb_listener" "https" {
 # of a target group without targets. Alive, as above: an API that answers 503 because Postgres is away is not down.
 resource "aws_cloudwatch_metric_alarm" "api_down" {
   alarm_name          = "${var.name}-api-down"
-  alarm_description   = "No task of the API is well. First look: the events of its ECS service, the last lines of its log."
+  alarm_description   = "No task of the API is well. First look: the events of its ECS service, the last lines of its log. Owner: ${var.owner}. Runbook: ${var.runbooks}/bad-deploy.md"
   namespace           = "AWS/ApplicationELB"
   metric_name         = "HealthyHostCount"
   dimensions          = { LoadBalancer = aws_lb.api.arn_suffix, TargetGroup = aws_lb_target_group.api.arn_suffix }
@@ -107,4 +107,6 @@ resource "aws_cloudwatch_metric_alarm" "api_down" {
   comparison_operator = "LessThanThreshold"
   treat_missing_data  = "breaching"
   alarm_actions       = [module.alarms.topic_arns["page"]]
+  ok_actions          = [module.alarms.topic_arns["page"]]
+  tags                = { owner = var.owner }
 }

@@ -219,8 +219,18 @@ module "alarms" {
       dlq_name         = queue.dlq_name
       worker_log_group = module.worker[name].log_group_name
       timeout_seconds  = queue.declaration.timeout_seconds
+      owner            = var.handler_owner
     }
   }
+  owner    = var.owner
+  runbooks = var.runbooks
+  services = {
+    for name, service in merge({ api = module.api, relay = module.relay }, { for queue, worker in module.worker : "worker-${queue}" => worker }) :
+    name => { cluster_name = aws_ecs_cluster.cluster.name, service_name = service.service_name, service_arn = service.service_arn }
+  }
+  postgres      = module.data.postgres
+  redis_nodes   = module.data.redis_nodes
+  load_balancer = { load_balancer = aws_lb.api.arn_suffix, target_group = aws_lb_target_group.api.arn_suffix }
 }
 
 # --- what it stands on

@@ -94,3 +94,21 @@ variable "page_emails" {
   type        = list(string)
   default     = []
 }
+
+variable "owner" {
+  description = "The team that runs Turnstile: alarms name it."
+  type        = string
+  default     = "operators"
+}
+
+variable "handler_owner" {
+  description = "The team of the handler: alarms on failed turns and halted sessions name it. Null: `owner`."
+  type        = string
+  default     = null
+}
+
+variable "runbooks" {
+  description = "Folder or URL of docs/runbooks, as alarms name it."
+  type        = string
+  default     = "docs/runbooks"
+}

@@ -32,7 +32,8 @@ module "strict" {
 }
 
 locals {
-  queues = { turns = module.turns, strict = module.strict }
+  service_arn = "arn:aws:ecs:us-east-1:000000000000:service/check/check-worker"
+  queues      = { turns = module.turns, strict = module.strict }
 }
 
 module "roles" {
@@ -68,6 +69,13 @@ module "alarms" {
       timeout_seconds  = queue.declaration.timeout_seconds
     }
   }
+  # None of these is there: their metrics are made up.
+  services = {
+    worker = { cluster_name = "check", service_name = "check-worker", service_arn = local.service_arn }
+  }
+  postgres      = { identifier = "check-postgres", storage_gib = 100 }
+  redis_nodes   = { locks-1 = "check-locks-001" }
+  load_balancer = { load_balancer = "app/check/1", target_group = "targetgroup/check/2" }
 }
 
 output "declarations" {
@@ -108,6 +116,16 @@ output "backlog_patterns" {
 output "attention_patterns" {
   description = "Which line tells what waits for a person."
   value       = module.alarms.attention_patterns
+}
+
+output "lost_patterns" {
+  description = "Which line tells of a lost worker."
+  value       = module.alarms.lost_patterns
+}
+
+output "service_arn" {
+  description = "The service whose deployments are watched."
+  value       = local.service_arn
 }
 
 output "namespace" {

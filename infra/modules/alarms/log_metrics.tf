@@ -25,6 +25,8 @@ locals {
     lease_lost = { pattern = "{ $.event = \"heartbeat.superseded\" }", value = "1" }
     # A statement of a relay beside a worker was refused. A relay of its own: the filters of relay_step_failed below.
     relay_step_failed = { pattern = local.relay_step_failed, value = "1" }
+    # A handler that blocks the event loop. Its turns, and those beside it, do not get on meanwhile.
+    loop_blocked = { pattern = "{ $.event = \"worker.loop_blocked\" }", value = "1" }
   }
 
   relay_step_failed = "{ ($.event = \"relay.step_failed\") && ($.level = \"error\") }"
@@ -61,10 +63,11 @@ locals {
   # What waits for a person, as the tables have it (ADR 0024), told beside the backlog.
   attention_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.attention\") && ($.queue = \"${queue}\") }" }
   attention_values = {
-    failed_lately  = "$.failed_lately"
-    halted_lately  = "$.halted_lately"
-    halted_seconds = "$.halted_seconds"
-    letters        = "$.letters"
+    failed_lately     = "$.failed_lately"
+    halted_lately     = "$.halted_lately"
+    halted_seconds    = "$.halted_seconds"
+    letters           = "$.letters"
+    untouched_seconds = "$.untouched_seconds"
   }
 
   attention_filters = merge(flatten([
@@ -104,6 +107,28 @@ resource "aws_cloudwatch_log_metric_filter" "backlog" {
     namespace = local.namespace
     name      = "${each.value.queue}.${each.value.metric}"
     value     = each.value.value
+  }
+}
+
+# The relay that first finds a worker gone says so, once.
+locals {
+  lost_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"worker.lost\") && ($.queue = \"${queue}\") }" }
+}
+
+resource "aws_cloudwatch_log_metric_filter" "worker_lost" {
+  for_each = merge([
+    for queue in keys(var.queues) : { for group in var.relay_log_groups : "${queue}/${group}" => { queue = queue, group = group } }
+  ]...)
+
+  name           = "${var.name}-${each.value.queue}-worker-lost"
+  log_group_name = each.value.group
+  pattern        = local.lost_patterns[each.value.queue]
+
+  metric_transformation {
+    namespace     = local.namespace
+    name          = "${each.value.queue}.worker_lost"
+    value         = "1"
+    default_value = "0"
   }
 }
 

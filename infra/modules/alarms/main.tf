@@ -5,57 +5,106 @@
 #
 # CloudWatch notifies when an alarm changes its state, and not again while it lasts. What must be heard until somebody has dealt
 # with it (`local.nagging`) is a formula that rests for the last ten minutes of each hour: the alarm goes back to OK, of which
-# nobody is told, and pages anew with the next hour.
+# nobody is told, and pages anew with the next hour. The end of every other alarm is told to the topic that heard its beginning.
+#
+# An alarm has an owner, who is in its tags and its description: the team of the queue's handler, or the operators. Its
+# description ends with the page of its runbook. Its threshold is in local.thresholds, or follows from the queue (local.by_queue).
 
 locals {
   page = [aws_sns_topic.alarms["page"].arn]
   tell = [aws_sns_topic.alarms["tell"].arn]
 
+  # Above it (below it: postgres-storage, postgres-memory) an alarm fires. var.thresholds changes single ones.
+  thresholds = merge(local.thresholds_known, var.thresholds)
+  thresholds_known = {
+    turn-failed           = 0    # turns within five minutes
+    session-halted        = 0    # sessions within five minutes
+    session-still-halted  = 1800 # seconds
+    dlq-untouched         = 86400
+    message-malformed     = 0 # messages a minute
+    relay-step-failed     = 0
+    oldest                = var.oldest_seconds
+    depth                 = var.depth
+    lock-timeouts         = 10 # an hour
+    lock-busy             = 5  # percent
+    lock-unavailable      = 0.1
+    leases-lost           = 0
+    worker-lost           = 0  # worker processes within five minutes
+    loop-blocked          = 0  # blocks within five minutes
+    service-cpu           = 90 # percent of the tasks' share
+    service-memory        = 85
+    postgres-cpu          = 80
+    postgres-storage      = 10 # percent of the storage
+    postgres-memory       = 256 * 1024 * 1024
+    postgres-connections  = 400
+    redis-memory          = 80 # percent of maxmemory
+    redis-cpu             = 80 # percent of the one core that Redis uses
+    redis-evictions       = 0
+    redis-replication-lag = 10 # seconds
+    api-errors            = 5  # percent of the requests
+  }
+
   # One metric, one threshold. `all`: so many periods in a row.
   plain_alarms = {
     # Metric and statistic: local.from_facts.
     turn-failed = {
-      description = "Turns have finally failed in the last five minutes. Runbook: docs/runbooks/dead-letters.md"
-      source      = "log", period = 60, all = 1, above = 0, actions = local.page
+      description = "Turns have finally failed in the last five minutes."
+      runbook     = "dead-letters.md", owner = "handler"
+      source      = "log", period = 60, all = 1, actions = local.page
     }
     session-halted = {
-      description = "Sessions were halted in the last five minutes and wait for a person. Runbook: docs/runbooks/halted-session.md"
-      source      = "log", period = 60, all = 1, above = 0, actions = local.page
+      description = "Sessions were halted in the last five minutes and wait for a person."
+      runbook     = "halted-session.md", owner = "handler"
+      source      = "log", period = 60, all = 1, actions = local.page
     }
     # By the line alone: it is written before the message goes to the dead-letter queue, where `dlq-unexplained` sees it.
     message-malformed = {
-      description = "A message that nobody understands has arrived. Runbook: docs/runbooks/dead-letters.md"
-      source      = "log", metric = "message_malformed", statistic = "Sum", period = 60, all = 1
-      above       = 0, actions = local.page
+      description = "A message that nobody understands has arrived."
+      runbook     = "poison-pill.md", owner = "operators"
+      source      = "log", metric = "message_malformed", statistic = "Sum", period = 60, all = 1, actions = local.page
     }
     relay-step-failed = {
-      description = "Postgres refuses a row or a statement of the relay. Runbook: docs/runbooks/relay-silent.md"
-      source      = "log", metric = "relay_step_failed", statistic = "Sum", period = 60, all = 1
-      above       = 0, actions = local.page
+      description = "Postgres refuses a row or a statement of the relay."
+      runbook     = "relay-silent.md", owner = "operators"
+      source      = "log", metric = "relay_step_failed", statistic = "Sum", period = 60, all = 1, actions = local.page
     }
-    # Metric and threshold: local.by_queue.
+    # Metric: local.by_queue.
     oldest = {
       description = "Turns wait too long: too few workers, or workers that do not get on."
+      runbook     = "backlog-grows.md", owner = "operators"
       statistic   = "Maximum", period = 60, all = 5, actions = local.page
     }
     depth = {
       description = "Many messages wait."
+      runbook     = "backlog-grows.md", owner = "operators"
       source      = "main", metric = "ApproximateNumberOfMessagesVisible", statistic = "Maximum", period = 300, all = 3
-      above       = var.depth, actions = local.tell
+      actions     = local.tell
     }
     lock-timeouts = {
-      description = "More than ten lock commands in an hour were lost or came too late (L6)."
-      source      = "log", metric = "lock_timeout", statistic = "Sum", period = 3600, all = 1
-      above       = 10, actions = local.tell
+      description = "Too many lock commands in an hour were lost or came too late (L6)."
+      runbook     = "redis-down.md", owner = "operators"
+      source      = "log", metric = "lock_timeout", statistic = "Sum", period = 3600, all = 1, actions = local.tell
     }
     lock-held-long = {
       description = "Session locks are held three times as long as a hold should last (L6)."
+      runbook     = "deaf-or-silent-worker.md", owner = "operators"
       source      = "log", metric = "lock_held", statistic = "Maximum", period = 300, all = 3, actions = local.tell
     }
     leases-lost = {
       description = "Claims are taken over while their handlers still run: look for blocked loops and long pauses."
-      source      = "log", metric = "lease_lost", statistic = "Sum", period = 300, all = 3
-      above       = 0, actions = local.tell
+      runbook     = "deaf-or-silent-worker.md", owner = "operators"
+      source      = "log", metric = "lease_lost", statistic = "Sum", period = 300, all = 3, actions = local.tell
+    }
+    # A relay tells it once for each; where no relay's log is known, nobody does.
+    worker-lost = {
+      description = "Worker processes died or vanished without a shutdown."
+      runbook     = "deaf-or-silent-worker.md", owner = "operators"
+      source      = "log", metric = "worker_lost", statistic = "Sum", period = 300, all = 1, actions = local.tell
+    }
+    loop-blocked = {
+      description = "A handler has blocked its worker's event loop for over a second; the line worker.loop_blocked has its stack."
+      runbook     = "deaf-or-silent-worker.md", owner = "handler"
+      source      = "log", metric = "loop_blocked", statistic = "Sum", period = 300, all = 3, actions = local.tell
     }
   }
 
@@ -74,9 +123,9 @@ locals {
       # minutes it is four minutes old, and nobody waits. The table's is unclaimed, and has waited also where it has no message.
       # Without relays that tell it, a message has waited for what it is older than a turn may take.
       oldest = local.backlog_is_told ? {
-        source = "log", metric = "backlog_oldest_seconds", above = var.oldest_seconds
+        source = "log", metric = "backlog_oldest_seconds", above = local.thresholds["oldest"]
         } : {
-        source = "main", metric = "ApproximateAgeOfOldestMessage", above = names.timeout_seconds + var.oldest_seconds
+        source = "main", metric = "ApproximateAgeOfOldestMessage", above = names.timeout_seconds + local.thresholds["oldest"]
       }
       # A hold lasts as long as its last turn takes, and one turn may take longer than a whole hold.
       lock-held-long = { above = 3 * max(var.session_run_seconds, names.timeout_seconds) }
@@ -88,8 +137,10 @@ locals {
     # `Untouched` by what is deleted, not by the age of the oldest: a letter that was looked at three times drops out of that
     # metric, and whoever looks (`dlq list --messages`) has not yet done anything. A letter that is being looked at is not visible,
     # so the greatest number of each hour counts: by the smallest, a look a day would keep this silent for ever.
+    # By these two where no relay tells of the turns themselves; otherwise the alarm of the same name below.
     dlq-untouched = {
-      description = "Dead letters have lain for a day, and nobody has redriven or removed one. Runbook: docs/runbooks/dead-letters.md"
+      description = "Dead letters have lain for a day, and nobody has redriven or removed one."
+      runbook     = "dead-letters.md", owner = "handler"
       expression  = "IF(letters > 0 AND FILL(removed, 0) == 0, 1, 0)", above = 0, period = 3600, all = 24, actions = local.page
       metrics = {
         letters = { source = "dlq", metric = "ApproximateNumberOfMessagesVisible", statistic = "Maximum" }
@@ -100,6 +151,7 @@ locals {
     # takes them over: with it, the loss of all workers would be the one case that nobody hears of.
     deaf-workers = {
       description = "Messages wait and nobody receives: the workers are gone, or deaf. A fleet whose slots were all busy for the whole five minutes looks the same: then it is too small."
+      runbook     = "deaf-or-silent-worker.md", owner = "operators"
       expression  = "IF(waiting > 0 AND FILL(received, 0) == 0, 1, 0)", above = 0, period = 60, all = 5, actions = local.page
       metrics = {
         waiting  = { source = "main", metric = "ApproximateNumberOfMessagesVisible", statistic = "Minimum" }
@@ -108,7 +160,8 @@ locals {
     }
     lock-busy = {
       description = "More than 5 % of the attempts to lock a session found it taken (L6). Bursts in one session do that too."
-      expression  = "IF(attempts > 100, 100 * busy / attempts, 0)", above = 5, period = 300, all = 3, actions = local.tell
+      runbook     = "doctor.md", owner = "operators"
+      expression  = "IF(attempts > 100, 100 * busy / attempts, 0)", above = local.thresholds["lock-busy"], period = 300, all = 3, actions = local.tell
       metrics = {
         attempts = { source = "log", metric = "lock_attempt", statistic = "Sum" }
         busy     = { source = "log", metric = "lock_busy", statistic = "Sum" }
@@ -116,7 +169,8 @@ locals {
     }
     lock-unavailable = {
       description = "More than 0.1 % of the attempts to lock were made without Redis (L6). Work goes on, at a higher price for Postgres."
-      expression  = "IF(attempts > 0, 100 * unguarded / attempts, 0)", above = 0.1, period = 300, all = 3, actions = local.tell
+      runbook     = "redis-down.md", owner = "operators"
+      expression  = "IF(attempts > 0, 100 * unguarded / attempts, 0)", above = local.thresholds["lock-unavailable"], period = 300, all = 3, actions = local.tell
       metrics = {
         attempts  = { source = "log", metric = "lock_attempt", statistic = "Sum" }
         unguarded = { source = "log", metric = "lock_unguarded", statistic = "Sum" }
@@ -129,8 +183,9 @@ locals {
   nagging = {
     # The first page is `session-halted`. Half an hour is for whoever has heard it.
     session-still-halted = {
-      description = "A session has been halted for half an hour or longer; pages each hour until somebody lets it go on. Runbook: docs/runbooks/halted-session.md"
-      expression  = "IF(halted > 1800, IF(MINUTE(halted) < 50, 1, 0), 0)", above = 0, period = 60, all = 1, actions = local.page
+      description = "A session has been halted for too long; pages each hour until somebody lets it go on."
+      runbook     = "halted-session.md", owner = "handler"
+      expression  = "IF(halted > ${local.thresholds["session-still-halted"]}, IF(MINUTE(halted) < 50, 1, 0), 0)", above = 0, period = 60, all = 1, actions = local.page
       metrics = {
         halted = { source = "log", metric = "halted_seconds", statistic = "Maximum" }
       }
@@ -138,11 +193,24 @@ locals {
     # Five minutes, because SQS counts approximately. `letters >= 0`: where relays tell nothing, or too many have failed to be looked
     # at, nothing is known, and a missing number would count as 0 in a comparison with another.
     dlq-unexplained = {
-      description = "Messages lie on the dead-letter queue that no failed turn explains: malformed, or moved there by SQS; pages each hour until they are gone. Runbook: docs/runbooks/dead-letters.md"
+      description = "Messages lie on the dead-letter queue that no failed turn explains: malformed, or moved there by SQS; pages each hour until they are gone."
+      runbook     = "poison-pill.md", owner = "operators"
       expression  = "IF(letters >= 0, IF(messages > letters, IF(MINUTE(letters) < 50, 1, 0), 0), 0)", above = 0, period = 60, all = 5, actions = local.page
       metrics = {
         messages = { source = "dlq", metric = "ApproximateNumberOfMessagesVisible", statistic = "Maximum" }
         letters  = { source = "log", metric = "letters", statistic = "Maximum" }
+      }
+    }
+    # The table says which turn nobody has redriven, and since when; the queue says whether its letter was purged or dropped. A
+    # letter that somebody looks at is in flight, and counts.
+    dlq-untouched = {
+      description = "A turn has failed, and nobody has redriven it or dropped its dead letter for too long; pages each hour until somebody does."
+      runbook     = "dead-letters.md", owner = "handler"
+      expression  = "IF(untouched > ${local.thresholds["dlq-untouched"]}, IF(messages + looked_at > 0, IF(MINUTE(untouched) < 50, 1, 0), 0), 0)", above = 0, period = 60, all = 1, actions = local.page
+      metrics = {
+        messages  = { source = "dlq", metric = "ApproximateNumberOfMessagesVisible", statistic = "Maximum" }
+        looked_at = { source = "dlq", metric = "ApproximateNumberOfMessagesNotVisible", statistic = "Maximum" }
+        untouched = { source = "log", metric = "untouched_seconds", statistic = "Maximum" }
       }
     }
   }
@@ -150,8 +218,8 @@ locals {
   plain = merge([
     for queue, names in var.queues : {
       for alarm, one in local.plain_alarms : "${queue}/${alarm}" => merge(
-        one, try(local.by_queue[queue][alarm], {}), { queue = queue, alarm = alarm },
-      )
+        one, { above = lookup(local.thresholds, alarm, null) }, try(local.by_queue[queue][alarm], {}), { queue = queue, alarm = alarm },
+      ) if alarm != "worker-lost" || local.backlog_is_told
     }
   ]...)
 
@@ -160,6 +228,10 @@ locals {
       for alarm, one in merge(local.computed_alarms, local.backlog_is_told ? local.nagging : {}) : "${queue}/${alarm}" => merge(one, { queue = queue, alarm = alarm })
     }
   ]...)
+
+  # Who mends it: of a queue's handler its team, of all else the operators.
+  owners  = { for queue, names in var.queues : queue => { handler = coalesce(names.owner, var.owner), operators = var.owner } }
+  resting = local.backlog_is_told ? keys(local.nagging) : []
 
   # Where a metric is found: the queue's, its dead-letter queue's, or counted from the log.
   namespaces = { main = "AWS/SQS", dlq = "AWS/SQS", log = local.namespace }
@@ -176,7 +248,7 @@ resource "aws_cloudwatch_metric_alarm" "plain" {
   for_each = local.plain
 
   alarm_name          = "${var.name}-${each.value.queue}-${each.value.alarm}"
-  alarm_description   = each.value.description
+  alarm_description   = "${each.value.description} Owner: ${local.owners[each.value.queue][each.value.owner]}. Runbook: ${var.runbooks}/${each.value.runbook}"
   namespace           = local.namespaces[each.value.source]
   metric_name         = each.value.source == "log" ? "${each.value.queue}.${each.value.metric}" : each.value.metric
   dimensions          = local.dimensions[each.value.queue][each.value.source]
@@ -187,20 +259,23 @@ resource "aws_cloudwatch_metric_alarm" "plain" {
   comparison_operator = "GreaterThanThreshold"
   treat_missing_data  = "notBreaching"
   alarm_actions       = each.value.actions
-  tags                = var.tags
+  ok_actions          = each.value.actions
+  tags                = merge(var.tags, { owner = local.owners[each.value.queue][each.value.owner] })
 }
 
 resource "aws_cloudwatch_metric_alarm" "computed" {
   for_each = local.computed
 
   alarm_name          = "${var.name}-${each.value.queue}-${each.value.alarm}"
-  alarm_description   = each.value.description
+  alarm_description   = "${each.value.description} Owner: ${local.owners[each.value.queue][each.value.owner]}. Runbook: ${var.runbooks}/${each.value.runbook}"
   evaluation_periods  = each.value.all
   threshold           = each.value.above
   comparison_operator = "GreaterThanThreshold"
   treat_missing_data  = "notBreaching"
   alarm_actions       = each.value.actions
-  tags                = var.tags
+  # A rest is no end, and nobody is told that it is over.
+  ok_actions = contains(local.resting, each.value.alarm) ? [] : each.value.actions
+  tags       = merge(var.tags, { owner = local.owners[each.value.queue][each.value.owner] })
 
   metric_query {
     id          = "judged"
@@ -231,7 +306,7 @@ resource "aws_cloudwatch_metric_alarm" "relay_silent" {
   for_each = local.backlog_is_told ? var.queues : {}
 
   alarm_name          = "${var.name}-${each.key}-relay-silent"
-  alarm_description   = "No relay has told this queue's backlog for five minutes or longer. Runbook: docs/runbooks/relay-silent.md"
+  alarm_description   = "No relay has told this queue's backlog for five minutes or longer. Owner: ${var.owner}. Runbook: ${var.runbooks}/relay-silent.md"
   namespace           = local.namespace
   metric_name         = "${each.key}.backlog_due"
   statistic           = "SampleCount"
@@ -241,7 +316,8 @@ resource "aws_cloudwatch_metric_alarm" "relay_silent" {
   comparison_operator = "LessThanThreshold"
   treat_missing_data  = "breaching"
   alarm_actions       = local.page
-  tags                = var.tags
+  ok_actions          = local.page
+  tags                = merge(var.tags, { owner = var.owner })
 }
 
 # SQS publishes nothing for a queue that nobody has used for six hours.
@@ -249,7 +325,7 @@ resource "aws_cloudwatch_metric_alarm" "producer_quiet" {
   for_each = var.quiet_minutes == null ? {} : var.queues
 
   alarm_name          = "${var.name}-${each.key}-producer-quiet"
-  alarm_description   = "Nothing was sent for ${var.quiet_minutes} minutes."
+  alarm_description   = "Nothing was sent for ${var.quiet_minutes} minutes. Owner: ${var.owner}. Runbook: ${var.runbooks}/sqs-throttled.md"
   namespace           = "AWS/SQS"
   metric_name         = "NumberOfMessagesSent"
   dimensions          = { QueueName = each.value.sqs_name }
@@ -260,5 +336,6 @@ resource "aws_cloudwatch_metric_alarm" "producer_quiet" {
   comparison_operator = "LessThanThreshold"
   treat_missing_data  = "breaching"
   alarm_actions       = local.tell
-  tags                = var.tags
+  ok_actions          = local.tell
+  tags                = merge(var.tags, { owner = var.owner })
 }

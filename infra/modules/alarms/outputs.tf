@@ -18,6 +18,11 @@ output "attention_patterns" {
   value       = local.attention_patterns
 }
 
+output "lost_patterns" {
+  description = "Which line tells of a lost worker, by queue: for the same test."
+  value       = local.lost_patterns
+}
+
 output "namespace" {
   description = "Namespace of the metrics that are counted from the log."
   value       = local.namespace

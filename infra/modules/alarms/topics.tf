@@ -28,6 +28,15 @@ resource "aws_sns_topic_policy" "alarms" {
         # Of this account only: any account's alarm has the same service principal.
         Condition = { StringEquals = { "aws:SourceAccount" = element(split(":", each.value.arn), 4) } }
       },
+      # Failed deployments (platform.tf). Without a condition, as in AWS's own example: one that EventBridge does not meet would keep
+      # the page from its reader, and nothing would say so.
+      {
+        Sid       = "EventsPublish"
+        Effect    = "Allow"
+        Principal = { Service = "events.amazonaws.com" }
+        Action    = "sns:Publish"
+        Resource  = each.value.arn
+      },
       {
         Sid       = "RefusePlainText"
         Effect    = "Deny"

@@ -10,7 +10,31 @@ variable "queues" {
     dlq_name         = string
     worker_log_group = string
     timeout_seconds  = optional(number, 300)
+    owner            = optional(string)
   }))
+}
+
+variable "owner" {
+  description = "Who owns the alarms: the team that runs Turnstile. `owner` of a queue is the team of its handler, which owns its failed turns, halted sessions and blocked loops."
+  type        = string
+  default     = "operators"
+}
+
+variable "runbooks" {
+  description = "Folder or URL of the runbooks, as alarms name it: where the people who are paged can open it."
+  type        = string
+  default     = "docs/runbooks"
+}
+
+variable "thresholds" {
+  description = "Thresholds that differ from the defaults, by alarm: local.thresholds in main.tf has all of them with their units."
+  type        = map(number)
+  default     = {}
+
+  validation {
+    condition     = alltrue([for alarm in keys(var.thresholds) : contains(keys(local.thresholds_known), alarm)])
+    error_message = "An alarm with a threshold: see local.thresholds in main.tf."
+  }
 }
 
 variable "relay_log_groups" {
@@ -48,6 +72,40 @@ variable "quiet_minutes" {
   }
 }
 
+variable "services" {
+  description = "ECS services whose CPU, memory and deployments are watched, by names of your own: outputs of module service."
+  type = map(object({
+    cluster_name = string
+    service_name = string
+    service_arn  = string
+  }))
+  default = {}
+}
+
+variable "postgres" {
+  description = "The RDS instance to watch, and its storage in GiB. Null: none."
+  type = object({
+    identifier  = string
+    storage_gib = number
+  })
+  default = null
+}
+
+variable "redis_nodes" {
+  description = "ElastiCache nodes to watch (`CacheClusterId`), by names of your own."
+  type        = map(string)
+  default     = {}
+}
+
+variable "load_balancer" {
+  description = "The API's load balancer and target group (`arn_suffix` of each), whose 5xx are watched. Null: none."
+  type = object({
+    load_balancer = string
+    target_group  = string
+  })
+  default = null
+}
+
 variable "session_run_seconds" {
   description = "TURNSTILE_SESSION_RUN_SECONDS: how long a session lock is expected to be held. Three times that is told, or three time-outs of the queue if they are longer (L6)."
   type        = number
@@ -55,7 +113,7 @@ variable "session_run_seconds" {
 }
 
 variable "kms_key_arn" {
-  description = "Customer-managed key of the topics. It must let cloudwatch.amazonaws.com use it, which the AWS-managed key does not."
+  description = "Customer-managed key of the topics. It must let cloudwatch.amazonaws.com and events.amazonaws.com use it, which the AWS-managed key does not."
   type        = string
   default     = null
 }

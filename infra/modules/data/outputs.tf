@@ -12,3 +12,15 @@ output "redis_addresses" {
   description = "Primary endpoints, for rediss:// URLs: locks for REDIS_URL, memory for TURNSTILE_MEMORY_REDIS_URL."
   value       = { for name, cache in aws_elasticache_replication_group.redis : name => cache.primary_endpoint_address }
 }
+
+output "postgres" {
+  description = "The database as modules/alarms watches it."
+  value       = { identifier = aws_db_instance.postgres.identifier, storage_gib = var.storage_gib }
+}
+
+output "redis_nodes" {
+  description = "The nodes of the caches as modules/alarms watches them. ElastiCache numbers them."
+  value = merge([
+    for name, cache in aws_elasticache_replication_group.redis : { for node in range(1, 3) : "${name}-${node}" => "${cache.replication_group_id}-00${node}" }
+  ]...)
+}

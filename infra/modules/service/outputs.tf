@@ -3,6 +3,11 @@ output "service_name" {
   value       = one(aws_ecs_service.service[*].name)
 }
 
+output "service_arn" {
+  description = "Its ARN; null if there is none."
+  value       = one(aws_ecs_service.service[*].id)
+}
+
 output "log_group_name" {
   description = "Where its log goes."
   value       = aws_cloudwatch_log_group.log.name

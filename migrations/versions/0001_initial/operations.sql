@@ -13,7 +13,9 @@ CREATE TABLE workers (
     -- For how long no receive has returned, as of `seen_at`.
     deaf_for_seconds double precision NOT NULL DEFAULT 0,
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    seen_at       timestamptz NOT NULL DEFAULT clock_timestamp()
+    seen_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- When a relay found it lost, and said so. NULL again when it comes back.
+    lost_at       timestamptz
 );
 
 CREATE TABLE paused_queues (

@@ -130,6 +130,8 @@ def simulated_parts() -> Iterator[None]:
             **system,
             "listen": _hear_nothing,
             "Heartbeat": SimulatedHeartbeat,
+            # A thread that watches real time.
+            "BlockedLoopWatch": lambda _: SimpleNamespace(start=lambda: None, stop=lambda: None),
             "in_own_thread": _at_once,
             "ThreadPoolExecutor": lambda *_: HandlerThreads(),
         },

@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from tests.support.fakes.store_rows import Instant, TurnRow, by_id, columns, interval, seconds
+from tests.support.fakes.store_rows import Instant, TurnRow, WorkerRow, by_id, columns, interval, seconds
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables, unnest
 from turnstile.memory.durable_items import PRUNE_ITEMS
 from turnstile.queries.backlog import BACKLOG
@@ -71,15 +71,33 @@ def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
     for row in _take(tables, "lease_until", now - 1, lambda row: row.send_at is None, parameters["limit"]):
         tables.update_turn(row, send_at=now, sends=0)
         marked[row.worker_id, row.queue] += 1
-    return [
-        {"worker_id": worker_id, "queue": queue, "turns": turns, "alive": _is_alive(tables, worker_id, parameters)}
-        for (worker_id, queue), turns in sorted(marked.items(), key=lambda one: (one[0][0] or "", one[0][1]))
+    of_worker = Counter[str | None]()
+    for (worker_id, _), turns in marked.items():
+        of_worker[worker_id] += turns
+    strangers = [
+        {"worker_id": worker_id, "queue": queue, "turns": turns}
+        for (worker_id, queue), turns in marked.items()
+        if worker_id not in tables.workers
     ]
+    found = [
+        {"worker_id": worker.worker_id, "queue": worker.queue, "turns": of_worker[worker.worker_id]}
+        for worker in _find_gone(tables, of_worker, parameters["lease"])
+    ]
+    return sorted(found + strangers, key=lambda row: (str(row["worker_id"] or ""), str(row["queue"])))
 
 
-def _is_alive(tables: Tables, worker_id: str | None, parameters: Parameters) -> bool:
-    worker = tables.workers.get(worker_id or "")
-    return worker is not None and worker.seen_at > tables.now() - interval(lost_turns.SEEN_SHARE * parameters["lease"])
+def _find_gone(tables: Tables, owners: Counter[str | None], lease: float) -> list[WorkerRow]:
+    now = tables.now()
+    gone = [
+        worker
+        for worker in tables.workers.values()
+        if worker.lost_at is None
+        and worker.seen_at <= now - interval(lost_turns.SEEN_SHARE * lease)
+        and (worker.seen_at < now - interval(lost_turns.GONE_LEASES * lease) or owners[worker.worker_id])
+    ]
+    for worker in gone:
+        tables.update(worker, lost_at=now)
+    return gone
 
 
 def any_lost(tables: Tables, _: Parameters) -> Rows:

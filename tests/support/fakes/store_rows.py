@@ -170,6 +170,7 @@ class WorkerRow:
     deaf_for_seconds: float
     started_at: Instant
     seen_at: Instant
+    lost_at: Instant | None = None
 
 
 by_seq = attrgetter("seq")

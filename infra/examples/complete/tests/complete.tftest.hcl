@@ -84,3 +84,12 @@ run "what_a_deployment_by_hand_needs_is_told" {
     error_message = "run-task needs the cluster, and REDIS_URL and its sister a host each."
   }
 }
+
+run "what_it_stands_on_is_watched" {
+  command = plan
+
+  assert {
+    condition     = toset(keys(module.data.redis_nodes)) == toset(["locks-1", "locks-2", "memory-1", "memory-2"]) && module.data.redis_nodes["locks-1"] == "turnstile-locks-001"
+    error_message = "Every node of every cache."
+  }
+}

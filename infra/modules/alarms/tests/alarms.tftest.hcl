@@ -106,27 +106,29 @@ run "by_what_the_tables_say" {
       for filter in aws_cloudwatch_log_metric_filter.attention :
       "${filter.log_group_name} ${filter.metric_transformation[0].name}" => "${filter.metric_transformation[0].value} ${coalesce(filter.metric_transformation[0].default_value, "none")}"
       } == merge([for group in ["/turnstile/relay", "/turnstile/worker"] : {
-        "${group} turns.failed_lately"  = "$.failed_lately none"
-        "${group} turns.halted_lately"  = "$.halted_lately none"
-        "${group} turns.halted_seconds" = "$.halted_seconds none"
-        "${group} turns.letters"        = "$.letters none"
+        "${group} turns.failed_lately"     = "$.failed_lately none"
+        "${group} turns.halted_lately"     = "$.halted_lately none"
+        "${group} turns.halted_seconds"    = "$.halted_seconds none"
+        "${group} turns.letters"           = "$.letters none"
+        "${group} turns.untouched_seconds" = "$.untouched_seconds none"
     }]...)
     error_message = "Each number of the relays' line is a metric of its queue, and no line is no number."
   }
 
   assert {
     condition = {
-      for name in ["session-still-halted", "dlq-unexplained"] :
+      for name in ["session-still-halted", "dlq-unexplained", "dlq-untouched"] :
       name => [for query in aws_cloudwatch_metric_alarm.computed["turns/${name}"].metric_query : query.expression if query.id == "judged"][0]
       } == {
       session-still-halted = "IF(halted > 1800, IF(MINUTE(halted) < 50, 1, 0), 0)"
       dlq-unexplained      = "IF(letters >= 0, IF(messages > letters, IF(MINUTE(letters) < 50, 1, 0), 0), 0)"
+      dlq-untouched        = "IF(untouched > 86400, IF(messages + looked_at > 0, IF(MINUTE(untouched) < 50, 1, 0), 0), 0)"
     }
     error_message = "They rest once an hour, and page anew."
   }
 
   assert {
-    condition = alltrue([for name in ["plain/turn-failed", "plain/session-halted", "plain/message-malformed", "computed/session-still-halted", "computed/dlq-unexplained"] :
+    condition = alltrue([for name in ["plain/turn-failed", "plain/session-halted", "plain/message-malformed", "computed/session-still-halted", "computed/dlq-unexplained", "computed/dlq-untouched"] :
       merge({ for key, one in aws_cloudwatch_metric_alarm.plain : "plain/${key}" => one }, { for key, one in aws_cloudwatch_metric_alarm.computed : "computed/${key}" => one })[replace(name, "/", "/turns/")].alarm_actions == toset([aws_sns_topic.alarms["page"].arn])
     ])
     error_message = "Each of them pages."
@@ -189,6 +191,11 @@ run "a_relay_that_is_silent" {
 
 run "no_relay_to_listen_to" {
   assert {
+    condition     = !contains(keys(aws_cloudwatch_metric_alarm.plain), "turns/worker-lost")
+    error_message = "Nobody else tells of lost workers."
+  }
+
+  assert {
     condition     = length(aws_cloudwatch_metric_alarm.relay_silent) == 0
     error_message = "Without the relay's log nothing is known of it."
   }
@@ -246,10 +253,103 @@ run "a_lock_is_held_for_a_whole_turn" {
   }
 }
 
+run "thresholds_and_owners" {
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+    owner            = "platform"
+    runbooks         = "https://wiki.example/turnstile"
+    thresholds       = { turn-failed = 5, dlq-untouched = 3600, lock-busy = 20, oldest = 60 }
+    queues = {
+      turns  = { sqs_name = "t", dlq_name = "t-dlq", worker_log_group = "/turnstile/worker", owner = "chat" }
+      others = { sqs_name = "o", dlq_name = "o-dlq", worker_log_group = "/turnstile/worker" }
+    }
+  }
+
+  assert {
+    condition = [
+      aws_cloudwatch_metric_alarm.plain["turns/turn-failed"].threshold, aws_cloudwatch_metric_alarm.plain["turns/oldest"].threshold,
+      aws_cloudwatch_metric_alarm.plain["turns/session-halted"].threshold, aws_cloudwatch_metric_alarm.computed["turns/lock-busy"].threshold,
+    ] == [5, 60, 0, 20]
+    error_message = "A threshold is the default, or the one that is given."
+  }
+
+  assert {
+    condition = [for query in aws_cloudwatch_metric_alarm.computed["turns/dlq-untouched"].metric_query : query.expression if query.id == "judged"] == [
+      "IF(untouched > 3600, IF(messages + looked_at > 0, IF(MINUTE(untouched) < 50, 1, 0), 0), 0)"
+    ]
+    error_message = "Also where it stands in a formula."
+  }
+
+  assert {
+    condition = {
+      for name in ["turns/turn-failed", "others/turn-failed", "turns/worker-lost"] : name => aws_cloudwatch_metric_alarm.plain[name].tags.owner
+    } == { "turns/turn-failed" = "chat", "others/turn-failed" = "platform", "turns/worker-lost" = "platform" }
+    error_message = "Failed turns are the handler's team's, workers the operators'."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.plain["turns/turn-failed"].alarm_description == "Turns have finally failed in the last five minutes. Owner: chat. Runbook: https://wiki.example/turnstile/dead-letters.md"
+    error_message = "Whoever is paged reads whose it is, and where to look."
+  }
+
+  assert {
+    condition = alltrue([
+      for one in concat(values(aws_cloudwatch_metric_alarm.plain), values(aws_cloudwatch_metric_alarm.computed), values(aws_cloudwatch_metric_alarm.relay_silent), values(aws_cloudwatch_metric_alarm.producer_quiet)) :
+      can(regex(" Owner: \\w+\\. Runbook: https://wiki.example/turnstile/[a-z-]+\\.md$", one.alarm_description)) && one.tags.owner != ""
+    ])
+    error_message = "Every alarm has an owner and a runbook."
+  }
+}
+
+run "a_threshold_of_no_alarm" {
+  command = plan
+
+  variables {
+    thresholds = { turns-failed = 5 }
+  }
+
+  expect_failures = [var.thresholds]
+}
+
+run "the_end_is_told" {
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+  }
+
+  assert {
+    condition = alltrue([
+      for one in concat(values(aws_cloudwatch_metric_alarm.plain), values(aws_cloudwatch_metric_alarm.relay_silent), values(aws_cloudwatch_metric_alarm.producer_quiet)) : one.ok_actions == one.alarm_actions
+    ])
+    error_message = "Whoever heard the beginning hears the end."
+  }
+
+  assert {
+    condition = toset([for name, one in aws_cloudwatch_metric_alarm.computed : name if one.ok_actions != one.alarm_actions]) == toset([
+      "turns/session-still-halted", "turns/dlq-unexplained", "turns/dlq-untouched",
+    ])
+    error_message = "A rest in each hour is no end."
+  }
+}
+
+run "lost_workers" {
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+  }
+
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.plain["turns/worker-lost"].metric_name == "turns.worker_lost"
+      && aws_cloudwatch_log_metric_filter.worker_lost["turns//turnstile/relay"].pattern == "{ ($.event = \"worker.lost\") && ($.queue = \"turns\") }"
+      && aws_cloudwatch_log_metric_filter.worker_lost["turns//turnstile/relay"].metric_transformation[0].name == "turns.worker_lost"
+    )
+    error_message = "A relay tells of them."
+  }
+}
+
 run "topics" {
   assert {
     condition = alltrue([for policy in values(aws_sns_topic_policy.alarms) :
-      [for one in jsondecode(policy.policy).Statement : one.Condition if one.Effect == "Allow"] == [{ StringEquals = { "aws:SourceAccount" = "123456789012" } }]
+      [for one in jsondecode(policy.policy).Statement : one.Condition if one.Sid == "AlarmsPublish"] == [{ StringEquals = { "aws:SourceAccount" = "123456789012" } }]
     ])
     error_message = "Alarms of this account publish, and nobody else's."
   }

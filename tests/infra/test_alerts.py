@@ -1,0 +1,167 @@
+"""The Prometheus rules and the dashboard name metrics that exist, and the rules are the alarms of Terraform.
+
+No parser of PromQL: names, labels and brackets are compared, as far as a pattern finds them.
+"""
+
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+INFRA = Path(__file__).parents[2] / "infra"
+ROOT = INFRA.parent
+RULES = [
+    rule for group in yaml.safe_load((INFRA / "prometheus/alerts.yml").read_text())["groups"] for rule in group["rules"]
+]
+DASHBOARD = json.loads((INFRA / "grafana/turnstile.json").read_text())
+TARGETS = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
+EXPRESSIONS = [*((rule["alert"], rule["expr"]) for rule in RULES), *TARGETS]
+
+ALARM_BLOCK = re.compile(r"^    ([a-z-]+) = \{\n(.*?)^    \}$", re.MULTILINE | re.DOTALL)
+ALARM_NAMES = {
+    # Alarms that are resources of their own, with the end of their name.
+    "relay-silent": ("page", "operators", "relay-silent.md"),
+    "producer-quiet": ("tell", "operators", "sqs-throttled.md"),
+    "api-errors": ("page", "operators", "postgres-failover.md"),
+    "api-down": ("page", "operators", "bad-deploy.md"),
+}
+
+NOT_IN_PROMETHEUS = {
+    "relay-step-failed": "no metric counts it; the ERROR line relay.step_failed does",
+    "service-cpu": "the orchestrator's own metrics: a process does not know its share",
+    "service-memory": "the orchestrator's own metrics: a process does not know its limit",
+    "postgres-cpu": "postgres_exporter, or the cloud's",
+    "postgres-storage": "postgres_exporter, or the cloud's",
+    "postgres-memory": "postgres_exporter, or the cloud's",
+    "postgres-connections": "postgres_exporter, or the cloud's",
+    "redis-cpu": "redis_exporter, or the cloud's",
+    "redis-evictions": "redis_exporter, or the cloud's",
+    "redis-replication-lag": "redis_exporter, or the cloud's",
+}
+NOT_IN_TERRAFORM = {
+    "heartbeat-late": "no log line tells it; `leases-lost` and `worker-lost` are what comes of it",
+    "postgres-away": "`api-errors` and `relay-silent` see it on AWS",
+    "redis-away": "`lock-unavailable` sees it on AWS",
+    "sqs-away": "AWS's own health tells of it; `deaf-workers` sees it",
+}
+
+NAME = re.compile(r"\b(turnstile_\w+|process_\w+)(?:\{([^}]*)\})?")
+BY = re.compile(r"\b(?:by|on) \(([^)]*)\)")
+TEMPLATE = re.compile(r"\$labels\.(\w+)")
+OF_THE_SCRAPE = {"job", "instance"}
+
+
+def terraform_alarms() -> dict[str, tuple[str, str, str]]:
+    """Severity, owner and runbook of each alarm of the module, by its name."""
+    found = dict(ALARM_NAMES)
+    for file in ("main.tf", "platform.tf"):
+        for name, block in ALARM_BLOCK.findall((INFRA / "modules/alarms" / file).read_text()):
+            [runbook] = re.findall(r'runbook\s*= "([\w-]+\.md)"', block)
+            owner = re.findall(r'owner = "(\w+)"', block) or ["operators"]
+            [severity] = re.findall(r"actions\s*= local\.(page|tell)", block)
+            assert found.setdefault(name, (severity, owner[0], runbook)) == (severity, owner[0], runbook), name
+    return found
+
+
+@pytest.fixture(scope="module")
+def labels_by_metric() -> dict[str, set[str]]:
+    """The labels of each series that a process exports, from the declarations."""
+    metrics: ModuleType = pytest.importorskip("turnstile.telemetry.metrics", reason="no metrics are declared yet")
+    found = {name: set[str]() for name in ("process_resident_memory_bytes", "process_cpu_seconds_total")}
+    for one in vars(metrics).values():
+        name, labels = getattr(one, "name", None), getattr(one, "labels", None)
+        if not (isinstance(name, str) and name.startswith("turnstile_")):
+            continue
+        if one.kind == "histogram":
+            found |= {f"{name}_bucket": {*labels, "le"}, f"{name}_sum": {*labels}, f"{name}_count": {*labels}}
+        else:
+            found[name] = set(labels)
+    return found
+
+
+def test_every_alarm_of_terraform_is_a_rule_or_has_a_reason() -> None:
+    rules = {
+        rule["labels"]["alarm"]: (
+            rule["labels"]["severity"],
+            rule["labels"]["owner"],
+            rule["annotations"]["runbook"].rpartition("/")[2],
+        )
+        for rule in RULES
+    }
+    alarms = terraform_alarms()
+
+    assert len(alarms) >= 30
+    assert alarms.keys() - rules.keys() == NOT_IN_PROMETHEUS.keys()
+    assert rules.keys() - alarms.keys() == NOT_IN_TERRAFORM.keys()
+    assert {name: rules[name] for name in rules.keys() & alarms.keys()} == {
+        name: alarms[name] for name in rules.keys() & alarms.keys()
+    }
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_a_rule_says_who_mends_what_and_where_to_look(rule: dict[str, Any]) -> None:
+    assert re.fullmatch(r"Turnstile[A-Z]\w+", rule["alert"])
+    assert rule["labels"].keys() == {"alarm", "severity", "owner"}
+    assert rule["annotations"]["summary"].endswith(".")
+    assert (ROOT / rule["annotations"]["runbook"]).is_file()
+    assert re.fullmatch(r"\d+m", rule.get("for", "0m"))
+    # What an event has set off is over by itself: it has no `for`. A state must last.
+    assert "for" in rule or re.search(r"increase\(|_failed_turns|_halted", rule["expr"])
+
+
+@pytest.mark.parametrize("name", sorted(terraform_alarms()))
+def test_the_runbook_of_every_alarm_is_a_page(name: str) -> None:
+    assert (ROOT / "docs/runbooks" / terraform_alarms()[name][2]).is_file()
+
+
+@pytest.mark.parametrize(("title", "expression"), EXPRESSIONS, ids=[title for title, _ in EXPRESSIONS])
+def test_every_metric_and_label_of_an_expression_is_declared(
+    labels_by_metric: dict[str, set[str]], title: str, expression: str
+) -> None:
+    used = NAME.findall(expression)
+    assert used, "it looks at nothing of Turnstile"
+    of_the_expression = set[str]()
+    for metric, selectors in used:
+        assert metric in labels_by_metric, f"{title}: no such metric"
+        of_the_expression |= labels_by_metric[metric]
+        selected = {one.strip().partition("=")[0].rstrip("!~") for one in selectors.split(",") if one.strip()}
+        assert selected <= labels_by_metric[metric] | OF_THE_SCRAPE, f"{title}: {metric} has no such label"
+    grouped = {one.strip() for group in BY.findall(expression) for one in group.split(",")}
+    assert grouped <= of_the_expression | OF_THE_SCRAPE, f"{title}: grouped by what no metric has"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_a_text_uses_only_labels_that_the_result_has(rule: dict[str, Any]) -> None:
+    grouped = {one.strip() for group in BY.findall(rule["expr"]) for one in group.split(",")}
+
+    assert set(TEMPLATE.findall(rule["annotations"]["summary"])) <= grouped
+
+
+@pytest.mark.parametrize(("title", "expression"), EXPRESSIONS, ids=[title for title, _ in EXPRESSIONS])
+def test_brackets_and_quotes_of_an_expression_are_paired(title: str, expression: str) -> None:
+    bare, quotes = re.subn(r'"[^"]*"', "", expression)
+    assert '"' not in bare, (title, quotes)
+    while (fewer := re.sub(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}", "", bare)) != bare:
+        bare = fewer
+    assert not re.search(r"[()\[\]{}]", bare), title
+
+
+def test_a_counter_is_never_looked_at_without_its_rate() -> None:
+    for title, expression in EXPRESSIONS:
+        for counter in re.findall(r"turnstile_\w+_(?:total|bucket|count|sum)\b", expression):
+            assert re.search(rf"(rate|increase)\({counter}", expression), title
+
+
+def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
+    taken = set[tuple[int, int]]()
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert at["x"] + at["w"] <= 24
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])

@@ -1,0 +1,99 @@
+"""A handler that blocks the event loop is named: one line `worker.loop_blocked`, with the stack, while the block lasts.
+
+An async handler that calls something blocking stops every turn of its worker, and nothing in its own log says why. The
+heartbeat's thread looks every third of a lease, which is too seldom, and a slow look must not delay a lease. So a thread of its
+own asks the loop four times a second to answer. That costs the loop four empty callbacks a second; a stack is read only during a
+block.
+
+A block that holds the interpreter's lock, or a process that stands still as a whole, stops this thread as well: its time does not
+count, because no stack could be read in it.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+
+import structlog
+
+from turnstile.worker.attempt.attempt import find_turn
+
+BLOCKED_SECONDS = 1.0
+"""The loop counts as blocked when it has not answered for so long. Shorter blocks are never named."""
+LOOK_SECONDS = 0.25
+"""A block that is this much longer, twice, is always named."""
+LINE_SECONDS = 60.0
+"""A line a minute at most, however often the loop is blocked."""
+FRAMES = 20
+"""Of the stack, the innermost."""
+
+log = structlog.get_logger("turnstile.worker")
+
+
+class BlockedLoopWatch:
+    """Create it on the event loop's thread, which is the thread that it watches."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread_id = threading.get_ident()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="blocked loop", daemon=True)
+        self._looked_at = self._asked_at = time.monotonic()
+        self._answered_at: float | None = self._asked_at
+        self._is_blocked = False
+        self._blocks = 0
+        self._line_at: float | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread, without waiting for it."""
+        self._stopping.set()
+
+    def look(self) -> None:
+        """Asks the loop to answer, or notices that it has not answered. Raises RuntimeError if the loop is closed."""
+        now = time.monotonic()
+        stood_still = max(0.0, now - self._looked_at - 2 * LOOK_SECONDS)
+        self._looked_at = now
+        if self._answered_at is not None:
+            if self._is_blocked:
+                self._end_of_block(self._answered_at - self._asked_at)
+            self._is_blocked = False
+            self._answered_at = None
+            self._asked_at = now
+            self._loop.call_soon_threadsafe(self._answer)
+            return
+        self._asked_at += stood_still
+        if now - self._asked_at >= BLOCKED_SECONDS and not self._is_blocked:
+            self._is_blocked = True
+            self._blocks += 1
+            if self._line_at is None or now - self._line_at >= LINE_SECONDS:
+                self._report(now)
+
+    def _answer(self) -> None:
+        self._answered_at = time.monotonic()
+
+    def _report(self, now: float) -> None:
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - documented, despite its name
+        if frame is None:
+            return
+        turn = find_turn(frame)
+        # Files, lines and source, no values.
+        stack = "".join(traceback.format_stack(frame, FRAMES))
+        ids = {} if turn is None else {"turn_id": str(turn.id), "trace_id": turn.trace_id}
+        seconds = round(now - self._asked_at, 2)
+        log.warning("worker.loop_blocked", seconds=seconds, blocks=self._blocks, stack=stack, **ids)
+        self._line_at = now
+        self._blocks = 0
+
+    def _end_of_block(self, seconds: float) -> None:
+        """The one place where the length of a block is known: for a counter of blocked seconds."""
+
+    def _run(self) -> None:
+        # RuntimeError: the loop is closed, and the process ends.
+        with suppress(RuntimeError):
+            while not self._stopping.wait(LOOK_SECONDS):
+                self.look()
