@@ -113,7 +113,7 @@ class TurnWork:
         self.slots = Slots(settings.concurrency)
         self.pause = QueuePause()
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
-        self._blocked_loop = BlockedLoopWatch(loop)
+        self._blocked_loop = BlockedLoopWatch(loop, resources.address.name)
         self.heartbeat = Heartbeat(
             settings,
             resources.queues,

@@ -18,6 +18,7 @@ from contextlib import suppress
 
 import structlog
 
+from turnstile.telemetry.metrics import EVENT_LOOP_BLOCKED
 from turnstile.worker.attempt.attempt import find_turn
 
 BLOCKED_SECONDS = 1.0
@@ -35,8 +36,9 @@ log = structlog.get_logger("turnstile.worker")
 class BlockedLoopWatch:
     """Create it on the event loop's thread, which is the thread that it watches."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, queue: str) -> None:
         self._loop = loop
+        self._queue = queue
         self._thread_id = threading.get_ident()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="blocked loop", daemon=True)
@@ -60,7 +62,7 @@ class BlockedLoopWatch:
         self._looked_at = now
         if self._answered_at is not None:
             if self._is_blocked:
-                self._end_of_block(self._answered_at - self._asked_at)
+                EVENT_LOOP_BLOCKED.add(self._answered_at - self._asked_at, self._queue)
             self._is_blocked = False
             self._answered_at = None
             self._asked_at = now
@@ -88,9 +90,6 @@ class BlockedLoopWatch:
         log.warning("worker.loop_blocked", seconds=seconds, blocks=self._blocks, stack=stack, **ids)
         self._line_at = now
         self._blocks = 0
-
-    def _end_of_block(self, seconds: float) -> None:
-        """The one place where the length of a block is known: for a counter of blocked seconds."""
 
     def _run(self) -> None:
         # RuntimeError: the loop is closed, and the process ends.

@@ -10,6 +10,7 @@ import structlog.testing
 
 import turnstile.worker.process.blocked_loop
 from tests.support.factories import CLAIMED
+from tests.support.metric_readings import rising
 from tests.support.probes import stand_still, wait_until
 from tests.worker.attempt.attempts import THREADS, Bench
 from turnstile.handlers.context import Context, Turn
@@ -34,7 +35,7 @@ async def test_a_handler_that_blocks_is_named_while_it_blocks_and_its_values_are
         wait_until(lambda: logs)
         return said
 
-    watch = BlockedLoopWatch(asyncio.get_running_loop())
+    watch = BlockedLoopWatch(asyncio.get_running_loop(), "turns")
     watch.start()
     with ThreadPoolExecutor(THREADS) as pool:
         assert await Bench(pool).outcome_of(compute) == Succeeded(SECRET)
@@ -49,7 +50,7 @@ async def test_a_handler_that_blocks_is_named_while_it_blocks_and_its_values_are
 
 
 async def test_a_block_outside_of_an_attempt_is_named_without_a_turn(logs: list[Any]) -> None:
-    watch = BlockedLoopWatch(asyncio.get_running_loop())
+    watch = BlockedLoopWatch(asyncio.get_running_loop(), "turns")
     watch.start()
 
     wait_until(lambda: logs)
@@ -64,7 +65,7 @@ async def test_a_handler_that_blocks_in_its_thread_blocks_no_loop(logs: list[Any
         stand_still(BLOCKED_SECONDS + 3 * LOOK_SECONDS)
         return "done"
 
-    watch = BlockedLoopWatch(asyncio.get_running_loop())
+    watch = BlockedLoopWatch(asyncio.get_running_loop(), "turns")
     watch.start()
     with ThreadPoolExecutor(THREADS) as pool:
         assert await Bench(pool).outcome_of(compute) == Succeeded("done")
@@ -75,7 +76,7 @@ async def test_a_handler_that_blocks_in_its_thread_blocks_no_loop(logs: list[Any
 
 def test_the_thread_ends_with_the_loop() -> None:
     loop = asyncio.new_event_loop()
-    watch = BlockedLoopWatch(loop)
+    watch = BlockedLoopWatch(loop, "turns")
     watch.start()
 
     loop.close()
@@ -103,7 +104,7 @@ class Rig:
     def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self.clock = clock
         self._loop = loop
-        self.watch = BlockedLoopWatch(loop)
+        self.watch = BlockedLoopWatch(loop, "turns")
 
     def look_for(self, seconds: float, *, blocked: bool) -> None:
         """Looks for so long."""
@@ -153,14 +154,11 @@ def test_blocks_in_a_row_have_a_line_a_minute_that_counts_them(rig: Rig, logs: l
     assert [line["blocks"] for line in logs] == [1, 20]
 
 
-def test_the_length_of_a_block_is_known_at_its_end(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    ends: list[float] = []
-    monkeypatch.setattr(rig.watch, "_end_of_block", ends.append)
-
+def test_the_length_of_a_block_is_counted_at_its_end(rig: Rig, recording: None) -> None:
     rig.look_for(5.0, blocked=True)
-    rig.look_for(1.0, blocked=False)
 
-    assert ends == [pytest.approx(5.0, abs=2 * LOOK_SECONDS)]
+    with rising("turnstile_event_loop_blocked_seconds_total", pytest.approx(5.0, abs=2 * LOOK_SECONDS), queue="turns"):
+        rig.look_for(1.0, blocked=False)
 
 
 def test_a_process_that_stood_still_as_a_whole_was_not_blocked(rig: Rig, logs: list[Any]) -> None:
