@@ -40,4 +40,4 @@ async def resume_queue(database: Database, queue: str) -> bool:
 
 async def read_paused_queues(database: Database) -> dict[str, PausedQueue]:
     """The paused queues by name. Raises DatabaseUnavailableError."""
-    return {row["queue"]: PausedQueue(**row) for row in await database.fetch(READ_PAUSED)}
+    return {row["queue"]: PausedQueue(**row) for row in await database.fetch(READ_PAUSED, {})}
