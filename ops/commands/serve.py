@@ -45,10 +45,14 @@ def relay() -> None:
     from turnstile.config import logs
     from turnstile.config.load_settings import load
     from turnstile.relay.process import run_relay
+    from turnstile.telemetry import tracing
 
     settings = load()
     logs.configure(settings)
+    tracing.start("turnstile-relay", wanted=settings.exports_traces)
     try:
         asyncio.run(run_relay(settings))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+    finally:
+        tracing.stop()

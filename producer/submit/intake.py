@@ -1,6 +1,8 @@
 """Commits the turns that clients submit: those of many requests with one statement."""
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -11,6 +13,7 @@ from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
+from turnstile.telemetry import tracing
 from turnstile.turn.on_busy import OnBusy
 
 MAX_BATCH = 200
@@ -46,6 +49,9 @@ class Intake:
         """
         if self._under_way >= MOST_UNDER_WAY:
             raise DatabaseUnavailableError("too many submits are under way")
+        began_at = time.time_ns()
+        if tracing.active is not None:
+            submission = replace(submission, trace=tracing.active.decide(submission.trace))
         self._under_way += 1
         try:
             accepted = await self._commit(submission)
@@ -66,6 +72,15 @@ class Intake:
             scheduled=accepted.execute_at is not None,
             sent=bool(sent),
         )
+        if tracing.active is not None:
+            tracing.active.submitted(
+                submission.trace,
+                accepted.trace,
+                began_at,
+                queue=accepted.queue,
+                turn_id=accepted.turn_id,
+                session_id=accepted.session_id,
+            )
         return accepted
 
     async def _commit(self, submission: Submission) -> Accepted | SubmissionRefusedError:

@@ -156,6 +156,21 @@ class Settings(BaseSettings):
     webhook_secrets: Annotated[tuple[str, ...], NoDecode, Field(repr=False)] = ()
     """`whsec_...`: the secrets that webhooks are signed with. Two while one replaces the other."""
 
+    otlp_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT", repr=False)
+    """Where OpenTelemetry's data goes by OTLP over HTTP, for instance `http://localhost:4318`
+    ([what](telemetry.md#traces)). All variables of OpenTelemetry's SDK count."""
+    otlp_traces_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", repr=False)
+    """The same for traces alone; the whole URL."""
+    traces_exporter: Annotated[str | None, Field(pattern="^(otlp|none|)$")] = Field(
+        None, validation_alias="OTEL_TRACES_EXPORTER"
+    )
+    """`otlp`: export traces also without an endpoint, to `http://localhost:4318`. `none`: no traces."""
+    otel_disabled: str | None = Field(None, validation_alias="OTEL_SDK_DISABLED")
+    """`true`: nothing is exported by OpenTelemetry."""
+    xray: bool = False
+    """Whether messages carry `AWSTraceHeader` beside `traceparent`, and a request without a `traceparent` continues the trace of
+    its `X-Amzn-Trace-Id`."""
+
     keep_tracebacks: bool = True
     """Whether the table keeps the traceback of each failed attempt, without local variables. `turnstile status` shows it."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -225,6 +240,13 @@ class Settings(BaseSettings):
     def heartbeat(self) -> float:
         """Seconds between heartbeats. The default is a third of the lease, so that one may be missed."""
         return self.heartbeat_seconds or self.lease_seconds / 3
+
+    @property
+    def exports_traces(self) -> bool:
+        """Whether the variables of OpenTelemetry ask for traces."""
+        if self.traces_exporter == "none" or (self.otel_disabled or "").strip().lower() == "true":
+            return False
+        return bool(self.otlp_endpoint or self.otlp_traces_endpoint or self.traces_exporter)
 
     @property
     def redis_timeout_seconds(self) -> float:

@@ -20,7 +20,9 @@ It reads the index of sessions and seqs backwards: one row, and one more for eac
 READ_CLAIMS: LiteralString = f"""
 SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t.failures, t.crashes, t.max_attempts,
        t.generation, t.fence, t.timeout_seconds, t.metadata, t.trace_id, t.span_id, t.created_at,
-       t.kind, t.parent_turn_id,
+       t.kind, t.parent_turn_id, t.parent_span_id,
+       -- One statement writes both at a first start, microseconds apart.
+       t.first_started_at < t.started_at - interval '100 microseconds' AS begun_before,
        extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
        extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS queue_latency_seconds,
        said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim

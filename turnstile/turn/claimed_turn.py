@@ -1,12 +1,13 @@
 """The result of a claim: the turn to run. Pure: `statements.claim` makes it, `worker.retry_decision` reads it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from turnstile.turn.conversation import HistoryVersion, Message
+from turnstile.turn.identifiers import TraceContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,5 +40,18 @@ class ClaimedTurn:
     """The version of the session's history before this turn."""
     kind: str = "turn"
     parent_turn_id: UUID | None = None
+    parent_span_id: str | None = None
+    begun_before: bool = field(default=False, compare=False)
+    """Whether an earlier attempt of this generation began, put-off ones included."""
     lost_worker: str | None = None
     """The worker whose expired claim this one replaced; None if there was none."""
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """For its log lines."""
+        return {"turn_id": str(self.id), "session_id": self.session_id, "trace_id": self.trace_id}
+
+    @property
+    def trace(self) -> TraceContext:
+        """The turn's span."""
+        return TraceContext(self.trace_id, self.span_id, self.parent_span_id)

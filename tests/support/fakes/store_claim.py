@@ -19,6 +19,7 @@ PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED = TurnStatus
 READ_COLUMNS = (
     *("claim_id", "id", "tenant_id", "session_id", "seq", "queue", "attempt", "failures", "crashes", "max_attempts"),
     *("generation", "fence", "timeout_seconds", "metadata", "trace_id", "span_id", "kind", "parent_turn_id"),
+    "parent_span_id",
 )
 SETTLE_COLUMNS = (
     *("ids", "fences", "statuses", "outcomes", "replies", "afters", "refunds", "faults", "error_classes", "errors"),
@@ -131,6 +132,7 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
             {
                 **columns(row, READ_COLUMNS),
                 "created_at": tables.to_datetime(row.created_at),
+                "begun_before": (row.first_started_at or row.started_at) < row.started_at,
                 "expires_in_seconds": seconds(row.expires_at - now),
                 "queue_latency_seconds": seconds(
                     row.started_at - max(row.created_at, row.execute_at or row.created_at)

@@ -1,0 +1,1 @@
+"""Telemetry: what the processes tell about themselves by OpenTelemetry."""
