@@ -247,9 +247,8 @@ class Heartbeat:
         for (one, kept), extension in zip(locked.items(), extensions, strict=True):
             if extension in (Extension.RETAKEN, Extension.LOST):
                 kept.look_again = True
-                log.info(
-                    "heartbeat.lock_lost", key=one.key, now=extension.value, **(kept.turn.ids if kept.turn else {})
-                )
+                ids = kept.turn.ids if kept.turn else {}
+                log.info("heartbeat.lock_lost", key=one.key, now=extension.value, **ids)
 
     def _still_kept(self, entries: list[HeartbeatEntry]) -> Iterator[ReceivedMessage]:
         # Evaluated lazily, batch by batch: extending a message that was given back meanwhile would hide it from all workers.
