@@ -37,7 +37,7 @@ class TraceContext:
     @property
     def sampled(self) -> bool:
         """Whether the spans of the turn are recorded, if traces are exported."""
-        return bool(int(self.span_id[-1], 16) & 1)
+        return self.span_id[-1:] in "13579bdf"
 
     @property
     def traceparent(self) -> str:
