@@ -42,6 +42,7 @@ from turnstile.producer.watch.watch_limits import WatchPlaces
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.telemetry import tracing
 
 SUBMIT_CONNECTIONS = intake.LANES + session_gate.LANES + session_gate.LOCKED_LANES
 """One for each submit statement that may run at a time, so that none waits for a connection."""
@@ -159,12 +160,16 @@ def serve(settings: Settings) -> None:
     # Checked here, because an error during the application's start would be a stack trace in the log.
     find_region(settings.aws_region)
     asyncio.run(check_certificates(settings))
+    tracing.start("turnstile-api", wanted=settings.exports_traces)
     app = create_app(settings)
     sockets = listen(settings.api_host, settings.api_port)
     server = Server(server_config(settings, app, app.state.connections), lambda: app.state.backend.watch.stop())
     spare_collector()
-    with exporting_metrics(settings, "api"):
-        asyncio.run(server.serve(sockets))
+    try:
+        with exporting_metrics(settings, "api"):
+            asyncio.run(server.serve(sockets))
+    finally:
+        tracing.stop()
 
 
 def server_config(settings: Settings, app: FastAPI, connections: Connections) -> uvicorn.Config:

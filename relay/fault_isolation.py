@@ -6,7 +6,7 @@ the error. That row is left out for a while; the others are served.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString, TypeVar
 from uuid import UUID
@@ -54,7 +54,9 @@ class LeftOut:
         return [row for row, pause in self._pauses.items() if pause.until > now]
 
 
-async def alone(step: str, work: Awaitable[Result], turn_id: UUID | None = None) -> Result | None:
+async def alone(
+    step: str, work: Awaitable[Result], turn_id: UUID | None = None, trace_id: str | None = None
+) -> Result | None:
     """The step's result; None if it fails. Raises QueueUnavailableError and UnknownQueueError, which the sender handles."""
     try:
         return await work
@@ -63,7 +65,7 @@ async def alone(step: str, work: Awaitable[Result], turn_id: UUID | None = None)
     except DatabaseUnavailableError as error:
         log.warning("relay.round_failed", step=step, error=str(error))
     except Exception as error:
-        _report_failed(step, error, turn_id)
+        _report_failed(step, error, turn_id, trace_id)
     return None
 
 
@@ -77,13 +79,14 @@ async def fetch_around(
 ) -> list[DictRow]:
     """The statement's rows. If Postgres refuses it, it runs again for the ids of `find`, without the rows that cause the error.
 
-    Both get `left_out`, and `only`: the ids of the rows that they may take, or None. Raises DatabaseUnavailableError.
+    `find` also returns each turn's `trace_id`. Both get `left_out`, and `only`: the ids of the rows that they may take, or None.
+    Raises DatabaseUnavailableError.
     """
     parameters = {**parameters, "left_out": left_out.at(time.monotonic()), "only": None}
     try:
         return await database.fetch(statement, parameters)
     except psycopg.Error:
-        found = [row["id"] for row in await database.fetch(find, parameters)]
+        found = {row["id"]: row["trace_id"] for row in await database.fetch(find, parameters)}
 
         async def fetch(some: Sequence[UUID]) -> list[DictRow]:
             return await database.fetch(statement, {**parameters, "only": list(some)})
@@ -94,11 +97,14 @@ async def fetch_around(
 async def step_around(
     step: str,
     left_out: LeftOut,
-    rows: Sequence[UUID],
+    rows: Mapping[UUID, str],
     write: Callable[[Sequence[UUID]], Awaitable[Sequence[Result]]],
 ) -> list[Result]:
-    """What `write` returns for all of `rows`, except those for which it is refused. Raises DatabaseUnavailableError."""
-    waiting = [rows] if rows else []
+    """What `write` returns for all of `rows` (trace ids by ids), except those for which it is refused.
+
+    Raises DatabaseUnavailableError.
+    """
+    waiting = [list(rows)] if rows else []
     written: list[Result] = []
     failures = 0
     while waiting and failures < MOST_FAILURES:
@@ -112,13 +118,13 @@ async def step_around(
                 waiting += [some[half:], some[:half]]
             else:
                 left_out.add(some[0], time.monotonic())
-                _report_failed(step, error, some[0])
+                _report_failed(step, error, some[0], rows[some[0]])
     return written
 
 
-def _report_failed(step: str, error: Exception, turn_id: UUID | None) -> None:
+def _report_failed(step: str, error: Exception, turn_id: UUID | None, trace_id: str | None) -> None:
     # This line pages. Of a Postgres error only the code and the violated constraint: the rest may have row values.
-    about: dict[str, object] = {} if turn_id is None else {"turn_id": str(turn_id)}
+    about: dict[str, object] = {} if turn_id is None else {"turn_id": str(turn_id), "trace_id": trace_id}
     if isinstance(error, psycopg.Error):
         about |= {"code": error.sqlstate, "violated": error.diag.constraint_name}
     else:

@@ -127,20 +127,22 @@ class RelaySends:
             }
             return await self._database.fetch(SET_RESEND_DEADLINE, parameters)
 
-        await step_around("set_resend_deadline", self._left_out, list(rows), put)
+        await step_around("set_resend_deadline", self._left_out, {row.id: row.trace_id for row in rows.values()}, put)
         return [None] * len(calls)
 
     async def _send_letters(self, load: Load, rows: Sequence[DueRow]) -> None:
         sent = await self._sender.send_dead_letters(load.line.queue, [row.dead_letter for row in rows])
         load.sent = True
         generations = {letter.message.wake_up.turn_id: letter.generation for letter in sent}
+        traces = {row.id: row.trace_id for row in rows if row.id in generations}
 
         async def note(ids: Sequence[UUID]) -> list[Any]:
             parameters = {"ids": list(ids), "generations": [generations[one] for one in ids]}
             return await self._database.fetch(DEAD_LETTERED, parameters)
 
-        await step_around("dead_letter", self._left_out, list(generations), note)
-        log.info("relay.dead_lettered", queue=load.line.queue, turns=[str(turn_id) for turn_id in generations])
+        await step_around("dead_letter", self._left_out, traces, note)
+        ids = {"turn_ids": [str(turn_id) for turn_id in traces], "trace_ids": list(traces.values())}
+        log.info("relay.dead_lettered", queue=load.line.queue, **ids)
         self._count(load, [row for row in rows if row.id in generations], "dead_letter")
 
     def _count(self, load: Load, sent: Sequence[DueRow], kind: str) -> None:

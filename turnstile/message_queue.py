@@ -19,6 +19,7 @@ import structlog
 from turnstile.backends.sqs.client import POLL, Answer, CallRefusedError, Parameters, SqsClient
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.telemetry import tracing
 from turnstile.turn.envelope import (
     Attributes,
     DeadLetter,
@@ -28,6 +29,7 @@ from turnstile.turn.envelope import (
     ReceivedMessage,
     string_attributes,
 )
+from turnstile.turn.identifiers import for_xray
 from turnstile.turn.message import DEAD_LETTER_REASON, WakeUp
 
 BATCH = 10
@@ -80,8 +82,16 @@ class MessageQueues:
     async def send(self, queue: str, messages: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
         """Sends wake-ups; returns those that SQS accepted. After QueueUnavailableError some may have been sent."""
         address = await self.find(queue)
-        entries = [_entry(address, message.wake_up, message.attributes) for message in messages]
-        return [messages[place] for place in await self._in_batches(SEND, queue, address.url, entries)]
+        began_at = time.time_ns()
+        xray = self._settings.xray
+        entries = [
+            _entry(address, message.wake_up, message.attributes) | (_trace_header(message.traceparent) if xray else {})
+            for message in messages
+        ]
+        taken = await self._in_batches(SEND, queue, address.url, entries)
+        if tracing.active is not None:
+            tracing.active.sent(queue, [(messages[place], sqs_id) for place, sqs_id in taken.items()], began_at)
+        return [messages[place] for place in taken]
 
     async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         """Sends dead letters to the queue's DLQ; returns those that SQS accepted."""
@@ -103,8 +113,11 @@ class MessageQueues:
         if not await self._in_batches(SEND, queue, address.dlq_url, [entry]):
             raise QueueUnavailableError(f"the DLQ of {queue!r} did not take a malformed message")
 
-    async def _in_batches(self, operation: str, queue: str, url: str, entries: Sequence[dict[str, Any]]) -> list[int]:
-        done: list[int] = []
+    async def _in_batches(
+        self, operation: str, queue: str, url: str, entries: Sequence[dict[str, Any]]
+    ) -> dict[int, str]:
+        """The places of the entries that SQS took, each with the message id that SQS returned, if it did."""
+        done: dict[int, str] = {}
         for start in range(0, len(entries), BATCH):
             batch = [{"Id": str(start + n), **entry} for n, entry in enumerate(entries[start : start + BATCH])]
             try:
@@ -114,7 +127,7 @@ class MessageQueues:
                     raise
                 # Earlier batches are done. The caller finds the other messages by their absence from the result.
                 break
-            done += [int(taken["Id"]) for taken in answer.get("Successful") or ()]
+            done |= {int(taken["Id"]): taken.get("MessageId", "") for taken in answer.get("Successful") or ()}
             if operation == SEND:
                 for refused in answer.get("Failed") or ():
                     log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
@@ -232,6 +245,12 @@ def _entry(address: QueueAddress, wake_up: WakeUp, attributes: Attributes) -> di
     # A new deduplication id for each send: the table detects duplicates. With a stable id SQS would drop a repeated
     # wake-up for five minutes, even after the first was deleted.
     return entry | {"MessageGroupId": _group(wake_up), "MessageDeduplicationId": uuid4().hex}
+
+
+def _trace_header(traceparent: str) -> dict[str, Any]:
+    if (header := for_xray(traceparent)) is None:
+        return {}
+    return {"MessageSystemAttributes": {"AWSTraceHeader": {"DataType": "String", "StringValue": header}}}
 
 
 def _group(wake_up: WakeUp) -> str:

@@ -25,6 +25,7 @@ from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.statements.advance_fences import ADVANCE
+from turnstile.telemetry import tracing
 from turnstile.turn.envelope import QueueAddress
 from turnstile.worker.composition import TurnWork
 from turnstile.worker.consumer import Consumer
@@ -49,6 +50,7 @@ def serve(settings: Settings) -> int:
     """Runs a worker until a shutdown, then ends the process. Raises SettingsError or UnknownQueueError before it begins."""
     logs.configure(settings)
     handler = load(settings.handler or settings.find_queue(settings.queue).handler)
+    tracing.start("turnstile-worker", wanted=settings.exports_traces, shared=True)
     loop = WorkerLoop()
     try:
         with exporting_metrics(settings, "worker"):
@@ -59,6 +61,7 @@ def serve(settings: Settings) -> int:
         raise
     # Not asyncio.run, which waits for every remaining task: neither a handler that ignores its cancellation, in a task or in a
     # thread, nor an unfinished long poll may keep the process alive.
+    tracing.stop()
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

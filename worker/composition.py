@@ -15,6 +15,7 @@ from turnstile.streaming.cancel_hints import listen
 from turnstile.telemetry.metrics import HEARTBEAT_LATENESS, QUEUE_PAUSED, SLOTS, SLOTS_BUSY
 from turnstile.worker.attempt.run_blocking import in_own_thread
 from turnstile.worker.attempt.wake_parents import ParentWaking
+from turnstile.worker.attempt_traces import AttemptTraces
 from turnstile.worker.claiming import Claiming
 from turnstile.worker.crash_isolation import Quarantine
 from turnstile.worker.database_retry import outlast
@@ -81,6 +82,7 @@ def make_processor(
         settling=Settling(settings, handler, database, terms, lasting),
         history=resources.history,
         parents=ParentWaking(database, nudge_relay),
+        traces=AttemptTraces(database),
         turn_away=slots.turn_away,
         is_full=is_full,
         nudge_relay=nudge_relay,

@@ -17,7 +17,7 @@ from turnstile.worker.attempt.child_intake import ChildIntake
 from turnstile.worker.attempt.children import Children
 from turnstile.worker.attempt.context import TurnContext, turn_for_handler
 from turnstile.worker.attempt.once import RecordedValues
-from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason
+from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason, fault_in
 from turnstile.worker.database_retry import Outlast
 from turnstile.worker.resources import Resources
 from turnstile.worker.session_run import SessionRun
@@ -79,7 +79,7 @@ class Handling:
             values=RecordedValues(turn, resources.database, self._outlast),
             children=Children(turn, resources.database, self._outlast, self._child_intake),
         )
-        attempt = Attempt(handler, turn_for_handler(turn), context, self._threads)
+        attempt = Attempt(handler, turn_for_handler(turn, run.span), context, self._threads, run.span)
         logs.bind(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
         run.turns += 1
         run.worked_since_look = True
@@ -98,6 +98,8 @@ class Handling:
         try:
             outcome = await self._run_in_slot(attempt, context, run, timeout)
             run.emitter.handler_ended()
+            if run.span is not None:
+                run.span.leave_handler(fault_in(outcome))
             # A turn that is handed back because no slot was free is due at once. This run must not claim it again.
             run.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
             return outcome

@@ -212,7 +212,8 @@ class Heartbeat:
         for (one, kept), extension in zip(locked.items(), extensions, strict=True):
             if extension in (Extension.RETAKEN, Extension.LOST):
                 kept.look_again = True
-                log.info("heartbeat.lock_lost", key=one.key, now=extension.value)
+                ids = kept.turn.ids if kept.turn else {}
+                log.info("heartbeat.lock_lost", key=one.key, now=extension.value, **ids)
 
     def _still_kept(self, entries: list[HeartbeatEntry]) -> Iterator[ReceivedMessage]:
         # Evaluated lazily, batch by batch: extending a message that was given back meanwhile would hide it from all workers.
@@ -253,7 +254,7 @@ class Heartbeat:
             # The session run has settled the turn meanwhile, so the renewal was refused.
             return
         if not renewal.ours:
-            log.info("heartbeat.superseded", turn_id=str(turn.id), session_id=turn.session_id, fence=turn.fence)
+            log.info("heartbeat.superseded", **turn.ids, fence=turn.fence)
             self._call_soon(stop, StopReason.SUPERSEDED)
         elif renewal.cancel_requested:
             self._call_soon(stop, StopReason.CANCELED, CancelReason.read(renewal.cancel_reason))

@@ -21,12 +21,14 @@ from turnstile.memory.history import History
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.lost_turns import LostTurn
 from turnstile.statements.settle import Superseded
+from turnstile.telemetry import tracing
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.turn.message import WakeUp
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.outcome import Outcome
 from turnstile.worker.attempt.wake_parents import ParentWaking
+from turnstile.worker.attempt_traces import AttemptTraces
 from turnstile.worker.claiming import Claiming
 from turnstile.worker.crash_isolation import Quarantine, Seat
 from turnstile.worker.handler_run import Handling
@@ -59,6 +61,7 @@ class Processor:
     settling: Settling
     history: History
     parents: ParentWaking
+    traces: AttemptTraces
     turn_away: Callable[[], None]
     """Called when a session was deferred."""
     is_full: Callable[[], bool]
@@ -87,10 +90,12 @@ class Processor:
         if self._runs.visit(wake_up):
             # Before the tenant's cap: a deferred session would be woken in place of a session that really waits for a slot.
             report_lock(self.queue.name, Guard.BUSY, 0.0)
+            self._show_received(wake_up, message, Guard.BUSY.result)
             await self.delivery.delete(message)
             return None
         if not await self.cap.enter(wake_up):
             self.turn_away()
+            self._show_received(wake_up, message, "deferred")
             await self.delivery.delete(message)
             return None
         return await self._run_in_cap(wake_up, message)
@@ -158,6 +163,8 @@ class Processor:
         began = time.monotonic()
         guard = Guard.BUSY if self._runs.visit(wake_up) else await self.lock.acquire(lock)
         report_lock(self.queue.name, guard, time.monotonic() - began)
+        if message is not None:
+            self._show_received(wake_up, message, guard.result)
         if guard is Guard.BUSY:
             # Normal, not an error (G3): the lock's holder finds the waiting mark and looks once more.
             return None
@@ -165,18 +172,25 @@ class Processor:
         # UNANSWERED is released at the end: if Redis did take it, the lock would turn away the session's wake-ups for a lease.
         return SessionRun(wake_up, message, None if guard is Guard.UNGUARDED else lock, kept)
 
+    def _show_received(self, wake_up: WakeUp, message: ReceivedMessage, outcome: str) -> None:
+        if tracing.active is not None:
+            tracing.active.received(self.queue.name, message, wake_up, outcome)
+
     # --- claim, handle, decide, settle; until the session has nothing due
 
     async def _work(self, run: SessionRun) -> None:
         while True:
+            asked_at: int | None = time.time_ns()
             claimed = await self.claiming.claim(run)
             if self.queue.fifo and isinstance(claimed, ClaimedTurn) and run.message is not None:
                 # The lease protects the turn now. A message that stayed in flight would block its group, and so the
                 # recovery of the session, for a whole visibility timeout after a crash.
                 self._begin_deletion(run, run.message)
             while isinstance(claimed, ClaimedTurn):
+                self.traces.begin(run, claimed, asked_at)
                 outcome = await self.handling.handle(run, claimed)
                 claimed = await self._settle(run, claimed, outcome)
+                asked_at = None
             if claimed is NoClaim.HEAD_LOCKED:
                 # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
                 if self._may_go_on(run):
@@ -192,10 +206,14 @@ class Processor:
         if settlement is None:
             return _superseded(run, turn, at_settle=False)
         more = self._may_go_on(run)
+        if run.span is not None:
+            run.span.begin_settle()
         settled = await self.settling.settle(turn, settlement, more=more)
         if isinstance(settled, Superseded):
             return _superseded(run, turn, at_settle=True)
         run.kept.end()
+        if run.span is not None:
+            run.span.settled(settled.status, settlement)
         if run.emitter is not None:
             run.emitter.settled(settled.status, settlement)
         report_settled(turn, settled.status, settlement, seconds, halts=self.terms.halt)
@@ -265,6 +283,8 @@ def _superseded(run: SessionRun, turn: ClaimedTurn, *, at_settle: bool) -> NoCla
     """Another claim has the turn: discard the reply, change nothing, emit no more events for it and claim no further turn."""
     report_superseded(turn, at_settle=at_settle)
     run.kept.end()
+    if run.span is not None:
+        run.span.superseded()
     if run.emitter is not None:
         run.emitter.fall_silent()
     run.exhausted = True

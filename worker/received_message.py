@@ -64,7 +64,7 @@ class Delivery:
         try:
             wake_up = decode(message.body)
             if (generation := message.dead_letter_generation) is not None:
-                await self._revive(wake_up, generation)
+                await self._revive(wake_up, generation, message)
         except MalformedMessageError as error:
             _report_malformed(self._queue.name, message, str(error))
             await self._queues.dead_letter_malformed(self._queue.name, message, str(error))
@@ -85,7 +85,7 @@ class Delivery:
         except (QueueUnavailableError, UnknownQueueError) as error:
             log.info("message.not_sent_anew", error=str(error))
 
-    async def _revive(self, wake_up: WakeUp, generation: int) -> None:
+    async def _revive(self, wake_up: WakeUp, generation: int, message: ReceivedMessage) -> None:
         if await self._outlast(partial(is_of_another, self._database, wake_up, self._queue.name)):
             raise MalformedMessageError("it names a turn of another tenant, session or queue")
         trace = start_trace(secrets.randbits(192))
@@ -107,7 +107,14 @@ class Delivery:
         revived = await self._outlast(ask)
         if isinstance(revived, RowLockedError):
             raise MessageStaysError("another transaction has locked the turn that its dead letter names") from revived
-        log.info("turn.redriven_by_move", turn_id=str(wake_up.turn_id), generation=generation, revived=bool(revived))
+        log.info(
+            "turn.redriven_by_move",
+            turn_id=str(wake_up.turn_id),
+            session_id=wake_up.session_id,
+            trace_id=trace.trace_id if revived else message.trace_id,
+            generation=generation,
+            revived=bool(revived),
+        )
 
     async def _delete_many(self, messages: Sequence[ReceivedMessage]) -> list[None]:
         try:
@@ -121,5 +128,5 @@ class Delivery:
 def _report_malformed(queue: str, message: ReceivedMessage, reason: str) -> None:
     # An alarm counts this line. It comes first: if the worker dies before the message is on the DLQ, the message is received
     # and reported once more.
-    log.error("message.malformed", message_id=message.message_id, reason=reason)
+    log.error("message.malformed", message_id=message.message_id, trace_id=message.trace_id, reason=reason)
     MESSAGES_MALFORMED.add(1, queue)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnstile.config.settings import Settings
 from turnstile.turn.envelope import ReceivedMessage
@@ -12,6 +12,10 @@ from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.crash_isolation import Seat
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import LockedSession
+
+if TYPE_CHECKING:
+    # Imports OpenTelemetry.
+    from turnstile.telemetry.attempt_span import AttemptSpan
 
 
 @dataclass(slots=True)
@@ -28,6 +32,8 @@ class SessionRun:
     seat: Seat | None = None
     """Its seat in quarantine, if it has one, until the attempt for which it was taken is over."""
     emitter: Emitter | None = None
+    span: "AttemptSpan | None" = None
+    """The span of the attempt; None: no traces are exported."""
     started_at: float = field(default_factory=time.monotonic)
     turns: int = 0
     worked_since_look: bool = False

@@ -75,7 +75,7 @@ class Settling:
             return await self._commit(request)
         except psycopg.DataError as error:
             # Postgres refuses the reply itself. Without this, the settle would fail on one worker after another.
-            log.warning("settle.refused", turn_id=str(turn.id), sqlstate=error.sqlstate)
+            log.warning("settle.refused", turn_id=str(turn.id), trace_id=turn.trace_id, sqlstate=error.sqlstate)
             failed = Failed("unstorable_reply", f"Postgres refused the reply ({error.sqlstate})", may_heal=False)
             instead = self.decide(turn, failed, 0.0)
             if instead is None:

@@ -46,11 +46,15 @@ def relay() -> None:
     from turnstile.config.load_settings import load
     from turnstile.config.metrics_export import exporting_metrics
     from turnstile.relay.process import run_relay
+    from turnstile.telemetry import tracing
 
     settings = load()
     logs.configure(settings)
+    tracing.start("turnstile-relay", wanted=settings.exports_traces)
     try:
         with exporting_metrics(settings, "relay"):
             asyncio.run(run_relay(settings))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+    finally:
+        tracing.stop()

@@ -21,6 +21,7 @@ from turnstile.ops.terminal.output import print_json, print_text, say
 from turnstile.statements.submit import Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.telemetry import tracing
 from turnstile.turn.message import DEFAULT_TENANT
 from turnstile.turn.status import TurnStatus
 
@@ -135,7 +136,11 @@ def _report_ended(turn: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, as_json: bool) -> None:
-    result = operate(settings, _submit_all, submissions)
+    tracing.start("turnstile-submit", wanted=settings.exports_traces)
+    try:
+        result = operate(settings, _submit_all, submissions)
+    finally:
+        tracing.stop()
     if as_json:
         print_json({"submitted": len(result.turn_ids), **asdict(result)})
     else:

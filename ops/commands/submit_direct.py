@@ -7,8 +7,9 @@ other, so the turns of a session keep their order.
 import json
 import re
 import secrets
+import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -29,6 +30,7 @@ from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_I
 from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
+from turnstile.telemetry import tracing
 from turnstile.turn.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turnstile.turn.on_busy import OnBusy
 
@@ -135,7 +137,10 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
     result = DirectResult()
     progress = Progress()
     for start in range(0, len(submissions), BATCH):
+        began_at = time.time_ns()
         batch = submissions[start : start + BATCH]
+        if tracing.active is not None:
+            batch = [replace(one, trace=tracing.active.decide(one.trace)) for one in batch]
         answers = await _commit(submitting, batch)
         for submission, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Accepted):
@@ -144,6 +149,16 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
             else:
                 result.refused.append({"session_id": submission.session_id, "error": str(answer)})
         result.unsent += await submitting.wake_all(batch, answers)
+        for submission, answer in zip(batch, answers, strict=True):
+            if tracing.active is not None and isinstance(answer, Accepted):
+                tracing.active.submitted(
+                    submission.trace,
+                    answer.trace,
+                    began_at,
+                    queue=answer.queue,
+                    turn_id=answer.turn_id,
+                    session_id=answer.session_id,
+                )
         progress.say(f"{start + len(batch)} of {len(submissions)} turns submitted")
     return result
 

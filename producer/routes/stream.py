@@ -146,7 +146,7 @@ def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]
             await behind.cancelling.cancel_turn(turn.tenant_id, turn.id)
         except DatabaseUnavailableError as error:
             # The client has disconnected, so the error is only logged.
-            log.warning("stream.cancel_failed", turn_id=str(turn.id), error=str(error))
+            log.warning("stream.cancel_failed", turn_id=str(turn.id), trace_id=turn.trace_id, error=str(error))
 
     return cancel_turn
 

@@ -118,6 +118,7 @@ class SubmitTurn:
             await read_json_body(request, backend.settings.max_body_bytes),
             key=key,
             traceparent=headers.get(b"traceparent"),
+            xray=headers.get(b"x-amzn-trace-id") if backend.settings.xray else None,
             now=datetime.now(UTC),
             random_bits=secrets.randbits(RANDOM_BITS),
         )

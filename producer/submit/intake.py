@@ -1,7 +1,9 @@
 """Commits the turns that clients submit: those of many requests with one statement."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import structlog
 
@@ -12,6 +14,7 @@ from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
+from turnstile.telemetry import tracing
 from turnstile.telemetry.metrics import TURNS_SUBMITTED
 from turnstile.turn.on_busy import OnBusy
 
@@ -46,9 +49,12 @@ class Intake:
         Raises SubmissionRefusedError (nothing was committed) or DatabaseUnavailableError (the outcome may be unknown: repeat with
         the same key).
         """
+        began_at = time.time_ns()
         with _failures_counted(submission.queue):
             if self._under_way >= MOST_UNDER_WAY:
                 raise DatabaseUnavailableError("too many submits are under way")
+            if tracing.active is not None:
+                submission = replace(submission, trace=tracing.active.decide(submission.trace))
             self._under_way += 1
             try:
                 accepted = await self._commit(submission)
@@ -70,6 +76,15 @@ class Intake:
             scheduled=accepted.execute_at is not None,
             sent=bool(sent),
         )
+        if tracing.active is not None:
+            tracing.active.submitted(
+                submission.trace,
+                accepted.trace,
+                began_at,
+                queue=accepted.queue,
+                turn_id=accepted.turn_id,
+                session_id=accepted.session_id,
+            )
         return accepted
 
     async def _commit(self, submission: Submission) -> Accepted | SubmissionRefusedError:

@@ -171,6 +171,7 @@ def read_submission(
     now: datetime,
     random_bits: int,
     traceparent: str | None = None,
+    xray: str | None = None,
 ) -> Submission:
     """The submission for a JSON text. `key` is the client's idempotency key; `random_bits` has RANDOM_BITS random bits.
 
@@ -189,7 +190,7 @@ def read_submission(
         queue=queue.name,
         content=request.input,
         fingerprint=fingerprint(session_id, given_fields(request)),
-        trace=continue_trace(traceparent, random_bits & (1 << _TRACE_BITS) - 1),
+        trace=continue_trace(traceparent, random_bits & (1 << _TRACE_BITS) - 1, xray),
         key=recorded_key(key, request.turn_id),
         chosen=request.turn_id is not None,
         execute_at=request.execute_at,

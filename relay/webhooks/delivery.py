@@ -98,13 +98,20 @@ class WebhookDelivery:
         for row in rows:
             webhook = OwedWebhook(**row)
             # If the result is not noted, the webhook is due again after its stamp. The receiver recognises a repeat by its id.
-            task = asyncio.create_task(alone("deliver_webhook", self._deliver(webhook), webhook.turn_id))
+            task = asyncio.create_task(
+                alone("deliver_webhook", self._deliver(webhook), webhook.turn_id, webhook.trace_id)
+            )
             self._under_way[task] = webhook.host
             task.add_done_callback(self._under_way.pop)
         return len(rows)
 
     async def _deliver(self, webhook: OwedWebhook) -> None:
-        about = {"turn_id": str(webhook.turn_id), "generation": webhook.generation, "tries": webhook.tries}
+        about = {
+            "turn_id": str(webhook.turn_id),
+            "trace_id": webhook.trace_id,
+            "generation": webhook.generation,
+            "tries": webhook.tries,
+        }
         error = await self._try(webhook)
         if error is None:
             await webhooks.note_delivered(self._database, webhook)

@@ -1,6 +1,7 @@
 """The one home of all SQS calls, against a real SQS API, for standard and FIFO queues."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from uuid import UUID, uuid4
@@ -9,6 +10,7 @@ import pytest
 
 from tests.conftest import sqs_client
 from tests.support.probes import until
+from tests.support.scripted_sqs import answer, scripted
 from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -75,6 +77,34 @@ async def test_a_wake_up_travels_with_its_trace_and_nothing_else(queues: Message
     assert decode(received.body) == sent.wake_up
     assert received.attributes == {"traceparent": TRACEPARENT}
     assert (received.receive_count, received.dead_letter_generation, received.moved_by_sqs) == (1, None, False)
+
+
+@pytest.mark.parametrize("xray", [True, False])
+async def test_a_message_carries_the_trace_header_of_aws_if_the_settings_say_so(
+    settings: Settings, queue: QueueSettings, xray: bool
+) -> None:
+    async with scripted(answer(b'{"QueueUrl": "http://sqs/1/q"}'), answer(b'{"QueueUrl": "http://sqs/1/dlq"}')) as sqs:
+        asked = MessageQueues(settings.model_copy(update={"xray": xray, "sqs_endpoint_url": sqs.address}))
+        await asked.send(queue.name, [wake_up(), OutgoingMessage(WakeUp("t", "s", uuid4()), "")])
+        await asked.close()
+
+    traced, untraced = json.loads(sqs.requests[-1].body)["Entries"]
+    header = f"Root=1-{'1' * 8}-{'1' * 24};Parent={'2' * 16};Sampled=1"
+    wanted = {"AWSTraceHeader": {"DataType": "String", "StringValue": header}} if xray else None
+    assert traced.get("MessageSystemAttributes") == wanted
+    assert "MessageSystemAttributes" not in untraced
+
+
+@both_kinds
+async def test_sqs_accepts_a_message_with_the_trace_header(settings: Settings, queue: QueueSettings) -> None:
+    queues = MessageQueues(settings.model_copy(update={"xray": True}))
+    sent = wake_up()
+
+    assert await queues.send(queue.name, [sent]) == [sent]
+
+    (received,) = await receive(queues, queue)
+    await queues.close()
+    assert received.attributes == {"traceparent": TRACEPARENT}
 
 
 async def test_an_extension_when_sqs_is_away_raises_nothing(

@@ -123,7 +123,7 @@ async def test_a_parent_is_woken_when_its_join_is_over(
 
     woken = await wake_parents(store.database, [parent.id, parent.id, uuid4()])
 
-    assert woken == ([parent.id] if over else [])
+    assert woken == ({parent.id: parent.trace_id} if over else {})
     row = await row_of(store, parent.id)
     assert (row["joining"] is None) is over
     assert (row["execute_at"] - row["created_at"]).total_seconds() == (1 if over else 900)

@@ -70,6 +70,7 @@ def nest(value: Any, levels: int) -> Any:
 CLAIMED = ClaimedTurn(
     claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,
     crashes=0, max_attempts=None, generation=1, fence=7, timeout_seconds=None, expires_in_seconds=900.0,
-    queue_latency_seconds=0.0, metadata={}, trace_id="1" * 32, span_id="1" * 16, created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    queue_latency_seconds=0.0, waited_seconds=0.0, metadata={},
+    trace_id="1" * 32, span_id="1" * 16, created_at=datetime(2026, 1, 1, tzinfo=UTC),
     inputs=("hi",), messages=(), history_version=NOTHING_SAID,
 )  # fmt: skip

@@ -4,6 +4,7 @@ import asyncio
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,8 +17,8 @@ def reading(name: str, **labels: str) -> float | None:
 
 
 @contextmanager
-def rising(name: str, by: float = 1.0, **labels: str) -> Iterator[None]:
-    """The sample must rise by so much within the block."""
+def rising(name: str, by: Any = 1.0, **labels: str) -> Iterator[None]:
+    """The sample must rise by so much within the block; `by` is a number or a `pytest.approx`."""
     before = reading(name, **labels) or 0.0
     yield
     assert (reading(name, **labels) or 0.0) - before == by, f"{name} {labels}"

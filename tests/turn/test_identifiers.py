@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnstile.turn.identifiers import continue_trace, start_trace, uuid7
+from turnstile.turn.identifiers import TraceContext, continue_trace, for_xray, start_trace, uuid7
 
 milliseconds = st.integers(0, 2**48 - 1)
 bits_74 = st.integers(0, 2**74 - 1)
@@ -45,7 +45,7 @@ def test_ids_of_all_zeroes_are_never_made() -> None:
 def test_a_continued_trace_is_a_child_of_the_callers_span() -> None:
     trace = continue_trace(TRACEPARENT, 0xABC)
 
-    assert (trace.trace_id, trace.span_id, trace.parent_span_id) == (TRACE, "0000000000000abc", SPAN)
+    assert (trace.trace_id, trace.span_id, trace.parent_span_id) == (TRACE, "0000000000000abd", SPAN)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,82 @@ def test_an_invalid_header_is_ignored_and_starts_a_new_trace(traceparent: str | 
     trace = continue_trace(traceparent, 2**192 - 1)
 
     assert (trace.trace_id, trace.parent_span_id) == ("f" * 32, None)
+
+
+# --- the sampling decision, and the spans of attempts
+
+
+@pytest.mark.parametrize(("flags", "sampled"), [("01", True), ("00", False), ("03", True), ("02", False)])
+def test_the_last_bit_of_the_span_id_carries_the_clients_sampling_decision(flags: str, sampled: bool) -> None:
+    for random_bits in (0, 1, 2, 2**64 - 1):
+        trace = continue_trace(f"00-{TRACE}-{SPAN}-{flags}", random_bits)
+
+        assert trace.sampled is sampled
+        assert trace.traceparent.endswith("-01" if sampled else "-00")
+        assert int(trace.span_id, 16)
+        # As another process reads it from the table, which has the ids alone.
+        assert TraceContext(trace.trace_id, trace.span_id).sampled is sampled
+        assert continue_trace(trace.traceparent, random_bits).sampled is sampled
+
+
+def test_a_decision_changes_the_span_id_alone() -> None:
+    trace = continue_trace(TRACEPARENT, 0xABC)
+
+    dropped = trace.with_decision(sampled=False)
+
+    assert (dropped.span_id, dropped.sampled) == ("0000000000000abc", False)
+    assert dropped.with_decision(sampled=True) == trace
+
+
+def test_each_attempt_has_a_span_of_its_own_below_the_turns_which_anybody_can_name() -> None:
+    for trace in (start_trace(5), start_trace(5).with_decision(sampled=False)):
+        attempts = [trace.attempt(fence) for fence in range(1, 100)]
+
+        assert attempts == [trace.attempt(fence) for fence in range(1, 100)]
+        assert len({attempt.span_id for attempt in attempts} | {trace.span_id}) == 100
+        assert {attempt.sampled for attempt in attempts} == {trace.sampled}
+        assert {attempt.parent_span_id for attempt in attempts} == {trace.span_id}
+
+
+# --- AWS X-Ray
+
+ROOT = f"1-{TRACE[:8]}-{TRACE[8:]}"
+
+
+@pytest.mark.parametrize(
+    ("header", "parent", "sampled"),
+    [
+        (f"Root={ROOT};Parent={SPAN};Sampled=1", SPAN, True),
+        (f"Root={ROOT}; Parent={SPAN}; Sampled=0", SPAN, False),
+        # A load balancer.
+        (f"Self=1-67891234-12456789abcdef012345678;Root={ROOT}", None, True),
+        (f"Root={ROOT.upper()};Parent={SPAN.upper()}", SPAN, True),
+        (f"Root={ROOT};Parent={'0' * 16};Sampled=?", None, True),
+    ],
+)
+def test_without_a_traceparent_the_trace_of_x_ray_is_continued(header: str, parent: str | None, sampled: bool) -> None:
+    trace = continue_trace(None, 7, header)
+
+    assert (trace.trace_id, trace.parent_span_id, trace.sampled) == (TRACE, parent, sampled)
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Root", f"Root=2{ROOT[1:]}", f"Root=1-{'0' * 8}-{'0' * 24}", f"Parent={SPAN}", ";;="]
+)
+def test_an_invalid_header_of_x_ray_is_ignored(header: str) -> None:
+    assert continue_trace(None, 2**192 - 1, header).trace_id == "f" * 32
+
+
+def test_a_traceparent_wins_over_the_header_of_x_ray() -> None:
+    assert continue_trace(TRACEPARENT, 7, f"Root=1-{'1' * 8}-{'1' * 24}").trace_id == TRACE
+
+
+def test_what_x_ray_is_told_is_read_back() -> None:
+    trace = continue_trace(TRACEPARENT, 0xABC)
+
+    header = for_xray(trace.traceparent)
+
+    assert header == f"Root={ROOT};Parent=0000000000000abd;Sampled=1"
+    assert continue_trace(None, 1, header).parent_span_id == trace.span_id
+    assert for_xray(f"00-{TRACE}-{SPAN}-00") == f"Root={ROOT};Parent={SPAN};Sampled=0"
+    assert for_xray("") is None

@@ -55,7 +55,7 @@ SELECT {
 """
 READ_ARCHIVED_STANDINGS: LiteralString = f"""
 SELECT a.id, a.tenant_id, a.session_id, a.turn ->> 'status' AS status, (a.turn ->> 'attempt')::integer AS attempt,
-       (a.turn ->> 'fence')::bigint AS fence
+       (a.turn ->> 'fence')::bigint AS fence, a.trace_id
   FROM {_NAMED}
 """
 """The columns for a client that waits for a turn. Without replies: a query may ask for a thousand turns, with a megabyte each."""

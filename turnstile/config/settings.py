@@ -170,8 +170,17 @@ class Settings(BaseSettings):
         60_000, validation_alias="OTEL_METRIC_EXPORT_INTERVAL"
     )
     """OpenTelemetry's variable: milliseconds between two exports of the metrics."""
+    otlp_traces_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", repr=False)
+    """The same for traces alone; the whole URL."""
+    traces_exporter: Annotated[str | None, Field(pattern="^(otlp|none|)$")] = Field(
+        None, validation_alias="OTEL_TRACES_EXPORTER"
+    )
+    """`otlp`: export traces also without an endpoint, to `http://localhost:4318`. `none`: no traces."""
     otel_disabled: str | None = Field(None, validation_alias="OTEL_SDK_DISABLED")
     """`true`: nothing is exported by OpenTelemetry."""
+    xray: bool = False
+    """Whether messages carry `AWSTraceHeader` beside `traceparent`, and a request without a `traceparent` continues the trace of
+    its `X-Amzn-Trace-Id`."""
 
     keep_tracebacks: bool = True
     """Whether the table keeps the traceback of each failed attempt, without local variables. `turnstile status` shows it."""
@@ -250,6 +259,13 @@ class Settings(BaseSettings):
             return False
         is_wanted = "otlp" in {name.strip() for name in self.otlp_metrics_exporter.split(",")}
         return is_wanted and bool(self.otlp_metrics_endpoint or self.otlp_endpoint)
+
+    @property
+    def exports_traces(self) -> bool:
+        """Whether the variables of OpenTelemetry ask for traces."""
+        if self.traces_exporter == "none" or (self.otel_disabled or "").strip().lower() == "true":
+            return False
+        return bool(self.otlp_endpoint or self.otlp_traces_endpoint or self.traces_exporter)
 
     @property
     def redis_timeout_seconds(self) -> float:

@@ -128,7 +128,7 @@ SELECT {
 """
 
 _STANDINGS: LiteralString = """
-SELECT id, tenant_id, session_id, status, attempt, fence FROM turns WHERE id = ANY (%(ids)s::uuid[])
+SELECT id, tenant_id, session_id, status, attempt, fence, trace_id FROM turns WHERE id = ANY (%(ids)s::uuid[])
 """
 
 
@@ -143,6 +143,7 @@ class Standing:
     attempt: int
     fence: int
     """The fence of its last claim; 0 if there was none."""
+    trace_id: str
 
 
 async def read_standings(database: Database, wanted: Sequence[TurnKey]) -> list[Standing | None]:

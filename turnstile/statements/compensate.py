@@ -33,8 +33,9 @@ turn is archived before its compensation."""
 
 COMPENSATE: LiteralString = f"""
 compensation AS MATERIALIZED (
-    SELECT {_ID} AS id, substr(digest.text, 17, 16) AS span_id, t.id AS parent_turn_id, t.tenant_id, t.session_id, t.queue,
-           t.generation, t.trace_id, t.span_id AS parent_span_id, t.metadata, f.error_class, f.error
+    -- The last digit of a span id says whether its trace is sampled.
+    SELECT {_ID} AS id, substr(digest.text, 17, 15) || right(t.span_id, 1) AS span_id, t.id AS parent_turn_id, t.tenant_id,
+           t.session_id, t.queue, t.generation, t.trace_id, t.span_id AS parent_span_id, t.metadata, f.error_class, f.error
       FROM {{failed}} f JOIN turns t ON t.id = ANY (ARRAY[f.id])
      CROSS JOIN LATERAL (
            SELECT encode(sha256(convert_to('compensation/' || t.id || '/' || t.generation, 'UTF8')), 'hex') AS text) digest

@@ -53,7 +53,8 @@ RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.status, t.attempt, t.fence
 """
 
 FIND_DUE: LiteralString = f"""
-SELECT d.id FROM {_QUEUES} CROSS JOIN LATERAL (SELECT d.id FROM turns d {_DUE} ORDER BY d.send_at LIMIT q.most) d
+SELECT d.id, d.trace_id FROM {_QUEUES} CROSS JOIN LATERAL (
+    SELECT d.id, d.trace_id FROM turns d {_DUE} ORDER BY d.send_at LIMIT q.most) d
 """
 
 # An expression, so that no index matches it: a plan made while few turns were owed a message would read all that are owed one.

@@ -36,7 +36,7 @@ UPDATE turns t
        execute_at = CASE WHEN t.status = 'PENDING' THEN now() ELSE t.execute_at END,
        send_at = CASE WHEN t.status = 'PENDING' THEN now() ELSE t.send_at END
   FROM ready WHERE t.id = ANY (ARRAY[ready.id]) AND num_nonnulls(t.joining) > 0
-RETURNING t.id
+RETURNING t.id, t.trace_id
 """
 
 WAKE_PARENTS: LiteralString = f"""
@@ -52,14 +52,14 @@ WITH waiting AS MATERIALIZED (
 {_WAKE}"""
 
 
-async def wake_parents(database: Database, parents: Sequence[UUID]) -> list[UUID]:
-    """Makes the turns among `parents` due whose join is over, and returns their ids. The relay sends the wake-ups.
+async def wake_parents(database: Database, parents: Sequence[UUID]) -> dict[UUID, str]:
+    """Makes the turns among `parents` due whose join is over; returns their trace ids by their ids. The relay sends the wake-ups.
 
     Raises DatabaseUnavailableError; may be called again.
     """
-    return [row["id"] for row in await database.fetch(WAKE_PARENTS, {"ids": list(parents)})]
+    return {row["id"]: row["trace_id"] for row in await database.fetch(WAKE_PARENTS, {"ids": list(parents)})}
 
 
 async def wake_joined(database: Database) -> list[UUID]:
-    """The same for at most SCAN of all turns that wait for children. The relay calls it regularly."""
+    """The same for at most SCAN of all turns that wait for children; returns their ids. The relay calls it regularly."""
     return [row["id"] for row in await database.fetch(WAKE_JOINED, {"limit": SCAN})]

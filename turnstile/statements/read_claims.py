@@ -23,7 +23,7 @@ SAME_CLAIM_MICROSECONDS = 100
 READ_CLAIMS: LiteralString = f"""
 SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t.failures, t.crashes, t.max_attempts,
        t.generation, t.fence, t.timeout_seconds, t.metadata, t.trace_id, t.span_id, t.created_at,
-       t.kind, t.parent_turn_id,
+       t.kind, t.parent_turn_id, t.parent_span_id,
        extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
        extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS queue_latency_seconds,
        CASE WHEN t.first_started_at >= t.started_at - interval '{SAME_CLAIM_MICROSECONDS} microseconds'

@@ -40,6 +40,6 @@ RETURNING t.id
 """
 
 FIND_UNPLACED: LiteralString = f"""
-SELECT d.id FROM unnest(%(queues)s::text[]) q (name) CROSS JOIN LATERAL (
-        SELECT t.id FROM turns t {_UNPLACED} ORDER BY t.send_at LIMIT %(limit)s) d
+SELECT d.id, d.trace_id FROM unnest(%(queues)s::text[]) q (name) CROSS JOIN LATERAL (
+        SELECT t.id, t.trace_id FROM turns t {_UNPLACED} ORDER BY t.send_at LIMIT %(limit)s) d
 """

@@ -1,1 +1,1 @@
-"""What a process measures of itself, and how that leaves the process."""
+"""What a process tells of itself: metrics and traces, and how they leave the process."""

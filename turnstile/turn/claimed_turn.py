@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from turnstile.turn.conversation import HistoryVersion, Message
+from turnstile.turn.identifiers import TraceContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,23 @@ class ClaimedTurn:
     """The version of the session's history before this turn."""
     kind: str = "turn"
     parent_turn_id: UUID | None = None
+    parent_span_id: str | None = None
     waited_seconds: float | None = None
     """How long the turn waited until it began, if this claim is its first start in this generation; else None."""
     lost_worker: str | None = None
     """The worker whose expired claim this one replaced; None if there was none."""
+
+    @property
+    def begun_before(self) -> bool:
+        """Whether an earlier attempt of this generation began, put-off ones included."""
+        return self.waited_seconds is None
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """For its log lines."""
+        return {"turn_id": str(self.id), "session_id": self.session_id, "trace_id": self.trace_id}
+
+    @property
+    def trace(self) -> TraceContext:
+        """The turn's span."""
+        return TraceContext(self.trace_id, self.span_id, self.parent_span_id)

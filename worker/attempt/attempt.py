@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from contextlib import aclosing
 from dataclasses import replace
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler
@@ -31,6 +31,9 @@ from turnstile.worker.attempt.outcome import (
 )
 from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
 
+if TYPE_CHECKING:
+    from turnstile.telemetry.attempt_span import AttemptSpan
+
 HAND_BACK_GRACE_SECONDS = 1.0
 """How long a handler may take to end at a shutdown. Short enough that its turn is handed back within two seconds."""
 
@@ -43,8 +46,16 @@ class HandlerExitedError(Exception):
 
 
 class Attempt:
-    def __init__(self, handler: Handler, turn: Turn, context: TurnContext, threads: Executor) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        turn: Turn,
+        context: TurnContext,
+        threads: Executor,
+        span: "AttemptSpan | None" = None,
+    ) -> None:
         self._handler = handler
+        self._span = span
         self._turn = turn
         self._context = context
         self._threads = threads
@@ -141,6 +152,9 @@ class Attempt:
         return job.done() and job.exception() is None and isinstance(job.result(), Awaitable | AsyncGenerator)
 
     async def _call(self) -> Any:
+        if self._span is not None:
+            # Here, because this is the handler's own task; a thread gets a copy of its context.
+            self._span.enter_handler()
         try:
             return await self._reply()
         except (SystemExit, KeyboardInterrupt) as error:

@@ -3,6 +3,7 @@
 A wake-up that can't be sent at once is sent later by the relay: no client waits for a child's reply.
 """
 
+import time
 from collections.abc import Sequence
 
 import structlog
@@ -15,6 +16,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.telemetry import tracing
 from turnstile.worker.attempt.outcome import ClaimLost
 
 MAX_BATCH = 50
@@ -34,6 +36,7 @@ class ChildIntake:
         Raises ClaimLost, SubmissionRefusedError or DatabaseUnavailableError; after the last it may be called again with
         the same submission.
         """
+        began_at = time.time_ns()
         accepted = await self._batcher(submission)
         if isinstance(accepted, ParentSupersededError):
             raise ClaimLost("a child could not be started: another claim has the turn")
@@ -46,6 +49,15 @@ class ChildIntake:
             queue=accepted.queue,
             trace_id=accepted.trace.trace_id,
         )
+        if tracing.active is not None:
+            tracing.active.submitted(
+                submission.trace,
+                accepted.trace,
+                began_at,
+                queue=accepted.queue,
+                turn_id=accepted.turn_id,
+                session_id=accepted.session_id,
+            )
         return accepted
 
     async def _commit_and_wake(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:

@@ -21,7 +21,7 @@ from turnstile.statements.children import (
 )
 from turnstile.statements.submit import ParentClaim, Submission
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.identifiers import TraceContext, continue_trace
+from turnstile.turn.identifiers import continue_trace
 from turnstile.turn.limits import check_attempts, check_seconds
 from turnstile.turn.message import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turnstile.turn.settlement import JoinPolicy
@@ -89,9 +89,7 @@ class Children:
             queue=(declared := self._intake.find_queue(queue or self._turn.queue)).name,
             content=_check_input(input),
             fingerprint=b"",
-            trace=continue_trace(
-                TraceContext(self._turn.trace_id, self._turn.span_id).traceparent, secrets.randbits(192)
-            ),
+            trace=continue_trace(self._turn.trace.traceparent, secrets.randbits(192)),
             expires_in_seconds=expires_in_seconds or declared.expires_in_seconds,
             max_attempts=max_attempts,
             timeout_seconds=timeout_seconds,

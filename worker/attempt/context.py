@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
@@ -17,20 +17,25 @@ from turnstile.memory.interface import Memory
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import Message
-from turnstile.turn.identifiers import TraceContext
 from turnstile.worker.attempt.children import Children
 from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.attempt.once import RecordedValues
 from turnstile.worker.attempt.usage import Usage, report_usage
 from turnstile.worker.database_retry import Outlast
 
+if TYPE_CHECKING:
+    from turnstile.telemetry.attempt_span import AttemptSpan
+
 MAX_HISTORY = 1000
 
 Answer = TypeVar("Answer")
 
 
-def turn_for_handler(turn: ClaimedTurn) -> Turn:
-    """The handler's view of a claimed turn. The inputs are copies: the handler may change them."""
+def turn_for_handler(turn: ClaimedTurn, span: "AttemptSpan | None" = None) -> Turn:
+    """The handler's view of a claimed turn. The inputs are copies: the handler may change them.
+
+    What the handler calls belongs to its attempt's span, or, while no traces are exported, to the turn's.
+    """
     return Turn(
         id=turn.id,
         tenant_id=turn.tenant_id,
@@ -42,7 +47,7 @@ def turn_for_handler(turn: ClaimedTurn) -> Turn:
         metadata=turn.metadata,
         created_at=turn.created_at,
         trace_id=turn.trace_id,
-        traceparent=TraceContext(turn.trace_id, turn.span_id).traceparent,
+        traceparent=(turn.trace if span is None else span.trace).traceparent,
         generation=turn.generation,
         parent_turn_id=turn.parent_turn_id,
     )

@@ -165,7 +165,7 @@ class Emitter:
             self._overflown = self._characters + len(text) > MAX_REPLY_CHARACTERS
             if self._overflown:
                 # Stop here: a text with a gap in it would be useless.
-                log.warning("emit.too_much", turn_id=str(self._turn.id), characters=self._characters + len(text))
+                log.warning("emit.too_much", **self._turn.ids, characters=self._characters + len(text))
                 return
             self._text.append(text)
             self._characters += len(text)
@@ -219,7 +219,7 @@ class Emitter:
     def _hear(self, appended: "asyncio.Future[Appended]") -> None:
         if appended.cancelled() or (error := appended.exception()) is not None:
             # The worker is stopping, or this is a bug of ours.
-            log.error("events.failed", turn_id=str(self._turn.id), error=None if appended.cancelled() else repr(error))
+            log.error("events.failed", **self._turn.ids, error=None if appended.cancelled() else repr(error))
             self.fall_silent()
             self._speak()
             return
@@ -262,7 +262,7 @@ class Emitter:
                 with self._lock:
                     self._said = self._said[self._asked :]
             case Appended.LOST:
-                log.info("events.lost", turn_id=str(self._turn.id))
+                log.info("events.lost", **self._turn.ids)
                 with self._lock:
                     others = [one.saying for one in self._said if one.saying.kind not in _TEXTS]
                     self._begin_anew([*others, *self._gathered.sayings])

@@ -6,7 +6,7 @@ Exception` does not catch it by mistake. If a handler catches it all the same an
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 from uuid import UUID
 
 from turnstile.errors import DatabaseUnavailableError
@@ -109,6 +109,19 @@ class Stopped:
 
 
 Outcome = Succeeded | Failed | Snoozed | Joining | TimedOut | Stopped
+
+
+def fault_in(outcome: Outcome) -> str | None:
+    """The class of the error that ended the handler; None if none did."""
+    match outcome:
+        case Failed(error_class=error_class):
+            return error_class
+        case TimedOut():
+            return "timeout"
+        case Succeeded() | Snoozed() | Joining() | Stopped():
+            return None
+        case _:
+            assert_never(outcome)
 
 
 def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> Outcome:

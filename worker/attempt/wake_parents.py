@@ -29,7 +29,7 @@ class ParentWaking:
     def __init__(self, database: Database, nudge_relay: Callable[[], None]) -> None:
         self._database = database
         self._nudge_relay = nudge_relay
-        self._batcher = Batcher(self._wake, limit=BATCH)
+        self._batcher: Batcher[UUID, str | None] = Batcher(self._wake, limit=BATCH)
         self._under_way: set[asyncio.Task[None]] = set()
 
     def settled(self, turn: ClaimedTurn, status: TurnStatus, settlement: Settlement) -> None:
@@ -38,25 +38,27 @@ class ParentWaking:
         The turn itself, because its last child may have ended before this settle made the turn wait.
         """
         if status.is_terminal and turn.parent_turn_id is not None:
-            self._look_after(turn.parent_turn_id)
+            self._look_after(turn.parent_turn_id, turn.trace_id)
         elif status is TurnStatus.PENDING and settlement.joining:
-            self._look_after(turn.id)
+            self._look_after(turn.id, turn.trace_id)
 
-    def _look_after(self, parent_id: UUID) -> None:
-        task = asyncio.create_task(self._try(parent_id))
+    def _look_after(self, parent_id: UUID, trace_id: str) -> None:
+        task = asyncio.create_task(self._try(parent_id, trace_id))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def _try(self, parent_id: UUID) -> None:
+    async def _try(self, parent_id: UUID, trace_id: str) -> None:
         try:
-            woken = await self._batcher(parent_id)
+            present_trace_id = await self._batcher(parent_id)
         except (DatabaseUnavailableError, psycopg.Error) as error:
-            log.warning("join.not_looked_at", turn_id=str(parent_id), error=str(error))
+            # A child has its parent's trace, unless the parent was redriven since.
+            log.warning("join.not_looked_at", turn_id=str(parent_id), trace_id=trace_id, error=str(error))
             return
-        if woken:
-            log.info("join.over", turn_id=str(parent_id))
+        if present_trace_id is not None:
+            log.info("join.over", turn_id=str(parent_id), trace_id=present_trace_id)
             self._nudge_relay()
 
-    async def _wake(self, parents: Sequence[UUID]) -> list[bool]:
-        woken = set(await wake_parents(self._database, parents))
-        return [parent in woken for parent in parents]
+    async def _wake(self, parents: Sequence[UUID]) -> list[str | None]:
+        """The trace id of each parent that was woken; None for the others."""
+        woken = await wake_parents(self._database, parents)
+        return [woken.get(parent) for parent in parents]

@@ -21,6 +21,7 @@ from turnstile.config.unknown_variables import describe_unknown_variables
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.advance_fences import ADVANCE
+from turnstile.telemetry import tracing
 from turnstile.turn.envelope import QueueAddress
 from turnstile.worker.aws_lambda.event import read_event, report
 from turnstile.worker.aws_lambda.invocation import Invocation, longest_attempt
@@ -137,5 +138,10 @@ def handle(event: Any, context: LambdaContext) -> dict[str, Any]:
         if (unknown := describe_unknown_variables()) is not None:
             log.warning("settings.unknown_variables", variables=unknown)
         handler = handler_loading.load(settings.handler or settings.find_queue(settings.queue).handler)
+        tracing.start("turnstile-lambda", wanted=settings.exports_traces, shared=True)
         _function = Function(settings, handler)
-    return _function.answer(event, context.aws_request_id, context.get_remaining_time_in_millis() / 1000)
+    try:
+        return _function.answer(event, context.aws_request_id, context.get_remaining_time_in_millis() / 1000)
+    finally:
+        # The container may be frozen from here on.
+        tracing.flush()

@@ -6,6 +6,7 @@ longest is woken at once.
 """
 
 import asyncio
+import contextvars
 import random
 import time
 from collections.abc import Callable
@@ -93,7 +94,8 @@ class TenantCap:
             return
         self._slots.leave(tenant_id)
         if (waiting := self._slots.next_waiting(tenant_id, time.monotonic())) is not None:
-            task = asyncio.create_task(self._wake(*waiting))
+            # Another session, of other turns: an empty context, without the ids that this session run has bound to its log.
+            task = asyncio.create_task(self._wake(*waiting), context=contextvars.Context())
             self._waking.add(task)
             task.add_done_callback(self._waking.discard)
 

@@ -13,6 +13,7 @@ from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import rows
 from tests.producer.api.sse_client import serving
 from tests.support.factories import make_submission
+from tests.support.otlp_receiver import receiving
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -20,7 +21,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.submit_direct import read_lines, submit_all
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
-from turnstile.turn.identifiers import start_trace
+from turnstile.turn.identifiers import TraceContext, start_trace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = Settings(queues=(QueueSettings(name="turns"), QueueSettings(name="nights")))
@@ -73,6 +74,27 @@ async def test_a_direct_submit_is_the_same_turn_when_it_is_repeated(turnstile: T
     assert first.out == again.out
     assert list(map(str, await rows(database))) == [first.out.strip()]
     assert (other.code, "refused, session alice" in other.err) == (1, True)
+
+
+async def test_a_direct_submit_exports_the_spans_of_its_turns_before_it_ends(
+    turnstile: Turnstile, database: Database
+) -> None:
+    with receiving() as receiver:
+        sampled = await turnstile("submit", "alice", "hello", "--direct", **receiver.environment)
+        dropped = await turnstile(
+            "submit", "bob", "hello", "--direct", **receiver.environment, OTEL_TRACES_SAMPLER="always_off"
+        )
+
+    turns = {str(turn_id): row for turn_id, row in (await rows(database)).items()}
+    turn = turns[sampled.out.split()[-1]]
+    assert [(span.name.split()[0], span.service) for span in receiver.of(turn["trace_id"])] == [
+        ("submit", "turnstile-submit"),
+        ("send", "turnstile-submit"),
+    ]
+    assert receiver.of(turn["trace_id"], "submit")[0].span_id == turn["span_id"]
+    assert len(receiver.spans) == 2
+    not_sampled = turns[dropped.out.split()[-1]]
+    assert not TraceContext(not_sampled["trace_id"], not_sampled["span_id"]).sampled
 
 
 async def test_a_file_of_turns_is_submitted_in_order_and_may_be_given_again(

@@ -80,6 +80,18 @@ async def test_the_callers_trace_is_continued(client: AsyncClient, database: Dat
     assert row == {"trace_id": TRACE, "parent_span_id": SPAN}
 
 
+@pytest.mark.parametrize("xray", [True, False])
+async def test_the_trace_of_x_ray_is_continued_if_the_settings_say_so(
+    settings: Settings, connect: Connect, database: Database, xray: bool
+) -> None:
+    header = {"X-Amzn-Trace-Id": f"Root=1-{TRACE[:8]}-{TRACE[8:]};Parent={SPAN};Sampled=0"}
+    async with connect(settings.model_copy(update={"xray": xray})) as client:
+        answer = await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers=header)
+    [row] = await database.fetch("SELECT trace_id, parent_span_id FROM turns", {})
+    assert (row == {"trace_id": TRACE, "parent_span_id": SPAN}) is xray
+    assert answer.headers["traceparent"].endswith("-00" if xray else "-01")
+
+
 async def test_a_submit_does_not_go_through_fastapi(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*_: object) -> None:
         raise AssertionError("FastAPI was asked")

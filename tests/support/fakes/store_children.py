@@ -118,7 +118,7 @@ def _wake(tables: Tables, waiting: Iterable[TurnRow]) -> Rows:
     for row in ready:
         due = {"execute_at": tables.now(), "send_at": tables.now(), "sends": 0} if row.status is PENDING else {}
         tables.update_turn(row, joining=None, join_policy=None, **due)
-    return [{"id": row.id} for row in ready]
+    return [{"id": row.id, "trace_id": row.trace_id} for row in ready]
 
 
 def _is_joined(tables: Tables, parent: TurnRow) -> bool:
@@ -156,7 +156,7 @@ def compensate(tables: Tables, failed: TurnRow, parameters: Parameters) -> None:
             kind="compensation",
             send_at=now,
             expires_at=now + interval(parameters["compensation_expires"]),
-            span_id=digest[16:32],
+            span_id=digest[16:31] + failed.span_id[-1],
             parent_span_id=failed.span_id,
             parent_turn_id=failed.id,
             created_at=now,

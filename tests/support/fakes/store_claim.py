@@ -19,6 +19,7 @@ PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED = TurnStatus
 READ_COLUMNS = (
     *("claim_id", "id", "tenant_id", "session_id", "seq", "queue", "attempt", "failures", "crashes", "max_attempts"),
     *("generation", "fence", "timeout_seconds", "metadata", "trace_id", "span_id", "kind", "parent_turn_id"),
+    "parent_span_id",
 )
 SETTLE_COLUMNS = (
     *("ids", "fences", "statuses", "outcomes", "replies", "afters", "refunds", "faults", "error_classes", "errors"),

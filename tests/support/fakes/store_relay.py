@@ -53,7 +53,7 @@ def _unplaced(tables: Tables, parameters: Parameters) -> list[TurnRow]:
 
 
 def find_unplaced(tables: Tables, parameters: Parameters) -> Rows:
-    return [{"id": row.id} for row in _unplaced(tables, parameters)]
+    return [columns(row, ("id", "trace_id")) for row in _unplaced(tables, parameters)]
 
 
 def place_scheduled(tables: Tables, parameters: Parameters) -> Rows:
@@ -140,7 +140,7 @@ def _due(tables: Tables, parameters: Parameters) -> list[TurnRow]:
 
 
 def find_due(tables: Tables, parameters: Parameters) -> Rows:
-    return [{"id": row.id} for row in _due(tables, parameters)]
+    return [columns(row, ("id", "trace_id")) for row in _due(tables, parameters)]
 
 
 def take_due(tables: Tables, parameters: Parameters) -> Rows:

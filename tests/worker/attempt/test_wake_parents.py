@@ -14,7 +14,7 @@ async def test_of_children_that_end_together_one_wakes_the_parent(family: Family
     children = [await family.start(run) for _ in range(8)]
     await family.join(parent, *children)
 
-    async def end(child: Child) -> list[UUID]:
+    async def end(child: Child) -> dict[UUID, str]:
         await family.end(child)
         return await wake_parents(family.database, [parent.id])
 

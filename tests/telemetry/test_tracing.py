@@ -1,0 +1,64 @@
+"""Switching traces on and off."""
+
+import sys
+
+import pytest
+from structlog.testing import capture_logs
+
+from turnstile.config.load_settings import load
+from turnstile.errors import SettingsError
+from turnstile.telemetry import tracing
+
+
+def test_unwanted_traces_stay_off() -> None:
+    tracing.start("test", wanted=False)
+
+    assert tracing.active is None
+    tracing.flush()
+    tracing.stop()
+
+
+def test_without_the_packages_a_process_starts_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("turnstile.telemetry.spans", "turnstile.telemetry.turn_spans"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+
+    with capture_logs() as lines:
+        tracing.start("test", wanted=True)
+
+    assert tracing.active is None
+    [line] = lines
+    assert (line["event"], line["log_level"]) == ("tracing.off", "warning")
+    assert "turnstile[telemetry]" in line["reason"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318/v1/traces"}, True),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_SDK_DISABLED": "True"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_SDK_DISABLED": ""}, True),
+        ({"OTEL_SERVICE_NAME": "mine", "OTEL_TRACES_SAMPLER": "always_on"}, False),
+    ],
+)
+def test_the_variables_of_opentelemetry_decide(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], wanted: bool
+) -> None:
+    for name in ("ENDPOINT", "TRACES_ENDPOINT"):
+        monkeypatch.delenv(f"OTEL_EXPORTER_OTLP_{name}", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    assert load().exports_traces is wanted
+
+
+def test_an_exporter_that_does_not_exist_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "zipkin")
+
+    with pytest.raises(SettingsError, match="OTEL_TRACES_EXPORTER"):
+        load()

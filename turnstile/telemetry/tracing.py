@@ -1,0 +1,61 @@
+"""Traces of turns by OpenTelemetry (G24, ADR 0035): off unless its variables ask for them.
+
+While traces are off, `active` is None: that is all that a step of a turn looks at, and no module of the SDK is imported.
+"""
+
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from turnstile.telemetry.turn_spans import TurnSpans
+
+FLUSH_SECONDS = 3.0
+"""How long the end of a process, or of a Lambda invocation, waits at most for spans that are not exported yet."""
+
+log = structlog.get_logger("turnstile.telemetry")
+
+active: "TurnSpans | None" = None
+"""Records the spans of this process; None: no traces are exported."""
+
+
+def start(service: str, *, wanted: bool, shared: bool = False) -> None:
+    """Begins to export the traces of this process, if they are `wanted` (`Settings.exports_traces`).
+
+    `service` is the service's name unless OpenTelemetry's variables name it; `shared`: as in `Spans.exporting`. Without the SDK
+    there is a WARNING line instead: platforms set these variables for whatever they run, so they must not keep a process from
+    starting.
+    """
+    global active
+    if not wanted:
+        return
+    try:
+        from turnstile.telemetry.spans import Spans
+        from turnstile.telemetry.turn_spans import TurnSpans
+    except ImportError as error:
+        log.warning("tracing.off", reason=f"{error.name} is missing: install turnstile[telemetry]")
+        return
+    active = TurnSpans(Spans.exporting(service, shared=shared))
+    log.info("tracing.on", service=service)
+
+
+def flush() -> None:
+    """Exports what is recorded, within FLUSH_SECONDS. For a process that may be frozen."""
+    if active is not None:
+        _within(FLUSH_SECONDS, active)
+
+
+def stop() -> None:
+    """Exports what is recorded, within FLUSH_SECONDS, and records no more."""
+    global active
+    spans, active = active, None
+    if spans is not None:
+        _within(FLUSH_SECONDS, spans)
+
+
+def _within(seconds: float, spans: "TurnSpans") -> None:
+    # On a thread: the exporter takes longer than it is told if its endpoint hangs.
+    flushing = Thread(target=spans.flush, args=(seconds,), name="last spans", daemon=True)
+    flushing.start()
+    flushing.join(seconds)
