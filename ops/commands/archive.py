@@ -14,10 +14,19 @@ from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Yes, con
 from turnstile.ops.terminal.output import Progress, print_result, say, short_time
 
 
+def parse_rest(text: str | float) -> float:
+    """Parses an age of hours or more to seconds: an `m` that means minutes here may have been meant as months."""
+    if str(text).strip().lower()[-1:] in {"s", "m"}:
+        raise typer.BadParameter(f"{text!r} is no age for an archive; try 90d, 12w or 36h")
+    return parse_age(text)
+
+
 def archive(
     older_than: Annotated[
         float,
-        typer.Option(parser=parse_age, metavar="AGE", help="How long a session must have been at rest: 90d, 12w, 36h."),
+        typer.Option(
+            parser=parse_rest, metavar="AGE", help="How long a session must have been at rest: 90d, 12w, 36h."
+        ),
     ],
     failed: Annotated[
         bool, typer.Option("--failed", help="FAILED turns as well. They can't be redriven afterwards.")

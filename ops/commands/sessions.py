@@ -1,12 +1,11 @@
 """`turnstile sessions --stuck`: the sessions that do not move, each with the reason that `turnstile why` gives."""
 
-import re
 from typing import Annotated
 
 import typer
 
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson, Limit, QueueName
+from turnstile.ops.terminal.options import AsJson, Limit, QueueName, parse_age
 from turnstile.ops.terminal.output import Columns, print_json, print_table, say
 from turnstile.ops.waiting.look import explain_turns
 from turnstile.ops.waiting.reason import Answer, Behind, as_document, code_of
@@ -14,16 +13,6 @@ from turnstile.ops.waiting.words import describe
 from turnstile.queries.stuck_sessions import REACH, StuckSession, find_stuck_sessions
 
 OLDER_THAN_SECONDS = 300.0
-_AGE = re.compile(r"([0-9]{1,4})([smhd])")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def parse_span(text: str | float) -> float:
-    """Parses a length of time such as `90s`, `5m`, `2h` or `1d` to seconds."""
-    found = _AGE.fullmatch(str(text).strip().lower())
-    if found is None:
-        raise typer.BadParameter(f"{text!r} is no length of time; try 90s, 5m, 2h or 1d")
-    return float(int(found[1]) * _UNITS[found[2]])
 
 
 def sessions(
@@ -32,7 +21,7 @@ def sessions(
     older_than: Annotated[
         float | None,
         typer.Option(
-            parser=parse_span, metavar="AGE", show_default="5m", help="How long their head has been due at least."
+            parser=parse_age, metavar="AGE", show_default="5m", help="How long their head has been due at least."
         ),
     ] = None,
     limit: Limit = 100,

@@ -7,7 +7,7 @@ import typer
 
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson
+from turnstile.ops.terminal.options import AsJson, TenantId
 from turnstile.ops.terminal.output import print_json, print_text
 from turnstile.ops.waiting.look import explain_session, explain_turn
 from turnstile.ops.waiting.reason import Answer, as_document
@@ -17,7 +17,7 @@ from turnstile.turn.message import DEFAULT_TENANT, is_valid_id
 
 def why(
     which: Annotated[str, typer.Argument(metavar="TURN|SESSION", help="A turn's id, or a session's.")],
-    tenant: Annotated[str | None, typer.Option(help="Whose.  [default of a session: default]")] = None,
+    tenant: TenantId = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what a turn waits for, with the evidence and the command that would move it; of a session, what its head waits for.

@@ -11,15 +11,15 @@ from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 
 HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
-_UNITS = {"m": 60, "h": HOUR_SECONDS, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
-_AGE = re.compile(r"([0-9]{1,4})([mhdw])")
+_UNITS = {"s": 1, "m": 60, "h": HOUR_SECONDS, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
+_AGE = re.compile(r"([0-9]{1,4})([smhdw])")
 
 
 def parse_age(text: str | float) -> float:
-    """Parses an age such as `90d`, `12w`, `36h` or `15m` (minutes) to seconds."""
+    """Parses an age such as `90s`, `15m` (minutes), `36h`, `7d` or `12w` to seconds."""
     found = _AGE.fullmatch(str(text).strip().lower())
     if found is None or found[1].strip("0") == "":
-        raise typer.BadParameter(f"{text!r} is no age; try 90d, 12w, 36h or 15m")
+        raise typer.BadParameter(f"{text!r} is no age; try 90s, 15m, 36h, 7d or 12w")
     return float(int(found[1]) * _UNITS[found[2]])
 
 

@@ -205,13 +205,15 @@ async def test_children_keep_the_trace_of_their_parent(
     assert {span.parent_span_id for span in processed} == {row["span_id"], *(span.span_id for span in submits)}
 
 
+NO_METRICS = {"OTEL_METRICS_EXPORTER": "none"}
+
+
 @pytest.mark.parametrize(
     ("variables", "are_imported"),
     [
         ({}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none", **NO_METRICS}, False),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "true"}, False),
-        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://127.0.0.1:9"}, False),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:9/v1/traces"}, True),
         ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
     ],

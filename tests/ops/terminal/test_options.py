@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from tests.ops.command_line import NOBODY, NOWHERE, invoke_plain
 from turnstile.ops.command_line import COMMANDS, LazyCommand, app
+from turnstile.ops.commands.archive import parse_rest
 from turnstile.ops.commands.submit_http import find_proxy
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
@@ -79,10 +80,25 @@ def test_a_rate_may_name_its_unit(text: str, rate: float | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "days"),
-    [("36h", 1.5), ("90D", 90), ("12w", 84), ("36m", 0.025), ("0d", None), ("-90d", None), ("1.5d", None), ("d", None)],
+    [
+        ("36h", 1.5),
+        ("90D", 90),
+        ("12w", 84),
+        ("36m", 0.025),
+        ("864s", 0.01),
+        ("0d", None),
+        ("-90d", None),
+        ("1.5d", None),
+        ("d", None),
+    ],
 )
 def test_an_age_has_a_unit(text: str, days: float | None) -> None:
     assert parsed_or_none(parse_age, text) == (None if days is None else days * DAY_SECONDS)
+
+
+@pytest.mark.parametrize(("text", "days"), [("90d", 90), ("12w", 84), ("36h", 1.5), ("3m", None), ("90s", None)])
+def test_the_rest_before_an_archive_is_hours_or_more(text: str, days: float | None) -> None:
+    assert parsed_or_none(parse_rest, text) == (None if days is None else days * DAY_SECONDS)
 
 
 def parsed_or_none(parse: Any, text: str) -> float | None:
