@@ -3,6 +3,7 @@
 from tests.support.fakes.store_rows import SECOND, WorkerRow
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables
 from turnstile.statements import redrive_audit
+from turnstile.statements.paused_queues import READ_PAUSED
 from turnstile.statements.redrive import BOUND_WAIT
 from turnstile.statements.worker_registry import ANNOUNCE, WITHDRAW
 
@@ -42,4 +43,6 @@ STATEMENTS: dict[str, Statement] = {
     redrive_audit.NOTE: no_rows,
     redrive_audit.FINISH: no_rows,
     BOUND_WAIT: no_rows,
+    # No queue is paused here.
+    READ_PAUSED: no_rows,
 }
