@@ -11,9 +11,9 @@ from turnstile.worker.session_run import SessionRun
 log = structlog.get_logger("turnstile.worker")
 
 
-def report_lock(queue: str, guard: Guard, seconds: float) -> None:
-    """`seconds`: how long the attempt took."""
-    log.info("session.lock", result=guard.result, seconds=round(seconds, 4))
+def report_lock(queue: str, key: str, lease_seconds: float, guard: Guard, seconds: float) -> None:
+    """`seconds`: how long the attempt took. The line's `worker_id` is the owner, and the lease the key's time to live (M9)."""
+    log.info("session.lock", key=key, ttl_seconds=lease_seconds, result=guard.result, seconds=round(seconds, 4))
     LOCK_ACQUISITIONS.add(1, queue, guard.result)
     LOCK_WAIT.observe(seconds, queue)
 

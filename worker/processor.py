@@ -37,7 +37,7 @@ from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.lock_log import report_lock, report_unlock
 from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.received_message import Delivery
-from turnstile.worker.session_lock import Guard, Release, SessionLock, name_lock
+from turnstile.worker.session_lock import Guard, Release, SessionLock, lock_key, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
 from turnstile.worker.settling import Settling
 from turnstile.worker.slots.tenant_admission import TenantCap
@@ -89,8 +89,7 @@ class Processor:
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
         if self._runs.visit(wake_up):
             # Before the tenant's cap: a deferred session would be woken in place of a session that really waits for a slot.
-            report_lock(self.queue.name, Guard.BUSY, 0.0)
-            self._show_received(wake_up, message, Guard.BUSY.result)
+            self._report_lock(wake_up, message, Guard.BUSY, 0.0)
             await self.delivery.delete(message)
             return None
         if not await self.cap.enter(wake_up):
@@ -162,9 +161,7 @@ class Processor:
         lock = name_lock(self.settings, wake_up.tenant_id, wake_up.session_id, next(self._tokens))
         began = time.monotonic()
         guard = Guard.BUSY if self._runs.visit(wake_up) else await self.lock.acquire(lock)
-        report_lock(self.queue.name, guard, time.monotonic() - began)
-        if message is not None:
-            self._show_received(wake_up, message, guard.result)
+        self._report_lock(wake_up, message, guard, time.monotonic() - began)
         if guard is Guard.BUSY:
             # Normal, not an error (G3): the lock's holder finds the waiting mark and looks once more.
             return None
@@ -175,6 +172,12 @@ class Processor:
     def _show_received(self, wake_up: WakeUp, message: ReceivedMessage, outcome: str) -> None:
         if tracing.active is not None:
             tracing.active.received(self.queue.name, message, wake_up, outcome)
+
+    def _report_lock(self, wake_up: WakeUp, message: ReceivedMessage | None, guard: Guard, seconds: float) -> None:
+        key = lock_key(self.settings, wake_up.tenant_id, wake_up.session_id)
+        report_lock(self.queue.name, key, self.settings.lease_seconds, guard, seconds)
+        if message is not None:
+            self._show_received(wake_up, message, guard.result)
 
     # --- claim, handle, decide, settle; until the session has nothing due
 

@@ -107,9 +107,14 @@ class LockedSession:
     token: str
 
 
+def lock_key(settings: Settings, tenant_id: str, session_id: str) -> str:
+    """The Redis key of a session's lock."""
+    return f"{settings.redis_prefix}lock:session:{{{tenant_id}/{session_id}}}"
+
+
 def name_lock(settings: Settings, tenant_id: str, session_id: str, token: str) -> LockedSession:
     """The lock of a session. A `token` must be used by one session run only."""
-    key = f"{settings.redis_prefix}lock:session:{{{tenant_id}/{session_id}}}"
+    key = lock_key(settings, tenant_id, session_id)
     return LockedSession(key, f"{key}:waiting", token)
 
 

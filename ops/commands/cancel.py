@@ -9,7 +9,7 @@ import typer
 from turnstile.ops.commands.cancel_many import cancel_many
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson, DryRun, QueueName, SessionId, TenantId, Yes, parse_age
+from turnstile.ops.terminal.options import AsJson, DryRun, QueueName, SessionId, TenantId, Yes, confirm, parse_age
 from turnstile.ops.terminal.output import print_json, say
 from turnstile.queries.open_turns import OpenFilter
 from turnstile.queries.operator_turns import find_tenants
@@ -49,7 +49,7 @@ def cancel(
 ) -> None:
     """Cancel a turn, or all open turns that match: at once while they wait, by request while they run.
 
-    One that has ended stays as it is. A single TURN is cancelled without a question. Can be stopped at any point and run again.
+    One that has ended stays as it is. There is no way back. Can be stopped at any point and run again.
     """
     wanted = OpenFilter(
         queue=queue,
@@ -61,9 +61,11 @@ def cancel(
     if turn is not None:
         if wanted != OpenFilter(tenant_id=tenant) or status is not None or dry_run:
             raise typer.BadParameter(
-                "a TURN is found by its id: of the other options, only --tenant and --json go with it"
+                "a TURN is found by its id: of the other options, only --tenant, --yes and --json go with it"
             )
-        _report_turn(turn, operate(load_settings(), _cancel, turn, tenant), as_json=as_json)
+        settings = load_settings()
+        confirm(f"Cancel {turn}? There is no way back.", yes=yes)
+        _report_turn(turn, operate(settings, _cancel, turn, tenant), as_json=as_json)
         return
     if wanted == OpenFilter() and status is None:
         raise typer.BadParameter("name a TURN, or a filter; --status open means every open turn")

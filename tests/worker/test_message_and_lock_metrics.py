@@ -18,7 +18,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.consumer import Consumer
-from turnstile.worker.heartbeat import HeartbeatEntry
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import SessionLock, name_lock
 from turnstile.worker.slots.slots import Slots
 from turnstile.worker.turns_in_flight import TurnsInFlight

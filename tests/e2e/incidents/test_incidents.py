@@ -39,7 +39,7 @@ async def test_deaf_worker(product: Product, start_worker: StartWorker, on_call:
     [turn] = await product.submit({"do": "deaf", "seconds": 60})
     await until(product.evidence)
 
-    await on_call.runs("cancel", str(turn))
+    await on_call.runs("cancel", str(turn), "--yes")
     await product.status_is(turn, "CANCELED")
 
     async def deaf() -> bool:

@@ -135,8 +135,8 @@ async def test_one_turn_is_cancelled_without_a_question_and_only_of_the_named_te
 ) -> None:
     first, second = await submitted(database, settings, "a", "b")
 
-    other = await turnstile("cancel", str(first), "--tenant", "u")
-    ran = await turnstile("cancel", str(second), "--tenant", "t")
+    other = await turnstile("cancel", str(first), "--tenant", "u", "--yes")
+    ran = await turnstile("cancel", str(second), "--tenant", "t", "--yes")
 
     assert (other.code, ran.code) == (3, 0)
     assert await statuses(database, [first, second]) == ["PENDING", "CANCELED"]

@@ -115,8 +115,8 @@ async def test_cancel_ends_a_waiting_turn_wakes_the_next_and_is_refused_for_one_
     await submit(database, [first, second], resend_seconds=60)
     (failed,) = await make_failed(database, settings, ["z"])
 
-    ran = await turnstile("cancel", str(first.turn_id), "--json")
-    again, late, unknown = [await turnstile("cancel", str(one)) for one in (first.turn_id, failed, uuid4())]
+    ran = await turnstile("cancel", str(first.turn_id), "--yes", "--json")
+    again, late, unknown = [await turnstile("cancel", str(one), "--yes") for one in (first.turn_id, failed, uuid4())]
 
     assert (ran.code, json.loads(ran.out)["status"]) == (0, "CANCELED")
     assert (again.code, late.code, unknown.code) == (0, 1, 3)
@@ -131,7 +131,7 @@ async def test_a_cancel_notifies_the_watchers_of_a_waiting_turn(
     submission = make_submission(settings.queue, "a")
     await submit(database, [submission], resend_seconds=60)
     channel = name_stream(settings.redis_prefix, submission.tenant_id, "a", submission.turn_id)
-    words = (str(submission.turn_id),) if named == "turn" else ("--session", "a", "--yes")
+    words = (str(submission.turn_id), "--yes") if named == "turn" else ("--session", "a", "--yes")
 
     async with Redis.from_url(settings.redis_url, decode_responses=True) as client, client.pubsub() as watching:
         await watching.subscribe(channel)
