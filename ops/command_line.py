@@ -41,7 +41,7 @@ COMMANDS = {
     "redrives": ("commands.redrives:redrives", "List redrives, retries, skips and drops, newest first."),
     "retry": ("commands.halted_session:retry", "Run a turn that halts its session again."),
     "skip": ("commands.halted_session:skip", "Pass over a turn that halts its session."),
-    "top": ("commands.top:top", "Show throughput, latencies, backlog, workers and failures, live."),
+    "top": ("commands.top:top", "Show throughput, workers and failures, live."),
     "doctor": ("commands.doctor:doctor", "Check a live system."),
     "archive": ("commands.archive:archive", "Move the turns of sessions at rest into the archive."),
     "queues": ("commands.queues:commands", "The declared SQS queues: list, pause, resume, create."),
