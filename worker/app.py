@@ -122,6 +122,7 @@ class _Worker:
             nudge_relay=lambda: self.relay.nudge(),
             deaf_for=lambda: self.consumer.deaf_for(),
             recovers=True,
+            obeys_pauses=True,
         )
         self.relay = Relay(resources.database, resources.queues, settings, self.work.heartbeat.evidence)
         self.consumer = Consumer(

@@ -33,7 +33,7 @@ class AttemptTraces:
             return
         message_id = run.message.message_id if run.message is not None and not run.turns else None
         span = run.span = tracing.active.begin_attempt(turn, message_id, asked_at)
-        if span.is_recorded and (turn.begun_before or turn.generation > 1):
+        if span is not None and span.is_recorded and (turn.begun_before or turn.generation > 1):
             span.await_link()
 
             def link(earlier: "asyncio.Future[TraceContext | None]") -> None:

@@ -78,7 +78,7 @@ def make_processor(
         cap=TenantCap(shares, queue.name, database, nudge_relay, lasting),
         quarantine=quarantine,
         claiming=Claiming(database, terms, quarantine, nudge_relay, lasting, recovers=recovers),
-        handling=Handling(resources, queue, slots, threads, stopping, lasting, longest_attempt_seconds),
+        handling=Handling(resources, queue, slots, threads, stopping, pause, lasting, longest_attempt_seconds),
         settling=Settling(settings, handler, database, terms, lasting),
         history=resources.history,
         parents=ParentWaking(database, nudge_relay),
@@ -103,6 +103,7 @@ class TurnWork:
         nudge_relay: Callable[[], None],
         deaf_for: Callable[[], float],
         recovers: bool = False,
+        obeys_pauses: bool = False,
         longest_attempt_seconds: float = math.inf,
     ) -> None:
         """`deaf_for`: for how long no receive has returned, in seconds. The heartbeat's thread calls it."""
@@ -113,7 +114,7 @@ class TurnWork:
         self._deaf_for = deaf_for
         self.in_flight = TurnsInFlight()
         self.slots = Slots(settings.concurrency)
-        self.pause = QueuePause()
+        self.pause = QueuePause(is_on=obeys_pauses)
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
         self._blocked_loop = BlockedLoopWatch(loop, resources.address.name)
         self.heartbeat = Heartbeat(

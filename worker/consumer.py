@@ -82,7 +82,7 @@ class Consumer:
         self._returned_at = time.monotonic()
         self._has_received = False
         slots.on_give_back(self._room_changed.set)
-        self.pause.on_change(self._room_changed.set)
+        self.pause.on_change(self._note_pause)
 
     @property
     def room(self) -> int:
@@ -116,6 +116,11 @@ class Consumer:
         if self.pause.is_on or (self.full and self._slots.count > len(self._left_behind)):
             return 0.0
         return time.monotonic() - self._returned_at
+
+    def _note_pause(self) -> None:
+        # The time of a pause does not count as deaf.
+        self._returned_at = time.monotonic()
+        self._room_changed.set()
 
     async def run(self) -> None:
         """Polls until `stopping`. Finishes a poll that is under way then, and gives its messages back."""

@@ -19,6 +19,7 @@ from turnstile.worker.attempt.context import TurnContext, turn_for_handler
 from turnstile.worker.attempt.once import RecordedValues
 from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason, fault_in
 from turnstile.worker.database_retry import Outlast
+from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.resources import Resources
 from turnstile.worker.session_run import SessionRun
 from turnstile.worker.slots.queue_latency import QueueLatency
@@ -39,6 +40,7 @@ class Handling:
         slots: Slots,
         threads: Executor,
         stopping: asyncio.Event,
+        pause: QueuePause,
         outlast: Outlast,
         longest_attempt_seconds: float,
     ) -> None:
@@ -48,6 +50,7 @@ class Handling:
         self._slots = slots
         self._threads = threads
         self._stopping = stopping
+        self._pause = pause
         self._outlast = outlast
         self._longest_attempt_seconds = longest_attempt_seconds
         self._child_intake = ChildIntake(resources.settings, resources.database, resources.queues)
@@ -143,8 +146,8 @@ class Handling:
             raise
         if not slots.leave(place):
             return False
-        if self._stopping.is_set():
-            # A stopping worker begins no more handlers. The next one in the line takes the same path.
+        if self._stopping.is_set() or self._pause.is_on:
+            # A stopping or paused worker begins no more handlers. The next one in the line takes the same path.
             slots.give_back()
             return False
         return True

@@ -212,8 +212,9 @@ class Heartbeat:
         for (one, kept), extension in zip(locked.items(), extensions, strict=True):
             if extension in (Extension.RETAKEN, Extension.LOST):
                 kept.look_again = True
-                ids = kept.turn.ids if kept.turn else {}
-                log.info("heartbeat.lock_lost", key=one.key, now=extension.value, **ids)
+                # Read once: the worker's thread sets it to None.
+                turn = kept.turn
+                log.info("heartbeat.lock_lost", key=one.key, now=extension.value, **(turn.ids if turn else {}))
 
     def _still_kept(self, entries: list[HeartbeatEntry]) -> Iterator[ReceivedMessage]:
         # Evaluated lazily, batch by batch: extending a message that was given back meanwhile would hide it from all workers.
@@ -243,7 +244,8 @@ class Heartbeat:
             await announce(self._database, self._describe())
             paused = self._address.name in await read_paused_queues(self._database)
             self._call_soon(self._note_paused, paused)
-        except DatabaseUnavailableError as error:
+        except (DatabaseUnavailableError, psycopg.Error) as error:
+            # Also an error of the statement: locks and messages must be extended whatever the registry says.
             log.info("heartbeat.not_announced", error=str(error))
             return False
         return True

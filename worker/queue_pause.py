@@ -8,10 +8,12 @@ log = structlog.get_logger("turnstile.worker")
 
 
 class QueuePause:
-    """Belongs to the worker's event loop. Turns that run when the pause begins come to their end."""
+    """Belongs to the worker's event loop. Handlers that run when the pause begins come to their end."""
 
-    def __init__(self) -> None:
-        self.is_on = False
+    def __init__(self, *, is_on: bool = False) -> None:
+        """`is_on`: until the first heartbeat has read the table, begin no turn."""
+        self.is_on = is_on
+        self._is_told = False
         self._changed: Callable[[], None] = lambda: None
 
     def on_change(self, call: Callable[[], None]) -> None:
@@ -19,7 +21,9 @@ class QueuePause:
 
     def set(self, is_on: bool) -> None:
         """Takes what the table says now."""
-        if is_on != self.is_on:
-            self.is_on = is_on
+        was, self.is_on = self.is_on, is_on
+        if is_on != self._is_told:
             log.warning("worker.paused" if is_on else "worker.resumed")
+            self._is_told = is_on
+        if was != is_on:
             self._changed()

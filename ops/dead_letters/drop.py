@@ -16,7 +16,7 @@ from turnstile.ops.terminal.output import Progress
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.drop_failed import drop_failed
-from turnstile.statements.redrive_audit import begin
+from turnstile.statements.redrive_audit import RedriveRecord, begin
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +44,23 @@ async def drop_turns(
     record = await begin(
         database, requested_by=who, queue=wanted.queue, wanted={"drop": record_filter(wanted)}, matched=len(failed)
     )
+    try:
+        await _drop(database, queues, failed, who, record, result)
+        await record.finish()
+    except BaseException as error:
+        await record.broke_off(error)
+        raise
+    return result
+
+
+async def _drop(
+    database: Database,
+    queues: MessageQueues,
+    failed: Sequence[TurnRecord],
+    who: str,
+    record: RedriveRecord,
+    result: DropResult,
+) -> None:
     progress = Progress()
     for start in range(0, len(failed), BATCH):
         batch = failed[start : start + BATCH]
@@ -62,5 +79,3 @@ async def drop_turns(
         result.swept += swept.swept
         if swept.unswept:
             result.unswept_queues.append(queue)
-    await record.finish()
-    return result

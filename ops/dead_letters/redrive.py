@@ -13,7 +13,6 @@ import socket
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import groupby, pairwise
 from typing import Any, assert_never
@@ -21,7 +20,7 @@ from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.redriven_turns import RedrivenTurns
 from turnstile.ops.dead_letters.stop_rule import STOP_SHARE, Ends, GoOn, Stop, judge_ends
@@ -124,9 +123,7 @@ class Redrive:
             await record.finish(outcome, result.stopped, sent=result.sent, unsent=result.unsent)
         except BaseException as error:
             say(f"broken off: {len(result.revived)} of {len(declared)} turns put back")
-            with suppress(DatabaseUnavailableError):
-                why = "interrupted" if isinstance(error, asyncio.CancelledError) else type(error).__name__
-                await record.finish(RedriveOutcome.BROKEN_OFF, why, sent=result.sent, unsent=result.unsent)
+            await record.broke_off(error, sent=result.sent, unsent=result.unsent)
             raise
         return result
 

@@ -58,6 +58,7 @@ class TopScreen(App[None]):
         self._explain = explain
         self._every_seconds = every_seconds
         self._holding = False
+        self._looking = False
         self._shown = EVERYTHING
         self._snapshot: Snapshot | None = None
 
@@ -78,9 +79,10 @@ class TopScreen(App[None]):
         self._look_again()
 
     def _look_again(self) -> None:
-        if not self._holding:
-            # Exclusive: a slow read is given up for the next one, instead of queueing behind it.
-            self.run_worker(self._look(), group="look", exclusive=True)
+        # A slow look is not given up for the next one: otherwise nothing would ever be shown.
+        if not (self._holding or self._looking):
+            self._looking = True
+            self.run_worker(self._look())
 
     async def _look(self) -> None:
         try:
@@ -88,6 +90,8 @@ class TopScreen(App[None]):
         except TurnstileError as error:
             self._report(str(error))
             return
+        finally:
+            self._looking = False
         self._report("")
         self._draw()
 

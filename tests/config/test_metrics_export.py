@@ -71,4 +71,13 @@ def test_they_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
     settings = Settings()
 
-    assert (settings.exports_metrics_by_otlp, settings.otlp_metrics_milliseconds) == (True, 1500)
+    assert (settings.exports_metrics_by_otlp, settings.otlp_metrics_seconds) == (True, 1.5)
+
+
+@pytest.mark.parametrize("text", ["0", "60s", "", "-5", "1e3"])
+def test_an_interval_that_is_no_number_stops_no_command_and_means_a_minute(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", text)
+
+    assert Settings().otlp_metrics_seconds == 60.0

@@ -19,3 +19,18 @@ async def test_no_turn_begins_while_the_queue_is_paused(product: Product, start_
     assert [(await product.row(turn))["status"] for turn in (following, other)] == ["PENDING", "PENDING"]
     await resume_queue(product.database, product.settings.queue)
     await product.all_in("SUCCEEDED")
+
+
+async def test_a_worker_that_starts_on_a_paused_queue_begins_no_turn(
+    product: Product, start_worker: StartWorker
+) -> None:
+    await pause_queue(product.database, product.settings.queue, paused_by="ada", reason="a bad deploy")
+    turns = await product.submit({"do": "echo"}, {"do": "echo"})
+
+    worker = start_worker()
+    await until(lambda: worker.said("worker.paused"))
+
+    assert await product.evidence() == []
+    assert [(await product.row(turn))["attempt"] for turn in turns] == [0, 0]
+    await resume_queue(product.database, product.settings.queue)
+    await product.all_in("SUCCEEDED")

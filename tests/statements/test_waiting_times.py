@@ -20,8 +20,10 @@ from tests.statements.calls import (
 )
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.queries.attempts import read_attempts
+from turnstile.statements.cancel import cancel
 from turnstile.statements.redrive import revive
 from turnstile.statements.settle import Settled
+from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.settlement import Settlement
@@ -170,3 +172,14 @@ async def test_the_reason_of_a_snooze_is_in_the_attempt_and_is_no_error_of_the_t
     (attempt,) = await read_attempts(store.database, "t", turn_id)
     assert (attempt.error_class, attempt.error) == (None, "the model is busy")
     assert (await row_of(store, turn_id))["error"] is None
+
+
+async def test_the_reason_of_a_snooze_is_no_error_of_a_turn_that_was_canceled_meanwhile(store: Stand) -> None:
+    turn_id = (await submit_one(store)).turn_id
+    turn = await claimed(store)
+    await cancel(store.database, "t", turn_id, CancelReason.USER)
+
+    await settle_one(store, turn, replace(SNOOZE, error="the model is busy"))
+
+    row = await row_of(store, turn_id)
+    assert (row["status"], row["error"]) == ("CANCELED", None)

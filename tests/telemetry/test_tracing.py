@@ -3,10 +3,10 @@
 import sys
 
 import pytest
+import structlog.testing
 from structlog.testing import capture_logs
 
 from turnstile.config.load_settings import load
-from turnstile.errors import SettingsError
 from turnstile.telemetry import tracing
 
 
@@ -39,6 +39,8 @@ def test_without_the_packages_a_process_starts_with_a_warning(monkeypatch: pytes
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, True),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318/v1/traces"}, True),
         ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
+        ({"OTEL_TRACES_EXPORTER": "console, otlp"}, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "console"}, False),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, False),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_SDK_DISABLED": "True"}, False),
@@ -57,8 +59,12 @@ def test_the_variables_of_opentelemetry_decide(
     assert load().exports_traces is wanted
 
 
-def test_an_exporter_that_does_not_exist_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "zipkin")
+def test_a_value_that_the_sdk_refuses_keeps_no_process_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "10")
 
-    with pytest.raises(SettingsError, match="OTEL_TRACES_EXPORTER"):
-        load()
+    with structlog.testing.capture_logs() as lines:
+        tracing.start("turnstile-test", wanted=True)
+
+    assert tracing.active is None
+    assert [line["event"] for line in lines] == ["tracing.off"]

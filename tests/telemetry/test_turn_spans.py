@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog.testing
 from opentelemetry import trace as otel
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, TraceIdRatioBased
@@ -268,3 +269,23 @@ def test_threads_do_not_get_each_others_ids(recorded: Recorded) -> None:
     assert {ids(span)[:2] for span in recorded.exporter.get_finished_spans()} == {
         (one.trace_id, one.span_id) for many in traces for one in many
     }
+
+
+class Broken(SpanProcessor):
+    """As a processor of the handler's module may be."""
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        raise RuntimeError("no")
+
+    def on_end(self, span: Any) -> None:
+        raise RuntimeError("no")
+
+
+def test_a_processor_that_raises_stops_no_step_of_a_turn(recorded: Recorded) -> None:
+    recorded.provider.add_span_processor(Broken())
+
+    with structlog.testing.capture_logs() as lines:
+        submit(recorded.turns, CLAIMED.trace)
+        assert recorded.turns.begin_attempt(CLAIMED, None, None) is None
+
+    assert {(line["event"], line["error_class"]) for line in lines} == {("tracing.failed", "RuntimeError")}

@@ -23,6 +23,7 @@ from turnstile.worker import handler_run
 from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.processor import Processor
+from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.session_lock import SessionLock
 from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
 
@@ -42,6 +43,7 @@ class Room:
         self.kept: list[HeartbeatEntry] = []
         self.may_end = asyncio.Event()
         self.stopping = asyncio.Event()
+        self.pause = QueuePause()
         self._settings = settings
         self._database = database
         self._going_on: list[asyncio.Task[Any]] = []
@@ -121,7 +123,15 @@ async def room(
     slots = Slots(1)
     room = Room(settings, database, slots)
     with processing(
-        settings, database, lock, "w", Handler(room.handle), slots=slots, taken=room.kept, stopping=room.stopping
+        settings,
+        database,
+        lock,
+        "w",
+        Handler(room.handle),
+        slots=slots,
+        taken=room.kept,
+        stopping=room.stopping,
+        pause=room.pause,
     ) as room.processor:
         yield room
         room.may_end.set()
@@ -139,6 +149,18 @@ async def test_a_prefetched_turn_begins_when_a_slot_is_free(room: Room) -> None:
 
     assert room.began == ["a", "b"]
     assert (await room.row(waiting))["outcomes"] == ["succeeded"]
+
+
+async def test_a_prefetched_turn_of_a_paused_queue_is_handed_back_when_a_slot_is_free(room: Room) -> None:
+    await room.running("a")
+    waiting = await room.in_line("b")
+
+    room.pause.set(True)
+    room.may_end.set()
+    await room.through()
+
+    assert room.began == ["a"]
+    assert (await room.row(waiting))["outcomes"] == ["released"]
 
 
 async def test_a_turn_that_waits_too_long_is_handed_back_free_of_charge(

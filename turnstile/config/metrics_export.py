@@ -22,5 +22,5 @@ def exporting_metrics(settings: Settings, process: str) -> Iterator[None]:
         if settings.metrics_port is not None:
             stack.enter_context(serving_metrics(settings.metrics_port))
         if settings.exports_metrics_by_otlp:
-            stack.enter_context(exporting_by_otlp(process, settings.otlp_metrics_milliseconds / 1000))
+            stack.enter_context(exporting_by_otlp(process, settings.otlp_metrics_seconds))
         yield

@@ -166,15 +166,11 @@ class Settings(BaseSettings):
     """The same, for metrics alone."""
     otlp_metrics_exporter: str = Field("otlp", validation_alias="OTEL_METRICS_EXPORTER")
     """OpenTelemetry's variable; without `otlp` in it, as in `none`, no metrics are sent."""
-    otlp_metrics_milliseconds: Annotated[int, Field(ge=100)] = Field(
-        60_000, validation_alias="OTEL_METRIC_EXPORT_INTERVAL"
-    )
+    otlp_metrics_milliseconds: str = Field("60000", validation_alias="OTEL_METRIC_EXPORT_INTERVAL")
     """OpenTelemetry's variable: milliseconds between two exports of the metrics."""
     otlp_traces_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", repr=False)
     """The same for traces alone; the whole URL."""
-    traces_exporter: Annotated[str | None, Field(pattern="^(otlp|none|)$")] = Field(
-        None, validation_alias="OTEL_TRACES_EXPORTER"
-    )
+    traces_exporter: str = Field("", validation_alias="OTEL_TRACES_EXPORTER")
     """`otlp`: export traces also without an endpoint, to `http://localhost:4318`. `none`: no traces."""
     otel_disabled: str | None = Field(None, validation_alias="OTEL_SDK_DISABLED")
     """`true`: nothing is exported by OpenTelemetry."""
@@ -261,11 +257,19 @@ class Settings(BaseSettings):
         return is_wanted and bool(self.otlp_metrics_endpoint or self.otlp_endpoint)
 
     @property
+    def otlp_metrics_seconds(self) -> float:
+        """Seconds between two exports of the metrics: a minute, if the variable has no usable number."""
+        text = self.otlp_metrics_milliseconds.strip()
+        return int(text) / 1000 if text.isdecimal() and int(text) >= 100 else 60.0
+
+    @property
     def exports_traces(self) -> bool:
         """Whether the variables of OpenTelemetry ask for traces."""
-        if self.traces_exporter == "none" or (self.otel_disabled or "").strip().lower() == "true":
+        if (self.otel_disabled or "").strip().lower() == "true":
             return False
-        return bool(self.otlp_endpoint or self.otlp_traces_endpoint or self.traces_exporter)
+        if self.traces_exporter.strip():
+            return "otlp" in {name.strip() for name in self.traces_exporter.split(",")}
+        return bool(self.otlp_endpoint or self.otlp_traces_endpoint)
 
     @property
     def redis_timeout_seconds(self) -> float:

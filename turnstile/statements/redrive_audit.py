@@ -7,7 +7,9 @@ authoritative. A redrive of many turns has several rows; the filter of the later
 `{"continues": 17}`.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, LiteralString
 from uuid import UUID
@@ -15,6 +17,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from turnstile.backends.postgres.database import Database
+from turnstile.errors import DatabaseUnavailableError
 
 RECORD: LiteralString = """
 INSERT INTO redrives (queue, requested_by, filter, matched, turn_ids, finished_at, outcome)
@@ -66,6 +69,12 @@ class RedriveRecord:
         written = await self._database.fetch(RECORD if full else NOTE, {**changed, "ids": list(turn_ids)})
         self._rows += [row["id"] for row in written]
         self._in_last_row = len(turn_ids) + (0 if full else self._in_last_row)
+
+    async def broke_off(self, error: BaseException, *, sent: int = 0, unsent: int = 0) -> None:
+        """Records that an error or an interruption ended it; best effort, because Postgres may be away."""
+        why = "interrupted" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+        with suppress(DatabaseUnavailableError):
+            await self.finish(RedriveOutcome.BROKEN_OFF, why, sent=sent, unsent=unsent)
 
     async def finish(
         self,

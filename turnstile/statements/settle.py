@@ -76,7 +76,7 @@ WITH s AS MATERIALIZED (
            finished_at = CASE WHEN v.final <> 'PENDING' THEN clock_timestamp() END,
            error_class = v.error_class,
            -- The reason of a snooze is only in the attempt: the turn has no error.
-           error = CASE WHEN v.final_outcome <> 'snoozed' THEN v.error END
+           error = CASE WHEN v.outcome <> 'snoozed' THEN v.error END
       FROM verdict v
      WHERE t.id = ANY (ARRAY[v.id]) AND t.fence = v.fence AND {IS_RUNNING}
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,

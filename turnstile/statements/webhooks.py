@@ -16,7 +16,7 @@ from turnstile.backends.postgres.database import Database
 # `posts` has the number of requests under way by host. The host of an invalid URL is some text, never NULL: each row is tried.
 _DUE: LiteralString = """
     SELECT h.*, row_number() OVER (PARTITION BY h.host ORDER BY h.due_at) + h.posts AS place FROM (
-        SELECT w.turn_id, w.generation, w.due_at, h.host, h.posts, w.event ->> 'trace_id' AS trace_id
+        SELECT w.turn_id, w.generation, w.due_at, h.host, h.posts
           FROM webhooks w
          CROSS JOIN LATERAL (SELECT lower(split_part(split_part(split_part(w.url, '/', 3), '?', 1), ':', 1)) AS host) n
          CROSS JOIN LATERAL (SELECT n.host, coalesce((%(posts)s::jsonb ->> n.host)::int, 0) AS posts) h
@@ -34,9 +34,11 @@ UPDATE webhooks w SET due_at = clock_timestamp() + make_interval(secs => %(stamp
 RETURNING w.turn_id, w.generation, w.url, due.host, w.event, w.tries, w.due_at AS stamp
 """
 
-FIND: LiteralString = (
-    f"SELECT due.turn_id AS id, due.trace_id FROM ({_DUE.format(lock='')}) due WHERE due.place <= %(per_host)s"
-)
+FIND: LiteralString = f"""
+SELECT w.turn_id AS id, w.event ->> 'trace_id' AS trace_id
+  FROM ({_DUE.format(lock="")}) due JOIN webhooks w USING (turn_id, generation)
+ WHERE due.place <= %(per_host)s
+"""
 
 MOST_COUNTED = 10_000
 

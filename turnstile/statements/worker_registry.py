@@ -35,8 +35,14 @@ DELETE FROM workers WHERE worker_id = %(worker_id)s OR seen_at < clock_timestamp
 
 @cache
 def program_version() -> str:
-    """The installed version of Turnstile. It is read once: an upgrade of the files does not change a running process."""
-    return importlib.metadata.version("turnstile")
+    """The installed version of Turnstile; empty if it is not installed as a package, as in a zip file.
+
+    It is read once: an upgrade of the files does not change a running process.
+    """
+    try:
+        return importlib.metadata.version("turnstile")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

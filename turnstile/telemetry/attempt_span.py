@@ -6,6 +6,7 @@ from opentelemetry.context import attach
 from opentelemetry.trace import NonRecordingSpan, Span, SpanKind, StatusCode, set_span_in_context
 
 from turnstile.telemetry.conventions import about_queue, about_turn
+from turnstile.telemetry.span_faults import never_raises
 from turnstile.telemetry.spans import Attributes, Spans, as_context
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import TraceContext
@@ -57,6 +58,7 @@ class AttemptSpan:
     def is_recorded(self) -> bool:
         return self._span.is_recording()
 
+    @never_raises
     def enter_handler(self) -> None:
         """Makes the handler's span the current one of this task, and of what it starts. Call it in the handler's own task."""
         if self.is_recorded:
@@ -64,6 +66,7 @@ class AttemptSpan:
         # Not detached: the task ends with the handler.
         attach(set_span_in_context(self._handler or self._span))
 
+    @never_raises
     def leave_handler(self, error_type: str | None) -> None:
         """The attempt's outcome is known. A handler that ignores its cancellation may still run."""
         if self._handler is not None:
@@ -73,11 +76,13 @@ class AttemptSpan:
     def begin_settle(self) -> None:
         self._settle_began_at = time.time_ns()
 
+    @never_raises
     def settled(self, status: TurnStatus, settlement: Settlement) -> None:
         """`status`: the committed one; a cancel may have made it different from the settlement's."""
         outcome = AttemptOutcome.CANCELED if status is TurnStatus.CANCELED else settlement.outcome
         self._end(outcome, settlement.error_class if outcome in FAULTS else None)
 
+    @never_raises
     def superseded(self) -> None:
         """Another claim has the turn."""
         self._end(SUPERSEDED, SUPERSEDED)
@@ -86,6 +91,7 @@ class AttemptSpan:
         """The attempt before this one is looked up: the span is not exported before `link`."""
         self._awaits_link = True
 
+    @never_raises
     def link(self, earlier: TraceContext | None) -> None:
         """Links to the attempt before this one; None: it is not known."""
         if earlier is not None:

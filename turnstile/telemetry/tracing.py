@@ -23,9 +23,9 @@ active: "TurnSpans | None" = None
 def start(service: str, *, wanted: bool, shared: bool = False) -> None:
     """Begins to export the traces of this process, if they are `wanted` (`Settings.exports_traces`).
 
-    `service` is the service's name unless OpenTelemetry's variables name it; `shared`: as in `Spans.exporting`. Without the SDK
-    there is a WARNING line instead: platforms set these variables for whatever they run, so they must not keep a process from
-    starting.
+    `service` is the service's name unless OpenTelemetry's variables name it; `shared`: as in `Spans.exporting`. Without the SDK,
+    or with a value that it refuses, there is a WARNING line instead: platforms set these variables for whatever they run, so they
+    must not keep a process from starting.
     """
     global active
     if not wanted:
@@ -36,7 +36,12 @@ def start(service: str, *, wanted: bool, shared: bool = False) -> None:
     except ImportError as error:
         log.warning("tracing.off", reason=f"{error.name} is missing: install turnstile[telemetry]")
         return
-    active = TurnSpans(Spans.exporting(service, shared=shared))
+    try:
+        active = TurnSpans(Spans.exporting(service, shared=shared))
+    except Exception as error:
+        # A variable that the SDK refuses.
+        log.warning("tracing.off", reason=f"{type(error).__name__}: {error}")
+        return
     log.info("tracing.on", service=service)
 
 

@@ -17,6 +17,7 @@ from opentelemetry.trace import Link, SpanKind
 
 from turnstile.telemetry.attempt_span import AttemptSpan
 from turnstile.telemetry.conventions import about_queue, about_turn
+from turnstile.telemetry.span_faults import never_raises
 from turnstile.telemetry.spans import Attributes, Spans, as_context, parent_of, sampled_parent
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
@@ -30,8 +31,13 @@ class TurnSpans:
     def __init__(self, spans: Spans) -> None:
         self._spans = spans
         self.flush = spans.flush
-        self.decide = spans.decide
 
+    def decide(self, trace: TraceContext) -> TraceContext:
+        """The trace of a new turn with the sampler's decision."""
+        decided = never_raises(self._spans.decide)(trace)
+        return trace if decided is None else decided
+
+    @never_raises
     def submitted(
         self, trace: TraceContext, stored: TraceContext, began_at: int, *, queue: str, turn_id: object, session_id: str
     ) -> None:
@@ -42,6 +48,7 @@ class TurnSpans:
             links = [Link(as_context(stored))] if repeated else []
             self._show("submit", trace, began_at, queue, attributes, links)
 
+    @never_raises
     def sent(self, queue: str, taken: Iterable[tuple[OutgoingMessage, str]], began_at: int) -> None:
         """A call to SQS that has ended now: the messages that it took, with SQS's ids."""
         for message, message_id in taken:
@@ -53,6 +60,7 @@ class TurnSpans:
                 }
                 self._spans.start(f"send {queue}", parent, SpanKind.CLIENT, attributes, began_at).end()
 
+    @never_raises
     def received(self, queue: str, message: ReceivedMessage, wake_up: WakeUp, outcome: str) -> None:
         """A message whose session is locked now or, as `outcome` says, is left to others."""
         if (parent := sampled_parent(message.attributes.get(TRACEPARENT))) is not None:
@@ -66,6 +74,7 @@ class TurnSpans:
             arrived_at = time.time_ns() - int((time.monotonic() - message.received_at) * 1e9)
             self._spans.start(f"receive {queue}", parent, SpanKind.CLIENT, attributes, arrived_at).end()
 
+    @never_raises
     def begin_attempt(self, turn: ClaimedTurn, message_id: str | None, asked_at: int | None) -> AttemptSpan:
         """The attempt of a claim that has returned now.
 

@@ -28,6 +28,7 @@ from turnstile.worker.attempt.outcome import (
     Succeeded,
     TimedOut,
     classify,
+    storable,
 )
 from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, UnfitReplyError, clean
 
@@ -217,7 +218,7 @@ class Attempt:
         self._context.log.info("attempt.raised", error_class=type(error).__name__, where="".join(frames[-6:]))
         outcome = classify(error, self._handler.retry_on)
         if isinstance(outcome, Failed):
-            return replace(outcome, traceback="".join(frames)[-MAX_TRACEBACK_CHARACTERS:])
+            return replace(outcome, traceback=storable("".join(frames))[-MAX_TRACEBACK_CHARACTERS:])
         return outcome
 
     def _answered(self, reply: Any) -> Outcome:

@@ -159,10 +159,14 @@ def _ending_in(error: BaseException) -> BaseException | None:
 
 
 def _text(error: BaseException) -> str:
-    # Postgres accepts no U+0000 and UTF-8 no lone surrogate: a turn whose error can't be stored would never be settled.
     try:
         text = str(error)
     except Exception:
         # A custom __str__ may raise. It must not keep the turn from being settled.
         return "(an error without a text)"
-    return text.replace("\x00", "").encode("utf-8", "replace").decode()[:MAX_ERROR_CHARACTERS]
+    return storable(text)[:MAX_ERROR_CHARACTERS]
+
+
+def storable(text: str) -> str:
+    """The text as Postgres can store it: without U+0000 and lone surrogates. Otherwise its turn would never be settled."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()

@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 import traceback
-from contextlib import suppress
 
 import structlog
 
@@ -92,7 +91,12 @@ class BlockedLoopWatch:
         self._blocks = 0
 
     def _run(self) -> None:
-        # RuntimeError: the loop is closed, and the process ends.
-        with suppress(RuntimeError):
-            while not self._stopping.wait(LOOK_SECONDS):
+        while not self._stopping.wait(LOOK_SECONDS):
+            try:
                 self.look()
+            except RuntimeError:
+                # The loop is closed, and the process ends.
+                return
+            except Exception:
+                # A defect of this program. The next block must still be named.
+                log.exception("worker.blocked_loop_watch_failed")

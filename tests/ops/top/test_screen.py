@@ -1,5 +1,6 @@
 """The screen of `turnstile top`: what it shows of a snapshot, and what its keys do."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -76,8 +77,13 @@ class Source:
         self.snapshot = snapshot
         self.trouble: DatabaseUnavailableError | None = None
         self.explained: list[UUID] = []
+        self.reads = 0
+        self.open = asyncio.Event()
+        self.open.set()
 
     async def read(self) -> Snapshot:
+        self.reads += 1
+        await self.open.wait()
         if self.trouble is not None:
             raise self.trouble
         return self.snapshot
@@ -182,6 +188,20 @@ async def test_a_screen_on_hold_does_not_change() -> None:
         await pilot.press("space")
         await look_again(app, pilot)
         assert column(app, "queues", 0) == []
+
+
+async def test_a_slow_look_is_not_given_up_for_the_next_one() -> None:
+    source = Source()
+    source.open.clear()
+    app = source.screen()
+    async with app.run_test() as pilot:
+        app._look_again()
+        await pilot.pause()
+        source.open.set()
+        await settle(app, pilot)
+
+        assert source.reads == 1
+        assert column(app, "queues", 0) == ["chat", "bulk"]
 
 
 async def look_again(app: TopScreen, pilot: Pilot[None]) -> None:

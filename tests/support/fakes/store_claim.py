@@ -222,7 +222,7 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> 
         join_policy=asked["join_policies"] if waits else None,
         finished_at=None if waits else now,
         error_class=asked["error_classes"],
-        error=None if not canceled and asked["outcomes"] == "snoozed" else asked["errors"],
+        error=None if asked["outcomes"] == "snoozed" else asked["errors"],
     )
     if final is FAILED and halt:
         _halt(tables, row)

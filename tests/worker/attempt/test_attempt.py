@@ -144,3 +144,17 @@ async def test_a_handler_that_cancels_itself_fails(bench: Bench) -> None:
         outcome = await bench.attempt(function).run(LONG, LONG)
         assert isinstance(outcome, Failed)
         assert (outcome.error_class, outcome.may_heal) == ("CancelledError", False)
+
+
+async def test_a_traceback_that_could_not_be_stored_is_cleaned(bench: Bench) -> None:
+    names: dict[str, Any] = {}
+    exec(compile("def fail():\n    raise ValueError('no')", "<made \udc80>", "exec"), names)  # noqa: S102 - the name is the fault
+
+    async def handle(turn: Turn, ctx: Context) -> None:
+        names["fail"]()
+
+    outcome = await bench.outcome_of(handle)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.traceback is not None
+    assert "<made ?>" in outcome.traceback

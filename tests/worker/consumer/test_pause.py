@@ -17,8 +17,10 @@ async def test_a_resumed_consumer_receives_at_once(rig: Rig) -> None:
     await rig.send(1)
 
     async with rig.consuming(1, rig.work_until_released, paused=True) as consumer:
+        consumer._returned_at -= 3600
         consumer.pause.set(False)
 
+        assert consumer.deaf_for() < 60, "the time of the pause does not count"
         await until(lambda: rig.received)
 
 

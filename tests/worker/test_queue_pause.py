@@ -1,0 +1,26 @@
+"""The pause of a queue as a worker knows it."""
+
+import structlog.testing
+
+from turnstile.worker.queue_pause import QueuePause
+
+
+def test_until_the_table_is_read_a_worker_begins_no_turn_and_says_nothing() -> None:
+    changes: list[bool] = []
+    with structlog.testing.capture_logs() as lines:
+        pause = QueuePause(is_on=True)
+        pause.on_change(lambda: changes.append(pause.is_on))
+        assert pause.is_on
+
+        pause.set(False)
+
+    assert (changes, lines) == ([False], [])
+
+
+def test_a_pause_and_its_end_are_told_once_each() -> None:
+    with structlog.testing.capture_logs() as lines:
+        pause = QueuePause(is_on=True)
+        for is_on in (True, True, False, False):
+            pause.set(is_on)
+
+    assert [line["event"] for line in lines] == ["worker.paused", "worker.resumed"]
