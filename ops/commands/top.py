@@ -1,6 +1,7 @@
 """`turnstile top`: the system at a glance, live; with --json one snapshot."""
 
 import importlib.util
+import sys
 from typing import Annotated
 from uuid import UUID
 
@@ -16,6 +17,10 @@ from turnstile.ops.waiting.words import as_lines
 
 EVERY_SECONDS = 2.0
 SINCE_SECONDS = 300.0
+
+
+def has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def top(
@@ -42,6 +47,8 @@ def top(
     if as_json:
         print_json(operate(settings, take_snapshot, seconds))
         return
+    if not has_terminal():
+        raise CommandError("the live screen needs a terminal; --json prints one snapshot", ExitCode.USAGE)
     if importlib.util.find_spec("textual") is None:
         raise CommandError("the live screen needs Textual: pip install 'turnstile[top]', or use --json", ExitCode.USAGE)
     operate(settings, _show, seconds, every)

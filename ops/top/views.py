@@ -101,8 +101,13 @@ def headline(snapshot: Snapshot) -> str:
     """Throughput, ends and latencies of the last time, and the backlog of all queues."""
     stats = snapshot.stats
     ends = ", ".join(f"{name} {many}" for name, many in stats.by_status.items()) or "none"
-    due, running = (sum(getattr(one.backlog, name) for one in snapshot.queues) for name in ("due", "running"))
+    due, ready, running = (
+        sum(getattr(one.backlog, name) for one in snapshot.queues) for name in ("due", "ready", "running")
+    )
     oldest = max((one.backlog.oldest_seconds for one in snapshot.queues), default=0.0)
+    waits = (
+        f"{ready} could begin, the oldest has been due for {short_duration(oldest)}" if ready else "none could begin"
+    )
     times = [
         f"{name} p50 {short_duration(found.p50)}, p95 {short_duration(found.p95)}, p99 {short_duration(found.p99)}"
         for name, found in (("waiting", stats.waiting_seconds), ("running", stats.running_seconds))
@@ -112,6 +117,6 @@ def headline(snapshot: Snapshot) -> str:
         [
             f"ended in {short_duration(stats.since_seconds)}: {stats.ended} ({stats.ended_per_second:.3g} a second); {ends}",
             "; ".join(times) or "no turn has been started and ended",
-            f"backlog: {due} due, {running} running, the oldest due for {short_duration(oldest)}",
+            f"backlog: {due} due, {running} running; {waits}",
         ]
     )

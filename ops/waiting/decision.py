@@ -69,8 +69,12 @@ def decide(facts: WaitFacts, terms: WaitTerms) -> Reason:
 
 def _scheduled(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
     if turn.due_since > facts.at:
-        return Scheduled(until=turn.due_since)
-    return _not_sent(turn, facts, terms) or OnItsWay(since=turn.due_since, next_at=turn.send_at, older=0)
+        return _paused(turn.queue, facts.queue) or Scheduled(until=turn.due_since)
+    return (
+        _paused(turn.queue, facts.queue)
+        or _not_sent(turn, facts, terms)
+        or OnItsWay(since=turn.due_since, next_at=turn.send_at, older=0)
+    )
 
 
 def _of_head(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
@@ -78,7 +82,8 @@ def _of_head(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
         case TurnStatus.RUNNING:
             return _running(head, facts, terms)
         case TurnStatus.PENDING if head.due_since > facts.at:
-            return _waiting_for_a_time(head)
+            # The pause first: a turn that is made due would only wait on.
+            return _paused(head.queue, facts.queue) or _waiting_for_a_time(head)
         case TurnStatus.PENDING:
             return _due(head, facts, terms)
         case TurnStatus.SUCCEEDED | TurnStatus.FAILED | TurnStatus.CANCELED:

@@ -53,7 +53,8 @@ def as_lines(answer: Answer) -> list[str]:
     if answer.redis_away is not None:
         evidence.append(f"Redis does not respond, so the session's lock was not looked at: {answer.redis_away}")
     lines = [_subject(answer), words.headline, *(f"  {line}" for line in evidence)]
-    return [*lines, f"to move it: {', or '.join(words.commands)}"] if words.commands else lines
+    goal = "to stop it" if isinstance(answer.reason, Running) else "to move it"
+    return [*lines, f"{goal}: {', or '.join(words.commands)}"] if words.commands else lines
 
 
 def describe(answer: Answer) -> Words:

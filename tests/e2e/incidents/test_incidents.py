@@ -107,8 +107,11 @@ async def test_backlog(product: Product, start_worker: StartWorker, on_call: Ope
     start_worker(TURNSTILE_CONCURRENCY="1")
     for number in range(8):
         turns = await product.submit({"do": "sleep", "seconds": 30}, session=f"s{number}")
-    await until(product.evidence)
 
+    async def reported_as_busy() -> bool:
+        return bool(await product.fetch("SELECT FROM workers WHERE busy = slots"))
+
+    await until(reported_as_busy)
     await on_call.runs("queues", "list")
     await on_call.runs("why", str(turns[0]))
 

@@ -29,8 +29,16 @@ async def test_without_textual_the_command_says_what_to_do(
     turnstile: Turnstile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("turnstile.ops.commands.top.has_terminal", lambda: True)
 
     ran = await turnstile("top")
 
     assert ran.code == 2
     assert "use --json" in ran.err
+
+
+async def test_without_a_terminal_the_screen_is_refused(turnstile: Turnstile) -> None:
+    ran = await turnstile("top")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "needs a terminal" in ran.err

@@ -119,7 +119,7 @@ async def test_it_shows_throughput_latency_and_backlog() -> None:
         shown = text(app, "headline")
         assert "600 (2 a second); SUCCEEDED 590, FAILED 10" in shown
         assert "waiting p50 0.10s" in shown or "waiting p50 100ms" in shown
-        assert "backlog: 9 due, 2 running" in shown
+        assert "backlog: 9 due, 2 running; 9 could begin, the oldest has been due for" in shown
         assert column(app, "queues", 0) == ["chat", "bulk"]
 
 

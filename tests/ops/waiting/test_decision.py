@@ -141,7 +141,7 @@ STATES: dict[str, tuple[WaitFacts, Reason]] = {
     ),
     "waits for its retry on a paused queue": (
         wait_facts(seen_turn(execute_at=LATER, attempt=2, last_attempt=RETRIED), queue=seen_queue(pause=PAUSE)),
-        Retry(until=LATER, attempt=2, error_class="TimeoutError", error="too slow"),
+        PAUSED,
     ),
     "snoozed": (
         wait_facts(seen_turn(execute_at=LATER, last_attempt=SNOOZED)),
