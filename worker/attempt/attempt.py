@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, Awaitable
 from concurrent.futures import Executor
 from contextlib import aclosing
 from dataclasses import replace
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from turnstile.handlers.context import Turn
@@ -40,6 +39,9 @@ HAND_BACK_GRACE_SECONDS = 1.0
 
 MAX_TRACEBACK_CHARACTERS = 8_000
 """Of a failed attempt's traceback: its end, which is nearest to the error."""
+
+TASK = "turn"
+"""The first word of the name of a handler's task; the turn's id and its trace id follow (`worker.process.blocked_loop`)."""
 
 
 class HandlerExitedError(Exception):
@@ -112,7 +114,7 @@ class Attempt:
         """
         if self._stopped.done():
             return Stopped(self._stopped.result())
-        running = asyncio.ensure_future(self._call())
+        running = asyncio.create_task(self._call(), name=f"{TASK} {self._turn.id} {self._turn.trace_id}")
         await self.wait_for(running, timeout_seconds)
         if running.done() and not self._stopped.done():
             return self._outcome(running)
@@ -235,11 +237,3 @@ def _retrieve_error(ended: "asyncio.Future[Any]") -> None:
     # Otherwise asyncio logs the error, with its text, when the future is collected.
     if not ended.cancelled():
         ended.exception()
-
-
-def find_turn(frame: FrameType) -> Turn | None:
-    """The turn whose handler runs on this stack, if one does. A handler's own tasks run beside its attempt, and are not found."""
-    outer: FrameType | None = frame
-    while outer is not None and outer.f_code is not Attempt._reply.__code__:  # noqa: SLF001 - of this file
-        outer = outer.f_back
-    return None if outer is None else outer.f_locals["self"]._turn  # noqa: SLF001 - as above

@@ -18,7 +18,7 @@ import traceback
 import structlog
 
 from turnstile.telemetry.metrics import EVENT_LOOP_BLOCKED
-from turnstile.worker.attempt.attempt import find_turn
+from turnstile.worker.attempt.attempt import TASK
 
 BLOCKED_SECONDS = 1.0
 """The loop counts as blocked when it has not answered for so long. Shorter blocks are never named."""
@@ -81,10 +81,15 @@ class BlockedLoopWatch:
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - documented, despite its name
         if frame is None:
             return
-        turn = find_turn(frame)
         # Files, lines and source, no values.
         stack = "".join(traceback.format_stack(frame, FRAMES))
-        ids = {} if turn is None else {"turn_id": str(turn.id), "trace_id": turn.trace_id}
+        task = asyncio.current_task(self._loop)
+        match task.get_name().split() if task is not None else []:
+            case [word, turn_id, trace_id] if word == TASK:
+                ids = {"turn_id": turn_id, "trace_id": trace_id}
+            case _:
+                # Not a handler, or a task that a handler has made.
+                ids = {}
         seconds = round(now - self._asked_at, 2)
         log.warning("worker.loop_blocked", seconds=seconds, blocks=self._blocks, stack=stack, **ids)
         self._line_at = now
