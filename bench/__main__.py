@@ -23,7 +23,7 @@ from bench.results import look_around, tell_command, write_samples, write_surrou
 from bench.stage import ROOT, Stage, open_stage
 
 ROUNDS = 3
-QUICK = ("drain", "calls", "start", "burst")
+QUICK = ("drain", "calls", "start", "burst", "telemetry")
 QUICK_CONTENDERS = "ours,handmade,floor"
 PAGE = ROOT / "docs" / "performance.md"
 

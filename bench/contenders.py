@@ -3,8 +3,8 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.peers import NODE_FOLDER, PEERS_BIN
@@ -29,6 +29,8 @@ class Contender:
     share: int
     missing: Callable[[], str | None] = lambda: None
     """Why it can't run here, if it can't."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Variables that differ from production's defaults."""
 
     def environment(self, room: Room, slots: int, sleep_seconds: float) -> dict[str, str]:
         return room.environment(slots, sleep_seconds) | {
@@ -40,6 +42,7 @@ class Contender:
             "TURNSTILE_CONCURRENCY": str(slots),
             # As the setting's own text advises.
             "TURNSTILE_POLLERS": "1" if slots < 200 else "4",
+            **self.settings,
         }
 
 

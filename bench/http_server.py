@@ -1,17 +1,19 @@
-"""An HTTP server as a process of its own: the product's API, or the plain route that it is compared with."""
+"""An HTTP server as a process of its own: the product's API, the plain route that it is compared with, a collector of traces."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 
 from bench.accounting import Tree
 from bench.launch import launch
 from bench.peers import PEERS_BIN
-from bench.stage import Room
+from bench.stage import ROOT, Room
 from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
+from turnstile.ops.dev.stack.processes import plain_environment
 
 START_SECONDS = 30.0
 
@@ -28,7 +30,7 @@ def serve_api(room: Room, environment: Mapping[str, str]) -> Iterator[HttpServer
     """`turnstile api` for as long as the block."""
     port = choose_free()
     command = [sys.executable, "-m", "turnstile.ops.cli", "api"]
-    with _serve(room, command, {**environment, "TURNSTILE_API_PORT": str(port)}, port) as server:
+    with _serve(room.folder, command, {**environment, "TURNSTILE_API_PORT": str(port)}, port) as server:
         yield server
 
 
@@ -40,14 +42,24 @@ def serve_plain_route(room: Room, environment: Mapping[str, str]) -> Iterator[Ht
         *(str(PEERS_BIN / "python"), "-m", "uvicorn", "bench.programs.plain_route:app"),
         *("--host", LOOPBACK, "--port", str(port), "--log-level", "warning"),
     ]
-    with _serve(room, command, environment, port) as server:
+    with _serve(room.folder, command, environment, port) as server:
         yield server
 
 
 @contextmanager
-def _serve(room: Room, command: Sequence[str], environment: Mapping[str, str], port: int) -> Iterator[HttpServer]:
+def serve_collector(folder: Path) -> Iterator[HttpServer]:
+    """`bench/programs/collector.py` for as long as the block; its log goes to `folder`."""
+    port = choose_free()
+    command = [sys.executable, "-m", "bench.programs.collector"]
+    environment = plain_environment(BENCH_PORT=str(port), PYTHONPATH=str(ROOT))
+    with _serve(folder, command, environment, port) as server:
+        yield server
+
+
+@contextmanager
+def _serve(folder: Path, command: Sequence[str], environment: Mapping[str, str], port: int) -> Iterator[HttpServer]:
     address = f"http://{LOOPBACK}:{port}"
-    with launch(command[2], command, room.folder / "http.log", room.folder, environment) as launched:
+    with launch(command[2], command, folder / "http.log", folder, environment) as launched:
         launched.require("serving", lambda: _answers(f"{address}/healthz"), START_SECONDS)
         yield HttpServer(address, port, launched.tree)
 

@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -25,6 +26,7 @@ last turns of an hour of churn had two wake-ups each, and that was what made the
 BATCH = 500
 
 NameSession = Callable[[int], str]
+IsTraced = Callable[[int], bool]
 Filling = Callable[[Room, int], list[Entry]]
 
 
@@ -44,35 +46,50 @@ def fill_jobs(room: Room, count: int) -> list[Entry]:
     return fill_plain(room, count)
 
 
-def fill_turns(room: Room, count: int, name_session: NameSession = lambda number: f"session-{number}") -> list[Entry]:
+def fill_turns(
+    room: Room,
+    count: int,
+    name_session: NameSession = lambda number: f"session-{number}",
+    is_traced: IsTraced = lambda number: True,
+) -> list[Entry]:
     """Turns, recorded by the product's own submit, and their wake-ups. Each has a session of its own, unless named.
+
+    `is_traced` is the decision of whoever submits; a worker that exports no traces does not look at it.
 
     With fresh statistics: only `burst` is about stale ones.
     """
-    entries = record_turns(room, count, name_session)
+    entries = record_turns(room, count, name_session, is_traced)
     with psycopg.connect(room.database_url, autocommit=True) as connection:
         connection.execute("ANALYZE")
     return entries
 
 
-def record_turns(room: Room, count: int, name_session: NameSession) -> list[Entry]:
+def record_turns(
+    room: Room, count: int, name_session: NameSession, is_traced: IsTraced = lambda number: True
+) -> list[Entry]:
     """The same without statistics: Postgres believes of the tables what it believed before."""
-    return asyncio.run(_record_turns(room, room.queue, count, name_session, None))
+
+    def make(number: int) -> Submission:
+        submission = _submission(room.queue, number, name_session(number))
+        return replace(submission, trace=submission.trace.with_decision(sampled=is_traced(number)))
+
+    return asyncio.run(_record(room, count, make))
 
 
 def schedule_turns(room: Room, queue: str, count: int, execute_at: datetime) -> None:
     """Records turns of a queue of this room for one instant, each in a session of its own."""
-    asyncio.run(_record_turns(room, queue, count, lambda number: f"{queue}-{number}", execute_at))
+
+    def make(number: int) -> Submission:
+        return replace(_submission(queue, number, f"{queue}-{number}"), execute_at=execute_at)
+
+    asyncio.run(_record(room, count, make))
 
 
-async def _record_turns(
-    room: Room, queue: str, count: int, name_session: NameSession, execute_at: datetime | None
-) -> list[Entry]:
+async def _record(room: Room, count: int, make: Callable[[int], Submission]) -> list[Entry]:
     entries: list[Entry] = []
     async with Database(room.database_url, "bench", size=1) as database:
         for start in range(0, count, BATCH):
-            numbers = range(start, min(start + BATCH, count))
-            batch = [_submission(queue, number, name_session(number), execute_at) for number in numbers]
+            batch = [make(number) for number in range(start, min(start + BATCH, count))]
             for accepted in await submit(database, batch, resend_seconds=RESEND_SECONDS):
                 if not isinstance(accepted, Accepted):
                     raise accepted
@@ -81,7 +98,7 @@ async def _record_turns(
     return entries
 
 
-def _submission(queue: str, number: int, session: str, execute_at: datetime | None) -> Submission:
+def _submission(queue: str, number: int, session: str) -> Submission:
     return Submission(
         turn_id=uuid7(time.time_ns() // 1_000_000, secrets.randbits(74)),
         tenant_id=TENANT,
@@ -90,7 +107,6 @@ def _submission(queue: str, number: int, session: str, execute_at: datetime | No
         content={"number": number},
         fingerprint=b"bench",
         trace=start_trace(secrets.randbits(192)),
-        execute_at=execute_at,
     )
 
 

@@ -1,7 +1,21 @@
 """The questions, one a file. `ALL` has them in the order in which they are asked."""
 
-from bench.experiments import burst, calls, drain, growth, handoff, latency, memory, relay, slots, start, submit
+from bench.experiments import (
+    burst,
+    calls,
+    drain,
+    growth,
+    handoff,
+    latency,
+    memory,
+    relay,
+    slots,
+    start,
+    submit,
+    telemetry,
+)
 
 ALL = tuple(
-    module.EXPERIMENT for module in (drain, burst, calls, start, latency, handoff, slots, submit, relay, growth, memory)
+    module.EXPERIMENT
+    for module in (drain, burst, calls, start, latency, handoff, slots, submit, relay, growth, memory, telemetry)
 )

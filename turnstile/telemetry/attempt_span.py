@@ -26,13 +26,16 @@ class AttemptSpan:
     def __init__(self, spans: Spans, turn: ClaimedTurn, message_id: str | None, asked_at: int | None) -> None:
         self._spans = spans
         self._turn = turn
-        self.trace = turn.trace.attempt(turn.fence)
-        self._span: Span = NonRecordingSpan(as_context(self.trace))
+        self.trace = turn.trace
+        """What the handler's own calls belong to."""
+        self._span: Span | None = None
         self._handler: Span | None = None
         self._settle_began_at: int | None = None
         self._ended_at: int | None = None
         self._awaits_link = False
-        if self.trace.sampled:
+        # The rest of what a turn that is not sampled costs is in `enter_handler`: most turns are not sampled.
+        if turn.trace.sampled:
+            self.trace = turn.trace.attempt(turn.fence)
             attributes: dict[str, str | int | bool] = {
                 **about_queue(turn.queue, "process"),
                 **about_turn(turn.id, turn.session_id),
@@ -43,7 +46,7 @@ class AttemptSpan:
             if message_id is not None:
                 attributes["messaging.message.id"] = message_id
             now = time.time_ns()
-            self._span = spans.start(
+            self._span = span = spans.start(
                 f"process {turn.queue}",
                 as_context(turn.trace),
                 SpanKind.CONSUMER,
@@ -52,19 +55,19 @@ class AttemptSpan:
                 ids=self.trace,
             )
             if asked_at is not None:
-                self._inner("claim", asked_at).end(now)
+                self._inner(span, "claim", asked_at).end(now)
 
     @property
     def is_recorded(self) -> bool:
-        return self._span.is_recording()
+        return self._span is not None and self._span.is_recording()
 
     @never_raises
     def enter_handler(self) -> None:
         """Makes the handler's span the current one of this task, and of what it starts. Call it in the handler's own task."""
-        if self.is_recorded:
-            self._handler = self._inner("handle", time.time_ns())
+        if self._span is not None and self._span.is_recording():
+            self._handler = self._inner(self._span, "handle", time.time_ns())
         # Not detached: the task ends with the handler.
-        attach(set_span_in_context(self._handler or self._span))
+        attach(set_span_in_context(self._handler or NonRecordingSpan(as_context(self.trace))))
 
     @never_raises
     def leave_handler(self, error_type: str | None) -> None:
@@ -94,29 +97,31 @@ class AttemptSpan:
     @never_raises
     def link(self, earlier: TraceContext | None) -> None:
         """Links to the attempt before this one; None: it is not known."""
-        if earlier is not None:
+        if earlier is not None and self._span is not None:
             self._span.add_link(as_context(earlier))
         self._awaits_link = False
         self._export()
 
     def _end(self, outcome: str, error_type: str | None) -> None:
+        if self._span is None:
+            return
         self._ended_at = time.time_ns()
-        if self.is_recorded:
+        if self._span.is_recording():
             if self._settle_began_at is not None:
-                self._inner("settle", self._settle_began_at).end(self._ended_at)
+                self._inner(self._span, "settle", self._settle_began_at).end(self._ended_at)
             self._span.set_attribute("turnstile.outcome", str(outcome))
             _mark(self._span, error_type)
         self._export()
 
     def _export(self) -> None:
-        if self._ended_at is not None and not self._awaits_link:
+        if self._span is not None and self._ended_at is not None and not self._awaits_link:
             self._span.end(self._ended_at)
 
-    def _inner(self, name: str, began_at: int) -> Span:
+    def _inner(self, outer: Span, name: str, began_at: int) -> Span:
         turn = self._turn
         attributes: Attributes = {**about_turn(turn.id, turn.session_id), "turnstile.queue": turn.queue}
         return self._spans.start(
-            f"{name} {turn.queue}", self._span.get_span_context(), SpanKind.INTERNAL, attributes, began_at
+            f"{name} {turn.queue}", outer.get_span_context(), SpanKind.INTERNAL, attributes, began_at
         )
 
 

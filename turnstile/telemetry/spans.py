@@ -117,6 +117,9 @@ def _context(trace_id: str, span_id: str, *, sampled: bool) -> SpanContext:
 
 def sampled_parent(traceparent: str | None) -> SpanContext | None:
     """The span that a message names; None if it names none, or one that is not sampled."""
+    if traceparent is None or traceparent.endswith("-00"):
+        # Most turns of a sampler that records few: they are not parsed.
+        return None
     trace = read_traceparent(traceparent)
     return None if trace is None or not trace.sampled else parent_of(trace)
 
