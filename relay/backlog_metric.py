@@ -12,6 +12,7 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.backlog import read_backlog
 from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
+from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.telemetry.metrics import BACKLOG, BACKLOG_OLDEST
 
 log = structlog.get_logger("turnstile.backlog")
@@ -23,8 +24,11 @@ async def report_backlog(
     """Reports until `stopping`. No failure ends it or reaches the relay beside it."""
 
     async def report() -> None:
+        # A number, because a metric is made of it: an alarm on workers that receive nothing rests while operators want it so.
+        paused = await read_paused_queues(database)
         for one in await read_backlog(database, queues):
-            log.info("queue.backlog", **{**asdict(one), "oldest_seconds": round(one.oldest_seconds, 1)})
+            seconds = round(one.oldest_seconds, 1)
+            log.info("queue.backlog", **{**asdict(one), "oldest_seconds": seconds, "paused": int(one.queue in paused)})
             for state, turns in (("due", one.due), ("ready", one.ready), ("running", one.running)):
                 BACKLOG.set(turns, one.queue, state)
             BACKLOG_OLDEST.set(one.oldest_seconds, one.queue)

@@ -17,6 +17,7 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.telemetry.metrics import RELAY_STEPS_FAILED
 
 LEFT_OUT_SECONDS = 60.0
 LONGEST_LEFT_OUT_SECONDS = 3600.0
@@ -130,3 +131,4 @@ def _report_failed(step: str, error: Exception, turn_id: UUID | None, trace_id: 
     else:
         about["exc_info"] = error
     log.error("relay.step_failed", step=step, error_class=type(error).__name__, **about)
+    RELAY_STEPS_FAILED.add(1)

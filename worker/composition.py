@@ -12,7 +12,16 @@ from functools import partial
 from turnstile.statements.claim import ClaimTerms
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_hints import listen
-from turnstile.telemetry.metrics import HEARTBEAT_LATENESS, QUEUE_PAUSED, SLOTS, SLOTS_BUSY
+from turnstile.telemetry.metrics import (
+    EVENT_LOOP_BLOCKED,
+    HEARTBEAT_LATENESS,
+    LEASES_LOST,
+    MESSAGES_MALFORMED,
+    QUEUE_PAUSED,
+    SLOTS,
+    SLOTS_BUSY,
+    TAKEOVERS,
+)
 from turnstile.worker.attempt.run_blocking import in_own_thread
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.attempt_traces import AttemptTraces
@@ -145,14 +154,17 @@ class TurnWork:
     def start(self) -> asyncio.Task[None]:
         """Starts the heartbeat, the watch for a blocked loop, and a task that listens for cancel signals; returns the task."""
         self.heartbeat.start()
-        self._watch_gauges()
+        self._begin_metrics()
         self._blocked_loop.start()
         listening = listen(self._resources.settings, self._resources.redis.lock, self.heartbeat.nudge)
         self._signals = asyncio.create_task(listening, name="cancel signals")
         return self._signals
 
-    def _watch_gauges(self) -> None:
+    def _begin_metrics(self) -> None:
         queue = self._resources.address.name
+        # What an alert counts: Prometheus sees no increase in a series that begins with its first event.
+        for counter in (MESSAGES_MALFORMED, TAKEOVERS, LEASES_LOST, EVENT_LOOP_BLOCKED):
+            counter.add(0, queue)
         SLOTS.watch(lambda: self.slots.count, queue)
         SLOTS_BUSY.watch(lambda: self.slots.busy, queue)
         QUEUE_PAUSED.watch(lambda: self.pause.is_on, queue)

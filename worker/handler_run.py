@@ -95,7 +95,8 @@ class Handling:
         self._attempts[attempt] = None
         if self._handing_back:
             attempt.stop(StopReason.SHUTDOWN)
-        log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes)
+        waited = {} if turn.waited_seconds is None else {"waited_seconds": round(turn.waited_seconds, 3)}
+        log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes, **waited)
         if turn.waited_seconds is not None:
             TURN_WAITING.observe(turn.waited_seconds, turn.queue)
         try:

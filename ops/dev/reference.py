@@ -51,6 +51,8 @@ Generated from `turnstile/telemetry/metrics.py` by `python -m turnstile.ops.dev.
   `_total`. Metrics are sent every 60 s (`OTEL_METRIC_EXPORT_INTERVAL`), and once at the end of the process, which waits 2 s
   for it at most.
 - With neither, nothing listens and nothing is recorded. A Lambda function exports no metrics.
+- `docker compose --profile monitoring up` scrapes and shows them. `metrics_port` and `telemetry` of `infra/examples/complete`
+  turn them on there ([how](../infra/README.md#metrics-and-traces)).
 
 Several relays report the same tables and queues: take their maximum, never their sum. What a relay could not read is not
 shown, so alarm on `absent(...)`, too. No label has a tenant, a session or a turn, and labels with values from outside have a

@@ -58,6 +58,7 @@ def sources(queue: str) -> dict[str, Sources]:
         "deaf-workers": {
             "waiting": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", own, "Minimum", 60),
             "received": ("AWS/SQS", "NumberOfMessagesReceived", own, "Sum", 60),
+            "paused": (LOG, f"{queue}.paused", None, "Maximum", 60),
         },
         "dlq-untouched": {
             "messages": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", dead, "Maximum", 60),
@@ -104,7 +105,8 @@ def test_the_metrics_that_are_counted_from_the_log_are_counted(
     logs = client("logs", given.tests)
     counted = {
         (one["metricNamespace"], one["metricName"])
-        for filters in logs.describe_metric_filters()["metricFilters"]
+        for page in logs.get_paginator("describe_metric_filters").paginate()
+        for filters in page["metricFilters"]
         for one in filters["metricTransformations"]
     }
     metrics = [m for found in queries.values() for one in found for m in one["metric"]]
@@ -118,15 +120,21 @@ NONE = (_,) * 5
 FIRES = "ALARM"
 RESTS = "OK"
 
+GOES_ON = (0.0,) * 5
 DEAF = [
-    (FIRES, "nobody has received for five minutes", FIVE, (0.0,) * 5),
-    (FIRES, "SQS tells nothing of receives", FIVE, NONE),
-    (RESTS, "one receive in the five minutes", FIVE, (0.0, 0.0, 1.0, 0.0, 0.0)),
-    (RESTS, "nothing waited for one of them", (1.0, 1.0, 0.0, 1.0, 1.0), (0.0,) * 5),
-    (RESTS, "a queue that nobody has used for hours has no metrics", NONE, NONE),
+    (FIRES, "nobody has received for five minutes", FIVE, (0.0,) * 5, GOES_ON),
+    (FIRES, "SQS tells nothing of receives", FIVE, NONE, GOES_ON),
+    (RESTS, "one receive in the five minutes", FIVE, (0.0, 0.0, 1.0, 0.0, 0.0), GOES_ON),
+    (RESTS, "nothing waited for one of them", (1.0, 1.0, 0.0, 1.0, 1.0), (0.0,) * 5, GOES_ON),
+    (RESTS, "a queue that nobody has used for hours has no metrics", NONE, NONE, GOES_ON),
     # The guide warns of FILL where the newest minute always comes late: it takes all five here, so that one is not enough.
-    (RESTS, "the newest minute of the receives is late", FIVE, (3.0, 3.0, 3.0, 3.0, _)),
-    (FIRES, "what lies before the five minutes is not looked at", (1.0,) * 8, (9.0, 9.0, 9.0, *(0.0,) * 5)),
+    (RESTS, "the newest minute of the receives is late", FIVE, (3.0, 3.0, 3.0, 3.0, _), GOES_ON),
+    (FIRES, "what lies before the five minutes is not looked at", (1.0,) * 8, (9.0, 9.0, 9.0, *(0.0,) * 5), (0.0,) * 8),
+    (RESTS, "operators have paused the queue", FIVE, (0.0,) * 5, FIVE),
+    (RESTS, "and one of the relays' lines is missing", (1.0,) * 6, (0.0,) * 6, (1.0, 1.0, _, 1.0, 1.0, 1.0)),
+    (RESTS, "they have resumed it three minutes ago", FIVE, (0.0,) * 5, (1.0, 1.0, 0.0, 0.0, 0.0)),
+    (FIRES, "they have resumed it, and nobody has received for five minutes", (1.0,) * 6, (0.0,) * 6, (1.0, *GOES_ON)),
+    (FIRES, "relays tell nothing of a pause", FIVE, (0.0,) * 5, NONE),
 ]
 DAY = 86_400.0
 UNTOUCHED = [
@@ -174,7 +182,7 @@ UNEXPLAINED = [
 CASES = [
     pytest.param(alarm, dict(zip(ids, series, strict=True)), state, id=f"{alarm}: {what}")
     for alarm, ids, cases in (
-        ("deaf-workers", ("waiting", "received"), DEAF),
+        ("deaf-workers", ("waiting", "received", "paused"), DEAF),
         ("dlq-untouched", ("messages", "looked_at", "untouched"), UNTOUCHED),
         ("session-still-halted", ("halted",), HALTED),
         ("dlq-unexplained", ("messages", "letters"), UNEXPLAINED),

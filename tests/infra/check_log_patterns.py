@@ -50,6 +50,21 @@ async def test_a_turn_that_finally_fails_counts_once_and_its_retries_do_not(
     assert counted(given, worker)["session_halted"] == 0
 
 
+async def test_a_turn_counts_once_for_its_end_and_once_for_how_long_it_waited(
+    given: GivenQueues, product: Product, start_worker: StartWorker
+) -> None:
+    worker = start_worker()
+
+    await product.submit({"do": "echo"}, {"do": "flaky", "times": 1}, max_attempts=3)
+    await product.ended()
+
+    await until(lambda: counted(given, worker)["turn_succeeded"] == 2)
+    pattern = given.terraform["log_patterns"]["waited_seconds"]
+    begun = [line for line in worker.lines() if matches(pattern, line)]
+    assert [line["waited_seconds"] >= 0 for line in begun if "waited_seconds" in line] == [True, True]
+    assert len(begun) == 3, "the line of a later attempt has no such number"
+
+
 async def test_a_turn_that_kills_its_workers_counts_once(
     given: GivenQueues, product: Product, start_worker: StartWorker
 ) -> None:
@@ -75,7 +90,7 @@ async def test_the_backlog_of_each_queue_is_told_in_the_fields_that_are_read(
 
     lines = [line for line in worker.lines() if matches(pattern, line)]
     assert lines == [line for line in worker.said("queue.backlog") if line["queue"] == queue]
-    assert all(line[name] >= 0 for line in lines for name in ("due", "ready", "running", "oldest_seconds"))
+    assert all(line[name] >= 0 for line in lines for name in ("due", "ready", "running", "oldest_seconds", "paused"))
 
 
 async def test_what_waits_for_a_person_is_told_in_the_fields_that_are_read(
@@ -89,7 +104,7 @@ async def test_what_waits_for_a_person_is_told_in_the_fields_that_are_read(
 
     lines = [line for line in worker.lines() if matches(pattern, line)]
     assert lines == [line for line in worker.said("queue.attention") if line["queue"] == queue]
-    read = ("failed_lately", "halted_lately", "halted_seconds", "letters", "untouched_seconds")
+    read = ("failed_lately", "halted", "halted_lately", "halted_seconds", "letters", "untouched_seconds")
     assert all(line[name] >= 0 for line in lines for name in read)
 
 

@@ -32,7 +32,6 @@ ALARM_NAMES = {
 }
 
 NOT_IN_PROMETHEUS = {
-    "relay-step-failed": "no metric counts it; the ERROR line relay.step_failed does",
     "service-cpu": "the orchestrator's own metrics: a process does not know its share",
     "service-memory": "the orchestrator's own metrics: a process does not know its limit",
     "postgres-cpu": "postgres_exporter, or the cloud's",

@@ -132,6 +132,7 @@ def test_the_image_has_what_the_product_asks_for_and_none_of_the_tools() -> None
     )
 
     assert names(PROJECT["project"]["dependencies"]) <= packages
+    assert names(PROJECT["project"]["optional-dependencies"]["telemetry"]) <= packages, "OTEL_… works by itself"
     assert packages & tools == set()
 
 
@@ -150,7 +151,11 @@ def test_compose_gives_a_worker_the_time_that_it_takes_to_drain() -> None:
 
 
 def test_compose_publishes_the_api_alone_and_on_loopback_unless_asked() -> None:
-    published = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
+    published = {
+        name: service["ports"]
+        for name, service in COMPOSE["services"].items()
+        if "ports" in service and "profiles" not in service
+    }
 
     assert published == {"api": ["${TURNSTILE_API_HOST:-127.0.0.1}:${TURNSTILE_API_PORT:-8080}:8080"]}
 

@@ -15,6 +15,7 @@ from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.config.settings import Settings
 from turnstile.queries.backlog import BACKLOG
 from turnstile.relay.backlog_metric import report_backlog
+from turnstile.statements.paused_queues import pause_queue
 from turnstile.statements.submit import submit
 
 
@@ -61,14 +62,16 @@ async def logged(database: Database, enough: int, **how: Any) -> list[dict[str, 
 
 async def test_each_queue_gets_a_log_line_also_without_a_backlog(database: Database) -> None:
     await submit(database, [make_submission("turns")], resend_seconds=60)
+    await pause_queue(database, "bulk", paused_by="ada", reason=None)
 
     lines = await logged(database, 2)
 
     assert all(line.pop("oldest_seconds") >= 0 for line in lines)
+    common = {"event": "queue.backlog", "log_level": "info", "running": 0, "truncated": False}
     assert lines == [
-        {"event": "queue.backlog", "log_level": "info", "queue": "bulk", "due": 0, "ready": 0, "running": 0, "truncated": False},
-        {"event": "queue.backlog", "log_level": "info", "queue": "turns", "due": 1, "ready": 1, "running": 0, "truncated": False},
-    ]  # fmt: skip
+        {**common, "queue": "bulk", "due": 0, "ready": 0, "paused": 1},
+        {**common, "queue": "turns", "due": 1, "ready": 1, "paused": 0},
+    ]
 
 
 async def test_an_unexpected_error_is_logged_and_the_reports_go_on(

@@ -12,6 +12,7 @@ from tests.relay.relays import Sqs, make_due, rows, submit_due
 from tests.statements.calls import FAILURE
 from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.factories import Proven
+from tests.support.metric_readings import rising
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import PRUNE_ITEMS
@@ -62,6 +63,7 @@ def failures(lines: list[Any]) -> list[tuple[str, str, str | None]]:
     ]
 
 
+@pytest.mark.usefixtures("recording")
 async def test_a_session_whose_last_seq_lags_delays_no_other_session(database: Database, settings: Settings) -> None:
     """As after a restore, or a DELETE by hand."""
     await submit_turns(database, settings, "one", session_id="restored")
@@ -71,7 +73,7 @@ async def test_a_session_whose_last_seq_lags_delays_no_other_session(database: D
     sqs = Sqs()
     relay = Relay(database, sqs, settings)
 
-    with capture_logs() as lines:
+    with capture_logs() as lines, rising("turnstile_relay_steps_failed_total"):
         await relay.round()
 
     places = {row["id"]: row["seq"] for row in await rows(database)}

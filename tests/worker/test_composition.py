@@ -1,9 +1,13 @@
-"""What a worker's heartbeat writes into the registry."""
+"""What a worker's heartbeat writes into the registry, and what it counts from its start."""
 
 import importlib.metadata
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from tests.support.metric_readings import reading
 from tests.support.probes import until
 from tests.support.processors import ECHO
 from turnstile.backends.postgres.database import Database
@@ -30,3 +34,21 @@ async def test_the_registry_has_the_version_and_for_how_long_no_receive_has_retu
         assert await until(registered) == [
             {"worker_id": "worker-a", "version": importlib.metadata.version("turnstile"), "deaf_for_seconds": 300.0}
         ]
+
+
+@pytest.mark.usefixtures("recording")
+async def test_what_an_alert_counts_is_0_before_it_is_1(
+    settings: Settings, database: Database, queues: MessageQueues
+) -> None:
+    """Prometheus sees no increase in a series that begins with its first event: that event would alert nobody."""
+    async with AsyncExitStack() as stack:
+        address = await queues.find(settings.queue)
+        own = replace(address, name="unheard of")
+        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, own)
+        work = TurnWork(resources, Shutdown(), is_full=lambda: False, nudge_relay=lambda: None, deaf_for=lambda: 0.0)
+
+        work.start()
+        stack.push_async_callback(work.end, 10.0)
+
+        counted = ("messages_malformed", "takeovers", "leases_lost", "event_loop_blocked_seconds")
+        assert [reading(f"turnstile_{name}_total", queue="unheard of") for name in counted] == [0.0] * 4

@@ -6,6 +6,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.claims import submit_turns
 from tests.support.metric_readings import reading, rising
@@ -41,9 +42,12 @@ async def test_a_turn_that_begins_has_waited_and_its_session_was_locked(
         rising("turnstile_session_lock_wait_seconds_count", queue="turns"),
         rising("turnstile_session_lock_hold_seconds_count", queue="turns"),
         processing(settings, database, lock, "worker-a") as processor,
+        capture_logs() as lines,
     ):
         await processor.process(message_about(turn_id))
 
+    [claimed] = [line for line in lines if line["event"] == "turn.claimed"]
+    assert 100 <= claimed["waited_seconds"] < 160, "where metrics are made of log lines"
     assert 100 <= (reading("turnstile_turn_waiting_seconds_sum", queue="turns") or 0.0) - waited < 160
 
 

@@ -107,6 +107,10 @@ RELAY_LAG = Histogram(
     R, "turnstile_relay_lag_seconds", "How long after its `send_at` a row's message was sent.", ["queue"],
     unit="seconds", buckets=WAITS,
 )  # fmt: skip
+RELAY_STEPS_FAILED = Counter(
+    R, "turnstile_relay_steps_failed_total",
+    "Steps, or rows of a step, that Postgres refused. The ERROR line `relay.step_failed` says which.",
+)  # fmt: skip
 WEBHOOKS = Counter(
     R, "turnstile_webhooks_total", "Tries to deliver a webhook: `delivered`, `retried` or `given_up`.", ["result"],
 )  # fmt: skip

@@ -15,6 +15,8 @@ import structlog
 
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
+from turnstile.statements.defer import Defer, defer
+from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.aws_lambda.event import Delivery, not_to_delete
 from turnstile.worker.composition import TurnWork
@@ -25,6 +27,8 @@ RESERVE_SECONDS = 5.0
 """The time reserved for handing back and for the last calls: if Lambda cuts an invocation off, each of its turns is charged a
 crash."""
 LAST_CALLS_SECONDS = 0.3
+PAUSE_SECONDS = 1.0
+"""How long to ask whether the queue is paused. A Postgres that does not answer lets no turn begin either."""
 HEARTBEAT_END_SECONDS = 1.0
 BACK_AFTER_SECONDS = 10
 """When a message is delivered again that could not be processed. Not after the queue's visibility timeout, which is six times the
@@ -82,6 +86,7 @@ class Invocation:
         return self._stops_at - time.monotonic()
 
     async def _process(self, messages: Sequence[ReceivedMessage]) -> None:
+        await self._read_pause()
         self._work.start()
         for message in messages:
             self._work.in_flight.begin(self._serve(message))
@@ -92,13 +97,23 @@ class Invocation:
         if not all_done.done():
             await drain(self._shutdown, self._work.in_flight, all_done, self._work.processor.handling.hand_back, grace)
 
+    async def _read_pause(self) -> None:
+        # The heartbeat reads it as well, but only after the first turns have begun.
+        with suppress(DatabaseUnavailableError, TimeoutError):
+            async with asyncio.timeout(PAUSE_SECONDS):
+                paused = await read_paused_queues(self._resources.database)
+            self._work.pause.set(self._resources.address.name in paused)
+
     async def _serve(self, message: ReceivedMessage) -> None:
         async with self._room:
             if self._shutdown.stopping.is_set():
                 return
             self._begun.add(message.message_id)
             try:
-                await self._work.processor.process(message)
+                if self._work.pause.is_on:
+                    await self._set_aside(message)
+                else:
+                    await self._work.processor.process(message)
             except (DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError) as error:
                 log.warning("lambda.not_processed", message_id=message.message_id, error=str(error))
             except Exception:
@@ -108,6 +123,14 @@ class Invocation:
                 # The turn is answered, handed back, or left to another worker that will look again (BUSY). In each case this is
                 # committed, and the row is owed its next wake-up. So the message may be deleted, as in the consumer (rule 4).
                 self._done.add(message.message_id)
+
+    async def _set_aside(self, message: ReceivedMessage) -> None:
+        """Of a paused queue, which Lambda goes on receiving from: the message may go, and the relay sends another at the resume.
+
+        Were it reported, each delivery would count as a receive, and the last one would move it to the DLQ.
+        """
+        if (wake_up := await self._work.processor.delivery.read(message)) is not None:
+            await defer(self._resources.database, [Defer(wake_up.tenant_id, wake_up.session_id, 0.0)])
 
     async def _come_to_rest(self) -> None:
         """Ends all tasks and threads of this invocation: after a thaw, none may act on a lock or a lease that it has lost."""

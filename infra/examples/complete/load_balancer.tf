@@ -41,6 +41,18 @@ resource "aws_vpc_security_group_ingress_rule" "from_load_balancer" {
   to_port                      = 8080
 }
 
+# The port asks for no key.
+resource "aws_vpc_security_group_ingress_rule" "metrics" {
+  for_each = var.metrics_security_group_ids
+
+  security_group_id            = aws_security_group.tasks.id
+  description                  = "Metrics, for ${each.key}"
+  referenced_security_group_id = each.value
+  ip_protocol                  = "tcp"
+  from_port                    = var.metrics_port
+  to_port                      = var.metrics_port
+}
+
 # Database, caches, endpoints of AWS, and the provider of the model.
 resource "aws_vpc_security_group_egress_rule" "from_tasks" {
   security_group_id = aws_security_group.tasks.id

@@ -88,12 +88,12 @@ locals {
   # Who needs which: the keys of the API are the API's.
   stores = { for name, arn in local.secret_arns : name => arn if name != "TURNSTILE_API_KEYS" }
 
-  environment = {
+  environment = merge(var.telemetry, {
     AWS_REGION       = var.region
     TURNSTILE_QUEUES = jsonencode([for queue in values(local.queues) : queue.declaration])
     # One for all: every process holds it against the visibility timeout of every queue, and refuses to start where one is shorter.
     TURNSTILE_LEASE_SECONDS = tostring(var.lease_seconds)
-  }
+  })
 
   service = {
     cluster_arn        = aws_ecs_cluster.cluster.arn
@@ -116,6 +116,7 @@ module "api" {
   command            = ["api"]
   task_role_arn      = module.roles.arns["api"]
   port               = 8080
+  metrics_port       = var.metrics_port
   target_group_arn   = aws_lb_target_group.api.arn
   environment        = merge(local.environment, { TURNSTILE_API_HOST = "0.0.0.0", TURNSTILE_API_PORT = "8080" })
   secrets            = local.secret_arns
@@ -134,6 +135,7 @@ module "worker" {
   command            = ["worker", "--queue", each.key, "--no-relay"]
   task_role_arn      = module.roles.arns["worker-${each.key}"]
   port               = 8081
+  metrics_port       = var.metrics_port
   start_seconds      = var.worker_start_seconds
   environment        = merge(local.environment, { TURNSTILE_HANDLER = var.handler, TURNSTILE_HEALTH_PORT = "8081" })
   secrets            = local.stores
@@ -150,6 +152,7 @@ module "relay" {
   security_group_ids = local.service.security_group_ids
   command            = ["relay"]
   task_role_arn      = module.roles.arns["relay"]
+  metrics_port       = var.metrics_port
   cpu                = 256
   memory             = 512
   environment        = local.environment

@@ -112,3 +112,31 @@ variable "runbooks" {
   type        = string
   default     = "docs/runbooks"
 }
+
+variable "metrics_port" {
+  description = "Where API, workers and relay serve their metrics for Prometheus (docs/metrics.md); 9464, for instance. Null: nowhere."
+  type        = number
+  default     = null
+}
+
+variable "metrics_security_group_ids" {
+  description = "Who may scrape them: security groups by names of your own. Nobody else reaches the port."
+  type        = map(string)
+  default     = {}
+
+  validation {
+    condition     = length(var.metrics_security_group_ids) == 0 || var.metrics_port != null
+    error_message = "Without `metrics_port` there is nothing to scrape."
+  }
+}
+
+variable "telemetry" {
+  description = "OpenTelemetry's variables for all tasks (docs/telemetry.md): OTEL_EXPORTER_OTLP_ENDPOINT turns traces and metrics on. Nothing secret: they enter the state."
+  type        = map(string)
+  default     = {}
+
+  validation {
+    condition     = alltrue([for name in keys(var.telemetry) : startswith(name, "OTEL_")])
+    error_message = "Only variables whose name begins with OTEL_."
+  }
+}

@@ -44,11 +44,11 @@ module "answer" {
   security_group_ids  = var.security_group_ids
   secrets             = var.secrets
   secrets_kms_key_arn = var.secrets_kms_key_arn
-  environment = {
+  environment = merge(var.telemetry, {
     TURNSTILE_HANDLER       = var.handler
     TURNSTILE_QUEUES        = jsonencode([module.brief.declaration])
     TURNSTILE_LEASE_SECONDS = tostring(module.brief.lease_seconds)
-  }
+  })
 }
 
 output "declaration" {

@@ -50,3 +50,14 @@ variable "secrets_kms_key_arn" {
   type        = string
   default     = null
 }
+
+variable "telemetry" {
+  description = "OpenTelemetry's variables (docs/telemetry.md), for traces: a function exports no metrics. Nothing secret: they enter the state."
+  type        = map(string)
+  default     = {}
+
+  validation {
+    condition     = alltrue([for name in keys(var.telemetry) : startswith(name, "OTEL_")])
+    error_message = "Only variables whose name begins with OTEL_."
+  }
+}

@@ -9,6 +9,11 @@ locals {
     # One line for each turn that finally failed, and never for a retry (G26).
     turn_failed    = { pattern = "{ ($.event = \"turn.failed\") && ($.level = \"error\") }", value = "1" }
     session_halted = { pattern = "{ ($.event = \"turn.halted_session\") && ($.level = \"error\") }", value = "1" }
+    # With turn_failed, every turn that a worker has ended.
+    turn_succeeded = { pattern = "{ $.event = \"turn.succeeded\" }", value = "1" }
+    turn_canceled  = { pattern = "{ $.event = \"turn.canceled\" }", value = "1" }
+    # How long a turn waited until it first began. The line of a later attempt lacks the field, and counts for nothing.
+    waited_seconds = { pattern = "{ $.event = \"turn.claimed\" }", value = "$.waited_seconds" }
     # One line for each receive of a message that nobody understands, before it goes to the dead-letter queue.
     message_malformed = { pattern = "{ ($.event = \"message.malformed\") && ($.level = \"error\") }", value = "1" }
     # L6: attempts to lock, how many found the session taken, how many were made without Redis.
@@ -48,6 +53,7 @@ locals {
     backlog_ready          = "$.ready"
     backlog_running        = "$.running"
     backlog_oldest_seconds = "$.oldest_seconds"
+    paused                 = "$.paused"
   }
 
   backlog_filters = merge(flatten([
@@ -64,6 +70,7 @@ locals {
   attention_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.attention\") && ($.queue = \"${queue}\") }" }
   attention_values = {
     failed_lately     = "$.failed_lately"
+    halted            = "$.halted"
     halted_lately     = "$.halted_lately"
     halted_seconds    = "$.halted_seconds"
     letters           = "$.letters"

@@ -24,10 +24,12 @@ locals {
     readonlyRootFilesystem = true
     stopTimeout            = var.stop_timeout
     environment = [for name, value in merge(
-      { TURNSTILE_LOG_FORMAT = "json", TURNSTILE_GRACE_SECONDS = tostring(var.grace_seconds) }, var.environment,
+      { TURNSTILE_LOG_FORMAT = "json", TURNSTILE_GRACE_SECONDS = tostring(var.grace_seconds) },
+      var.metrics_port == null ? {} : { TURNSTILE_METRICS_PORT = tostring(var.metrics_port) },
+      var.environment,
     ) : { name = name, value = value }]
     secrets      = [for name, arn in var.secrets : { name = name, valueFrom = arn }]
-    portMappings = var.port == null ? [] : [{ containerPort = var.port, protocol = "tcp" }]
+    portMappings = [for port in [var.port, var.metrics_port] : { containerPort = port, protocol = "tcp" } if port != null]
     # The only place that is writable; it goes with the task.
     mountPoints     = [{ sourceVolume = "tmp", containerPath = "/tmp" }]
     linuxParameters = { capabilities = { drop = ["ALL"] } }

@@ -97,6 +97,17 @@ variable "port" {
   default     = null
 }
 
+variable "metrics_port" {
+  description = "TURNSTILE_METRICS_PORT: where it serves its metrics for Prometheus, without a key. Null: it serves none. Who reaches it is for `security_group_ids` to say."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.metrics_port == null || var.metrics_port != var.port
+    error_message = "The metrics need a port of their own."
+  }
+}
+
 variable "start_seconds" {
   description = "How long a start may take before failed checks count. A worker answers none until its handler is loaded."
   type        = number

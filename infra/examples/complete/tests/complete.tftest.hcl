@@ -93,3 +93,78 @@ run "what_it_stands_on_is_watched" {
     error_message = "Every node of every cache."
   }
 }
+
+run "no_telemetry_unless_asked" {
+  command = plan
+
+  assert {
+    condition = length(aws_vpc_security_group_ingress_rule.metrics) == 0 && alltrue([
+      for one in concat([module.api, module.relay, module.migrate, module.operator], values(module.worker)) : alltrue([
+        for variable in one.container_definition.environment : !startswith(variable.name, "OTEL_") && variable.name != "TURNSTILE_METRICS_PORT"
+      ])
+    ])
+    error_message = "It listens nowhere and sends nothing."
+  }
+}
+
+run "metrics_for_named_groups_only" {
+  command = plan
+
+  variables {
+    metrics_port               = 9464
+    metrics_security_group_ids = { prometheus = "sg-0123456789abcdef0" }
+  }
+
+  assert {
+    condition = alltrue([
+      for one in concat([module.api, module.relay], values(module.worker)) : contains([for port in one.container_definition.portMappings : port.containerPort], 9464)
+      ]) && alltrue([
+      for one in [module.migrate, module.operator] : length(one.container_definition.portMappings) == 0
+    ])
+    error_message = "API, relay and workers serve metrics; a task that ends does not."
+  }
+
+  assert {
+    condition = { for name, one in aws_vpc_security_group_ingress_rule.metrics : name => "${one.referenced_security_group_id} ${one.from_port} ${one.to_port} ${coalesce(one.cidr_ipv4, "no address")}" } == {
+      prometheus = "sg-0123456789abcdef0 9464 9464 no address"
+    }
+    error_message = "One group, one port."
+  }
+}
+
+run "groups_and_no_port" {
+  command = plan
+
+  variables {
+    metrics_security_group_ids = { prometheus = "sg-0123456789abcdef0" }
+  }
+
+  expect_failures = [var.metrics_security_group_ids]
+}
+
+run "telemetry_of_all_tasks" {
+  command = plan
+
+  variables {
+    telemetry = { OTEL_EXPORTER_OTLP_ENDPOINT = "http://collector.internal:4318", OTEL_TRACES_SAMPLER = "parentbased_traceidratio" }
+  }
+
+  assert {
+    condition = alltrue([
+      for one in concat([module.api, module.relay, module.migrate, module.operator], values(module.worker)) : contains(
+        one.container_definition.environment, { name = "OTEL_EXPORTER_OTLP_ENDPOINT", value = "http://collector.internal:4318" }
+      )
+    ])
+    error_message = "Processes that export to different places have halves of a trace."
+  }
+}
+
+run "telemetry_that_is_something_else" {
+  command = plan
+
+  variables {
+    telemetry = { TURNSTILE_LEASE_SECONDS = "3" }
+  }
+
+  expect_failures = [var.telemetry]
+}

@@ -63,6 +63,11 @@ run "what_is_computed" {
     condition     = strcontains(aws_cloudwatch_dashboard.queues.dashboard_body, "turnstile-turns-dlq")
     error_message = "The depth of the dead-letter queue is shown."
   }
+
+  assert {
+    condition     = strcontains(aws_cloudwatch_metric_alarm.computed["turns/deaf-workers"].alarm_description, "or the queue is paused")
+    error_message = "Where no relay tells of a pause, whoever is paged reads that it may be one."
+  }
 }
 
 run "by_the_lines_of_the_workers" {
@@ -107,6 +112,7 @@ run "by_what_the_tables_say" {
       "${filter.log_group_name} ${filter.metric_transformation[0].name}" => "${filter.metric_transformation[0].value} ${coalesce(filter.metric_transformation[0].default_value, "none")}"
       } == merge([for group in ["/turnstile/relay", "/turnstile/worker"] : {
         "${group} turns.failed_lately"     = "$.failed_lately none"
+        "${group} turns.halted"            = "$.halted none"
         "${group} turns.halted_lately"     = "$.halted_lately none"
         "${group} turns.halted_seconds"    = "$.halted_seconds none"
         "${group} turns.letters"           = "$.letters none"
@@ -149,6 +155,7 @@ run "the_backlog" {
       "Turnstile/test turns.backlog_ready"          = "$.ready"
       "Turnstile/test turns.backlog_running"        = "$.running"
       "Turnstile/test turns.backlog_oldest_seconds" = "$.oldest_seconds"
+      "Turnstile/test turns.paused"                 = "$.paused"
     }
     error_message = "Each number of the relay's line is a metric of its queue."
   }
@@ -156,6 +163,25 @@ run "the_backlog" {
   assert {
     condition     = alltrue([for filter in aws_cloudwatch_log_metric_filter.backlog : filter.metric_transformation[0].default_value == null])
     error_message = "No line is no number: a 0 would take workers away."
+  }
+}
+
+run "a_pause_pages_nobody" {
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+  }
+
+  assert {
+    condition = {
+      for query in aws_cloudwatch_metric_alarm.computed["turns/deaf-workers"].metric_query :
+      query.id => query.id == "judged" ? query.expression : "${query.metric[0].namespace} ${query.metric[0].metric_name} ${query.metric[0].stat}"
+      } == {
+      judged   = "IF(waiting > 0 AND FILL(received, 0) == 0 AND FILL(paused, 0) == 0, 1, 0)"
+      waiting  = "AWS/SQS ApproximateNumberOfMessagesVisible Minimum"
+      received = "AWS/SQS NumberOfMessagesReceived Sum"
+      paused   = "Turnstile/test turns.paused Maximum"
+    }
+    error_message = "Workers of a paused queue receive nothing because operators want it so. A relay that is silent hides no deaf worker."
   }
 }
 

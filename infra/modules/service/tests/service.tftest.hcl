@@ -155,3 +155,55 @@ run "an_image_by_its_tag" {
 
   expect_failures = [var.image]
 }
+
+run "no_metrics_unless_asked" {
+  assert {
+    condition = (
+      [for one in jsondecode(aws_ecs_task_definition.task.container_definitions)[0].portMappings : one.containerPort] == [8081]
+      && !contains([for one in jsondecode(aws_ecs_task_definition.task.container_definitions)[0].environment : one.name], "TURNSTILE_METRICS_PORT")
+    )
+    error_message = "Nothing listens that nobody asked for."
+  }
+}
+
+run "metrics" {
+  variables {
+    metrics_port = 9464
+  }
+
+  assert {
+    condition = (
+      [for one in jsondecode(aws_ecs_task_definition.task.container_definitions)[0].portMappings : one.containerPort] == [8081, 9464]
+      && contains(jsondecode(aws_ecs_task_definition.task.container_definitions)[0].environment, { name = "TURNSTILE_METRICS_PORT", value = "9464" })
+    )
+    error_message = "The process is told its port, and the task has it."
+  }
+
+  assert {
+    condition     = jsondecode(aws_ecs_task_definition.task.container_definitions)[0].healthCheck.command[5] == "8081"
+    error_message = "ECS asks for its health where it did."
+  }
+}
+
+run "a_relay_with_metrics" {
+  variables {
+    command      = ["relay"]
+    port         = null
+    metrics_port = 9464
+  }
+
+  assert {
+    condition     = [for one in jsondecode(aws_ecs_task_definition.task.container_definitions)[0].portMappings : one.containerPort] == [9464]
+    error_message = "Its only port."
+  }
+}
+
+run "metrics_on_the_port_of_the_health" {
+  command = plan
+
+  variables {
+    metrics_port = 8081
+  }
+
+  expect_failures = [var.metrics_port]
+}

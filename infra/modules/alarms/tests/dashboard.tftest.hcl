@@ -1,0 +1,111 @@
+# The dashboard names metrics that exist, of its own queues, and shows what operators look for.
+
+mock_provider "aws" {
+  mock_data "aws_region" {
+    defaults = { name = "eu-central-1" }
+  }
+  mock_resource "aws_sns_topic" {
+    defaults = { arn = "arn:aws:sns:eu-central-1:123456789012:test" }
+  }
+}
+
+variables {
+  name             = "test"
+  relay_log_groups = ["/turnstile/relay"]
+  queues = {
+    turns  = { sqs_name = "test-turns", dlq_name = "test-turns-dlq", worker_log_group = "/turnstile/worker-turns" }
+    strict = { sqs_name = "test-strict.fifo", dlq_name = "test-strict-dlq.fifo", worker_log_group = "/turnstile/worker-strict" }
+  }
+}
+
+run "what_it_shows" {
+  assert {
+    condition = toset(flatten([
+      for widget in jsondecode(aws_cloudwatch_dashboard.queues.dashboard_body).widgets : [
+        for metric in widget.properties.metrics : "${metric[1]} ${metric[length(metric) - 1].stat}" if metric[0] == "Turnstile/test" && startswith(metric[1], "turns.")
+      ] if widget.type == "metric"
+      ])) == toset([for metric in [
+      "backlog_due Maximum", "backlog_ready Maximum", "backlog_running Maximum", "backlog_oldest_seconds Maximum",
+      "turn_succeeded Sum", "turn_failed Sum", "turn_canceled Sum", "waited_seconds p50", "waited_seconds p95",
+      "failed_lately Maximum", "halted Maximum", "message_malformed Sum", "halted_seconds Maximum", "untouched_seconds Maximum",
+      "letters Maximum", "worker_lost Sum", "lease_lost Sum", "loop_blocked Sum", "paused Maximum",
+      "lock_attempt Sum", "lock_busy Sum", "lock_unguarded Sum",
+    ] : "turns.${metric}"])
+    error_message = "Backlog, ends, waiting times, what waits for a person, dead letters, workers, locks."
+  }
+
+  assert {
+    condition = length(setsubtract(
+      flatten([
+        for widget in jsondecode(aws_cloudwatch_dashboard.queues.dashboard_body).widgets : [
+          for metric in widget.properties.metrics : metric[1] if metric[0] == "Turnstile/test"
+        ] if widget.type == "metric"
+      ]),
+      [for filter in concat(
+        values(aws_cloudwatch_log_metric_filter.event), values(aws_cloudwatch_log_metric_filter.backlog),
+        values(aws_cloudwatch_log_metric_filter.attention), values(aws_cloudwatch_log_metric_filter.worker_lost),
+      ) : filter.metric_transformation[0].name],
+    )) == 0
+    error_message = "A metric that no filter makes would be an empty graph, and nothing would say so."
+  }
+
+  assert {
+    condition = toset(flatten([
+      for widget in jsondecode(aws_cloudwatch_dashboard.queues.dashboard_body).widgets : [
+        for metric in widget.properties.metrics : "${split(":", widget.properties.title)[0]} ${metric[2]} ${metric[3]}" if metric[0] == "AWS/SQS"
+      ] if widget.type == "metric"
+      ])) == toset([
+      "turns QueueName test-turns", "turns QueueName test-turns-dlq", "strict QueueName test-strict.fifo", "strict QueueName test-strict-dlq.fifo",
+    ])
+    error_message = "Each graph is of its own queue."
+  }
+
+  assert {
+    condition = {
+      for widget in jsondecode(aws_cloudwatch_dashboard.queues.dashboard_body).widgets : widget.properties.title => toset(widget.properties.alarms) if widget.type == "alarm"
+      } == {
+      for queue in ["turns", "strict"] : "${queue}: alarms" => toset(concat(
+        [for key, one in aws_cloudwatch_metric_alarm.plain : one.arn if startswith(key, "${queue}/")],
+        [for key, one in aws_cloudwatch_metric_alarm.computed : one.arn if startswith(key, "${queue}/")],
+        [aws_cloudwatch_metric_alarm.relay_silent[queue].arn, aws_cloudwatch_metric_alarm.producer_quiet[queue].arn],
+      ))
+    }
+    error_message = "The state of every alarm of the queue."
+  }
+
+  assert {
+    condition = length(distinct(flatten([
+      for widget in jsondecode(aws_cloudwatch_dashboard.queues.dashboard_body).widgets : [
+        for cell in setproduct(range(widget.x, widget.x + widget.width), range(widget.y, widget.y + widget.height)) : "${cell[0]} ${cell[1]}"
+      ]
+      ]))) == sum([
+      for widget in jsondecode(aws_cloudwatch_dashboard.queues.dashboard_body).widgets : widget.width * widget.height
+      ]) && alltrue([
+      for widget in jsondecode(aws_cloudwatch_dashboard.queues.dashboard_body).widgets : widget.x + widget.width <= 24
+    ])
+    error_message = "No widget lies on another."
+  }
+}
+
+run "what_relays_tell_is_left_out_where_nobody_listens_to_them" {
+  variables {
+    relay_log_groups = []
+  }
+
+  assert {
+    condition = toset(flatten([
+      for widget in jsondecode(aws_cloudwatch_dashboard.queues.dashboard_body).widgets : [
+        for metric in widget.properties.metrics : metric[1] if metric[0] == "Turnstile/test" && startswith(metric[1], "turns.")
+      ] if widget.type == "metric"
+      ])) == toset([for metric in [
+      "turn_succeeded", "turn_failed", "turn_canceled", "waited_seconds", "message_malformed", "lease_lost", "loop_blocked",
+      "lock_attempt", "lock_busy", "lock_unguarded",
+    ] : "turns.${metric}"])
+    error_message = "An empty graph looks like a quiet queue."
+  }
+
+  assert {
+    condition     = alltrue([for widget in jsondecode(aws_cloudwatch_dashboard.queues.dashboard_body).widgets : length(widget.properties.metrics) > 0 if widget.type == "metric"])
+    error_message = "CloudWatch refuses a graph without a metric."
+  }
+}

@@ -1,0 +1,59 @@
+"""A paused queue: Lambda delivers its messages all the same, and the function begins none of their turns."""
+
+import asyncio
+import threading
+
+import pytest
+import structlog.testing
+
+from tests.support.factories import Proven
+from tests.support.probes import until
+from tests.worker.aws_lambda.lambda_invocations import Site
+from turnstile.handlers.context import Context, Turn
+from turnstile.relay.loop import Relay
+from turnstile.statements.paused_queues import pause_queue, resume_queue
+
+
+@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+async def test_no_turn_of_a_paused_queue_begins_and_after_the_resume_all_are_answered(site: Site) -> None:
+    queue, relay = site.settings.queue, Relay(site.database, site.queues, site.settings, Proven())
+    await pause_queue(site.database, queue, paused_by="ada", reason=None)
+    await site.send("a", "b")
+
+    assert await site.invoke(2) == [], "a message that came back would use up its receives"
+
+    assert await site.rows("status", "attempt", "owed") == [("PENDING", 0, True)] * 2
+    assert await site.queues.count(queue) == 0
+    await resume_queue(site.database, queue)
+    await relay.round()
+    assert await site.invoke(2) == []
+    assert await site.rows("status", "attempt") == [("SUCCEEDED", 1)] * 2
+
+
+async def test_a_pause_during_an_invocation_lets_its_turn_end_and_begins_no_next_one(site: Site) -> None:
+    begun = threading.Event()
+    await site.send("a", "a")
+
+    with structlog.testing.capture_logs() as lines:
+
+        async def wait_for_the_pause(_: Turn, __: Context) -> str:
+            begun.set()
+            await until(lambda: "worker.paused" in {line["event"] for line in lines})
+            return "ok"
+
+        invoked = asyncio.create_task(site.invoke(2, site.function(wait_for_the_pause)))
+        await until(begun.is_set)
+        await pause_queue(site.database, site.settings.queue, paused_by="ada", reason=None)
+        assert await invoked == []
+
+    assert await site.rows("status") == [("SUCCEEDED",), ("PENDING",)]
+
+
+async def test_a_malformed_message_of_a_paused_queue_goes_to_the_dlq(site: Site) -> None:
+    await pause_queue(site.database, site.settings.queue, paused_by="ada", reason=None)
+    site.source.send("not ours")
+
+    assert await site.invoke(1) == []
+
+    [dead] = await site.queues.receive(site.settings.queue, 10, dead=True)
+    assert dead.body == "not ours"
