@@ -38,8 +38,7 @@ class LostWorkers:
             await self._report_forbidden()
             return
         self._reported_forbidden = False
-        parameters = {"limit": BATCH, "lease": self._settings.lease_seconds}
-        for row in await self._database.fetch(MARK_LOST, parameters):
+        for row in await self._database.fetch(MARK_LOST, {"limit": BATCH}):
             log.warning("worker.lost", lost_worker=row["worker_id"], queue=row["queue"], turns=row["turns"])
 
     async def _renew_nothing(self) -> None:

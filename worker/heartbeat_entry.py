@@ -20,8 +20,8 @@ class HeartbeatEntry:
     message: ReceivedMessage | None
     turn: ClaimedTurn | None = None
     stop: Callable[..., None] | None = None
-    """Stops the attempt of `turn` (`worker.attempt.attempt.Attempt.stop`). Must be called on the worker's event loop. None once the
-    handler has ended."""
+    """Stops the attempt of `turn` (`worker.attempt.attempt.Attempt.stop`). Must be called on the worker's event loop. None once
+    the handler has ended."""
     renewed_at: float = field(default_factory=time.monotonic)
     keeps_lock: bool = True
     """False once the lock's release has begun: the heartbeat must not retake it."""
