@@ -15,7 +15,7 @@ import structlog
 
 from turnstile.telemetry.instruments import REGISTRY
 
-FLUSH_SECONDS = 2.0
+FLUSH_SECONDS = 1.0
 """How long the end of a process waits for the last export."""
 
 log = structlog.get_logger("turnstile.metrics")

@@ -11,7 +11,7 @@ import structlog
 if TYPE_CHECKING:
     from turnstile.telemetry.turn_spans import TurnSpans
 
-FLUSH_SECONDS = 3.0
+FLUSH_SECONDS = 1.5
 """How long the end of a process, or of a Lambda invocation, waits at most for spans that are not exported yet."""
 
 log = structlog.get_logger("turnstile.telemetry")
