@@ -1,4 +1,4 @@
-"""After its grace period a worker ends within the time that the infrastructure leaves it: nothing of its end is cut off by SIGKILL."""
+"""After its grace period a worker ends within the time that the infrastructure leaves it: SIGKILL cuts nothing off."""
 
 import inspect
 import re
