@@ -39,7 +39,7 @@ def start(service: str, *, wanted: bool, shared: bool = False) -> None:
     try:
         active = TurnSpans(Spans.exporting(service, shared=shared))
     except Exception as error:
-        # A variable that the SDK refuses.
+        # The SDK refuses a variable, in whatever way.
         log.warning("tracing.off", reason=f"{type(error).__name__}: {error}")
         return
     log.info("tracing.on", service=service)
