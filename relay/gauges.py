@@ -6,6 +6,7 @@ Only where metrics are exported: a look costs a call of SQS for each queue, and 
 import asyncio
 
 from turnstile.backends.postgres.database import Database
+from turnstile.config import logs
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
@@ -27,19 +28,25 @@ async def measure(
         await stopping.wait()
         return
 
-    async def count_dead_letters() -> None:
-        for queue in settings.queues_by_name:
+    async def watch_dlq(queue: str) -> None:
+        logs.bind(queue=queue)
+
+        async def count() -> None:
             DLQ_MESSAGES.set(await queues.count(queue, dead=True), queue)
 
-    async def count_webhooks() -> None:
-        WEBHOOKS_OWED.set(await count_due(database))
-
-    looks = [
-        report_every_minute("dlq", count_dead_letters, stopping, every_seconds=every_seconds, gauges=[DLQ_MESSAGES])
-    ]
-    if settings.webhook_hosts:
-        gauges = [WEBHOOKS_OWED]
-        looks.append(
-            report_every_minute("webhooks", count_webhooks, stopping, every_seconds=every_seconds, gauges=gauges)
+        await report_every_minute(
+            "dlq", count, stopping, every_seconds=every_seconds, gauges=[DLQ_MESSAGES], labels=[queue]
         )
-    await asyncio.gather(*looks)
+
+    async def watch_webhooks() -> None:
+        async def count() -> None:
+            WEBHOOKS_OWED.set(await count_due(database))
+
+        await report_every_minute("webhooks", count, stopping, every_seconds=every_seconds, gauges=[WEBHOOKS_OWED])
+
+    # Each in a task of its own: a DLQ that is missing, refuses or does not respond must not hide the others.
+    async with asyncio.TaskGroup() as looks:
+        for queue in settings.queues_by_name:
+            looks.create_task(watch_dlq(queue))
+        if settings.webhook_hosts:
+            looks.create_task(watch_webhooks())

@@ -22,12 +22,13 @@ async def report_every_minute(
     stopping: asyncio.Event,
     *,
     every_seconds: float,
-    gauges: Sequence[Gauge] = (),
+    gauges: Sequence[Gauge],
+    labels: Sequence[str] = (),
 ) -> None:
     """Calls `report` again and again until `stopping`. No failure ends the loop or reaches the relay beside it.
 
-    `what` is the prefix of the log events about failures. `gauges` are those that `report` sets: they show nothing after a
-    failure.
+    `what` is the prefix of the log events about failures. `gauges` are those that `report` sets, under `labels` only, if there
+    are any: they show nothing after a failure.
     """
     while not stopping.is_set():
         well = False
@@ -42,7 +43,7 @@ async def report_every_minute(
             log.exception(f"{what}.failed")
         if not well:
             for gauge in gauges:
-                gauge.forget()
+                gauge.forget(*labels)
         with suppress(TimeoutError):
             async with asyncio.timeout(every_seconds):
                 await stopping.wait()

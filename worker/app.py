@@ -42,6 +42,7 @@ DATABASE_CONNECTIONS = 6
 the database)."""
 
 HEARTBEAT_END_SECONDS = 2.0
+TASKS_END_SECONDS = 0.5
 
 log = structlog.get_logger("turnstile.worker")
 
@@ -180,7 +181,7 @@ class _Worker:
         )
         relay_stop.set()
         signals.cancel()
-        await asyncio.wait(tasks, timeout=0.5)
+        await asyncio.wait(tasks, timeout=TASKS_END_SECONDS)
         for task in tasks:
             task.cancel()
         log.info("worker.stopped")

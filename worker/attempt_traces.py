@@ -7,6 +7,8 @@ import asyncio
 from functools import partial
 from uuid import UUID
 
+import structlog
+
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.earlier_attempts import read_earlier_attempts
@@ -16,6 +18,8 @@ from turnstile.turn.identifiers import TraceContext
 from turnstile.worker.session_run import SessionRun
 
 BATCH = 50
+
+log = structlog.get_logger("turnstile.telemetry")
 
 
 class AttemptTraces:
@@ -37,7 +41,16 @@ class AttemptTraces:
             span.await_link()
 
             def link(earlier: "asyncio.Future[TraceContext | None]") -> None:
-                failed = earlier.cancelled() or earlier.exception() is not None
-                span.link(None if failed else earlier.result())
+                span.link(_found(earlier))
 
             self._earlier((turn.id, turn.fence)).add_done_callback(link)
+
+
+def _found(earlier: "asyncio.Future[TraceContext | None]") -> TraceContext | None:
+    if earlier.cancelled():
+        return None
+    if (error := earlier.exception()) is None:
+        return earlier.result()
+    # The span is exported without the link. Without the error's text: that of Postgres may have row values.
+    log.warning("tracing.not_linked", error_class=type(error).__name__)
+    return None

@@ -190,4 +190,5 @@ class TurnWork:
             queue_latency_seconds=self.processor.handling.queue_latency.seconds(time.monotonic()),
             draining=self._shutdown.stopping.is_set(),
             deaf_for_seconds=self._deaf_for(),
+            lease_seconds=self._resources.settings.lease_seconds,
         )

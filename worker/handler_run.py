@@ -109,6 +109,7 @@ class Handling:
             return outcome
         finally:
             del self._attempts[attempt]
+            run.kept.handler_ended()
             run.left_behind = attempt.left_behind
             run.exhausted |= run.left_behind is not None
             run.leave_quarantine()

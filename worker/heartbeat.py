@@ -252,16 +252,19 @@ class Heartbeat:
 
     def _heed(self, kept: HeartbeatEntry, renewal: Renewal, beat_at: float) -> None:
         turn, stop = kept.turn, kept.stop
-        if turn is None or stop is None or turn.fence != renewal.fence:
+        if turn is None or turn.fence != renewal.fence:
             # The session run has settled the turn meanwhile, so the renewal was refused.
+            return
+        if renewal.renewed:
+            kept.renewed_at = beat_at
+        if stop is None:
+            # Its settle is under way, and decides by itself whether the claim was superseded.
             return
         if not renewal.ours:
             log.info("heartbeat.superseded", **turn.ids, fence=turn.fence)
             self._call_soon(stop, StopReason.SUPERSEDED)
         elif renewal.cancel_requested:
             self._call_soon(stop, StopReason.CANCELED, CancelReason.read(renewal.cancel_reason))
-        if renewal.renewed:
-            kept.renewed_at = beat_at
 
     async def _withdraw(self) -> None:
         try:

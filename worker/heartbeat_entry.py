@@ -20,7 +20,8 @@ class HeartbeatEntry:
     message: ReceivedMessage | None
     turn: ClaimedTurn | None = None
     stop: Callable[..., None] | None = None
-    """Stops the attempt of `turn` (`worker.attempt.attempt.Attempt.stop`). Must be called on the worker's event loop."""
+    """Stops the attempt of `turn` (`worker.attempt.attempt.Attempt.stop`). Must be called on the worker's event loop. None once
+    the handler has ended."""
     renewed_at: float = field(default_factory=time.monotonic)
     keeps_lock: bool = True
     """False once the lock's release has begun: the heartbeat must not retake it."""
@@ -36,6 +37,11 @@ class HeartbeatEntry:
         self.renew_until = renew_until
         self.stop = stop
         self.turn = turn
+
+    def handler_ended(self) -> None:
+        """Nothing is left to stop. The lease is kept until the settle; a renewal that the settle has overtaken is refused, and
+        means nothing."""
+        self.stop = None
 
     def end(self) -> None:
         """Stops keeping the turn's lease; call it when the claim is settled or superseded."""

@@ -43,7 +43,7 @@ def report_settled(
 def report_superseded(turn: ClaimedTurn, *, at_settle: bool) -> None:
     """Of a claim that another one has replaced. `at_settle`: its settle was refused; else its handler was stopped before.
 
-    Not counted where the heartbeat finds it: a renewal that meets the turn's own settle is refused, too.
+    Not counted where the heartbeat finds it, with every beat until the handler has stopped.
     """
     log.info("turn.superseded")
     (SUPERSEDED_SETTLES if at_settle else LEASES_LOST).add(1, turn.queue)

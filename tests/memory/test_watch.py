@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import cast
 
 import pytest
 import redis.asyncio
@@ -117,6 +119,19 @@ async def test_what_pressure_does_to_writes_is_counted(
             await memory.set("usual", 1, priority=5)
             await memory.set("safe", 1, priority=1, kind="fact")
         await memory.set("low too", 1, priority=3)
+
+
+async def test_what_can_t_be_measured_keeps_no_level_from_taking_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    class Odd:
+        async def info(self) -> list[dict[str, str]]:
+            return [{"used_memory": "95", "maxmemory": "100", "uptime_in_seconds": "for long"}]
+
+    watch = MemoryWatch(cast("Guarded", Odd()))
+    with suppress(ValueError):
+        await watch.look()
+
+    assert watch.pressure is Pressure.CRITICAL
+    assert "memory.critical" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("recording")

@@ -114,5 +114,5 @@ class StoreState(RuleBasedStateMachine):
 
     def mark_lost(self) -> None:
         """Every lease that is over is a lost worker's."""
-        self.pair.ask(lambda stand: stand.database.fetch(MARK_LOST, {**LIMIT, "lease": LEASE_SECONDS}))
+        self.pair.ask(lambda stand: stand.database.fetch(MARK_LOST, LIMIT))
         self.pair.ask(lambda stand: find_lost(stand.database, "turns", 100))

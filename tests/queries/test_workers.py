@@ -16,11 +16,11 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 WORKER = RegisteredWorker(
     worker_id="w", queue="turns", host="h", pid=1, version="0.1.0", slots=4, busy=0, draining=False, deaf_for_seconds=0.0,
-    started_at=NOW, seen_at=NOW, paused=False, read_at=NOW,
+    lease_seconds=30.0, started_at=NOW, seen_at=NOW, paused=False, read_at=NOW,
 )  # fmt: skip
 
-# With the default settings heartbeats may be 40 s apart, and a receive may take 120 s.
-SETTINGS = Settings()
+# The operator's. A receive may take 120 s; the lease is not that of the worker.
+SETTINGS = Settings(lease_seconds=6.0)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ SETTINGS = Settings()
     [
         (WORKER, 40, WorkerState.WELL),
         (WORKER, 41, WorkerState.SILENT),
+        (replace(WORKER, lease_seconds=60.0), 80, WorkerState.WELL),
         (replace(WORKER, deaf_for_seconds=119.0), 0, WorkerState.WELL),
         (replace(WORKER, deaf_for_seconds=120.0), 0, WorkerState.DEAF),
         (replace(WORKER, draining=True), 0, WorkerState.DRAINING),

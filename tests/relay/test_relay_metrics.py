@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.ops.commands.dead_turns import make_failed
 from tests.relay.relays import Sqs, declaring, submit_due
@@ -23,6 +24,7 @@ from turnstile.relay.attention_metric import report_attention
 from turnstile.relay.backlog_metric import report_backlog
 from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
+from turnstile.telemetry.metrics import DLQ_MESSAGES
 
 OFTEN = 0.01
 SENT = "turnstile_relay_sent_total"
@@ -146,6 +148,28 @@ async def test_the_messages_on_a_dlq_and_the_webhooks_that_are_due_are_counted(
     )
 
     assert reading("turnstile_webhooks_owed") == 2
+
+
+@pytest.mark.usefixtures("recording")
+async def test_a_missing_dlq_hides_no_other_and_nothing_old_is_shown_of_it(
+    database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    both = declaring(settings, "absent")
+    gone = MessageQueues(both)
+    DLQ_MESSAGES.set(7, "absent")
+
+    def shown(queue: str) -> float | None:
+        return reading("turnstile_dlq_messages", queue=queue)
+
+    with capture_logs() as logs:
+        # The missing one comes first.
+        first = both.model_copy(update={"queues": both.queues[::-1]})
+        await measured(
+            measure, database, gone, first, enough=lambda: (shown(settings.queue), shown("absent")) == (0, None)
+        )
+    await gone.close()
+
+    assert {line["event"] for line in logs} == {"dlq.not_read"}
 
 
 async def test_without_exported_metrics_no_call_is_made(settings: Settings) -> None:

@@ -163,7 +163,7 @@ async def said(store: Stand, turn_id: UUID) -> list[tuple[str, Any]]:
 
 async def mark_lost(store: Stand) -> None:
     """Marks turns with an expired lease as lost, as a relay does."""
-    await store.database.fetch(MARK_LOST, {"limit": 200, "lease": LEASE_SECONDS})
+    await store.database.fetch(MARK_LOST, {"limit": 200})
 
 
 async def pass_lease(store: Stand) -> None:

@@ -1,6 +1,7 @@
 """Lost turns are marked only by a process whose own renewals work, and each lost worker is logged once."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
@@ -15,9 +16,13 @@ from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.claim import claim
 from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
 
+LEASE_SECONDS = 1.5
+"""That of `settings`."""
+
 LIVING = WorkerRecord(
-    worker_id="worker-a", queue="turns", host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=False
-)
+    worker_id="worker-a", queue="turns", host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=False,
+    lease_seconds=LEASE_SECONDS,
+)  # fmt: skip
 
 
 async def not_seen_for(database: Database, seconds: float) -> None:
@@ -124,6 +129,20 @@ async def test_a_worker_that_comes_back_and_is_lost_again_is_logged_again(
             await lost.mark()
 
     assert [line["event"] for line in logs] == ["worker.lost"] * 2
+
+
+@pytest.mark.parametrize(("lease_seconds", "events"), [(100.0, []), (0.1, ["worker.lost"])])
+async def test_a_worker_is_judged_by_its_own_lease(
+    database: Database, settings: Settings, lease_seconds: float, events: list[str]
+) -> None:
+    """The relay's is another one: it is of another release, or of another service with other variables."""
+    await announce(database, replace(LIVING, lease_seconds=lease_seconds))
+    await not_seen_for(database, 1.0 if events else 60.0)
+
+    with capture_logs() as logs:
+        await LostWorkers(database, settings, Proven()).mark()
+
+    assert [line["event"] for line in logs] == events
 
 
 async def test_a_worker_that_stops_is_not_lost(database: Database, settings: Settings) -> None:

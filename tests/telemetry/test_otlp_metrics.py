@@ -196,4 +196,4 @@ def test_a_defect_of_one_export_does_not_end_the_exports(
     with exporting_by_otlp("worker", 0.01):
         wait_until(lambda: receiver.taken)
 
-    assert capsys.readouterr().out.count("metrics.not_exported") == 1
+    assert capsys.readouterr().out.count("metrics.export_failed") == 1

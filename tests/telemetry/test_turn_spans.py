@@ -289,3 +289,4 @@ def test_a_processor_that_raises_stops_no_step_of_a_turn(recorded: Recorded) -> 
         assert recorded.turns.begin_attempt(CLAIMED, None, None) is None
 
     assert {(line["event"], line["error_class"]) for line in lines} == {("tracing.failed", "RuntimeError")}
+    assert all("in on_start" in line["where"] for line in lines)

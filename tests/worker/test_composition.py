@@ -18,11 +18,11 @@ from turnstile.worker.process.shutdown import Shutdown
 from turnstile.worker.resources import Resources
 
 
-async def test_the_registry_has_the_version_and_for_how_long_no_receive_has_returned(
+async def test_the_registry_has_version_and_lease_and_for_how_long_no_receive_has_returned(
     settings: Settings, database: Database, queues: MessageQueues
 ) -> None:
     async def registered() -> list[dict[str, Any]]:
-        return await database.fetch("SELECT worker_id, version, deaf_for_seconds FROM workers", {})
+        return await database.fetch("SELECT worker_id, version, deaf_for_seconds, lease_seconds FROM workers", {})
 
     async with AsyncExitStack() as stack:
         address = await queues.find(settings.queue)
@@ -32,7 +32,12 @@ async def test_the_registry_has_the_version_and_for_how_long_no_receive_has_retu
         stack.push_async_callback(work.end, 10.0)
 
         assert await until(registered) == [
-            {"worker_id": "worker-a", "version": importlib.metadata.version("turnstile"), "deaf_for_seconds": 300.0}
+            {
+                "worker_id": "worker-a",
+                "version": importlib.metadata.version("turnstile"),
+                "deaf_for_seconds": 300.0,
+                "lease_seconds": settings.lease_seconds,
+            }
         ]
 
 

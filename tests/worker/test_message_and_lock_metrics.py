@@ -1,7 +1,7 @@
 """What a worker counts on the way of a message: what it received, what it could not read, the locks, the waiting."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -16,6 +16,7 @@ from turnstile.config.settings import Settings
 from turnstile.handlers.context import Context, Turn
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
+from turnstile.statements.settle import SETTLE
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.consumer import Consumer
@@ -139,11 +140,31 @@ async def test_a_turn_that_ends_as_usual_has_lost_no_lease(
         return "reply"
 
     [turn_id] = await submit_turns(database, settings, "one")
+    settled = NotedSettle(database, lambda: (taken[0].turn is not None, taken[0].stop))
 
     with (
         rising("turnstile_leases_lost_total", 0, queue="turns"),
-        processing(settings, database, lock, "worker-a", Handler(act), taken=taken) as processor,
+        processing(settings, cast("Any", settled), lock, "worker-a", Handler(act), taken=taken) as processor,
     ):
         await processor.process(message_about(turn_id))
         [stop] = stops
         stop(StopReason.SUPERSEDED)
+
+    # Meanwhile its lease is kept, and the heartbeat has nothing to stop.
+    assert settled.noted == [(True, None)]
+
+
+class NotedSettle:
+    """The database, and what `look` has said at each settle."""
+
+    def __init__(self, database: Database, look: Callable[[], object]) -> None:
+        self._database = database
+        self._look = look
+        self.noted: list[object] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def fetch_pipelined(self, statements: Sequence[Any]) -> Any:
+        self.noted += [self._look() for statement, _ in statements if statement == SETTLE]
+        return await self._database.fetch_pipelined(statements)

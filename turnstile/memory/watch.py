@@ -56,15 +56,18 @@ class MemoryWatch:
             for gauge in (REDIS_MEMORY_RATIO, REDIS_RESPONSE, REDIS_INFO):
                 gauge.forget()
             return
-        REDIS_RESPONSE.set(time.monotonic() - asked_at, ROLE)
+        response_seconds = time.monotonic() - asked_at
         # Of several primaries, the fullest one runs out first. Without a limit, or if a managed Redis reports none, no level
         # is reached.
         fullest = max(primaries, key=_fullness)
         used, limit = int(fullest.get("used_memory", 0)), int(fullest.get("maxmemory", 0))
-        _measure(fullest, used / limit if limit else None)
-        before, self.pressure = self.pressure, judge(self.pressure, used / limit if limit else None)
+        ratio = used / limit if limit else None
+        before, self.pressure = self.pressure, judge(self.pressure, ratio)
         if before is not self.pressure:
             self._log(before, used_bytes=used, max_bytes=limit)
+        # Last: a fact that can't be read must not keep the level from taking effect.
+        REDIS_RESPONSE.set(response_seconds, ROLE)
+        _measure(fullest, ratio)
 
     def _log(self, before: Pressure, **facts: int) -> None:
         match self.pressure:

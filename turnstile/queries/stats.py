@@ -94,7 +94,8 @@ async def read_stats(
         try:
             async with connection.transaction():
                 await connection.execute("SET TRANSACTION READ ONLY")
-                # After many updates the planner takes the turns for shuffled, and would read the whole table.
+                # Once new turns have taken the room of archived ones, the planner takes the table for shuffled: of 300,000 turns
+                # it would read all 13,000 pages for two days, instead of 1,000.
                 await connection.execute("SET LOCAL enable_seqscan = off")
                 rows = await (await connection.execute(ENDED, parameters)).fetchall()
         except psycopg.errors.QueryCanceled as error:

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.statements.worker_registry import seen_seconds
+from turnstile.statements.worker_registry import SEEN_LEASES
 
 # The registry has a row for each process of the last day or so.
 WORKERS: LiteralString = """
-SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.slots, w.busy, w.draining, w.deaf_for_seconds, w.started_at, w.seen_at,
-       p.queue IS NOT NULL AS paused, now() AS read_at
+SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.slots, w.busy, w.draining, w.deaf_for_seconds, w.lease_seconds,
+       w.started_at, w.seen_at, p.queue IS NOT NULL AS paused, now() AS read_at
   FROM workers w LEFT JOIN paused_queues p ON p.queue = w.queue
  WHERE %(queue)s::text IS NULL OR w.queue = %(queue)s
  ORDER BY w.queue, w.started_at, w.worker_id
@@ -33,7 +33,7 @@ class WorkerState(StrEnum):
     """What an operator can expect of a worker. Of several that apply, the first one here is shown."""
 
     SILENT = "silent"
-    """No heartbeat for `seen_seconds`: it was killed, or it can't reach Postgres."""
+    """No heartbeat for SEEN_LEASES: it was killed, or it can't reach Postgres."""
     DRAINING = "draining"
     """It is stopping: it ends its turns and begins no other."""
     PAUSED = "paused"
@@ -56,6 +56,7 @@ class RegisteredWorker:
     busy: int
     draining: bool
     deaf_for_seconds: float
+    lease_seconds: float
     started_at: datetime
     seen_at: datetime
     paused: bool
@@ -80,8 +81,8 @@ class RunningTurn:
 
 
 def judge_worker(worker: RegisteredWorker, now: datetime, settings: Settings) -> WorkerState:
-    """The worker's state at `now`, by the database's clock."""
-    if now - worker.seen_at > timedelta(seconds=seen_seconds(settings)):
+    """The worker's state at `now`, by the database's clock and by the worker's own lease."""
+    if now - worker.seen_at > timedelta(seconds=SEEN_LEASES * worker.lease_seconds):
         return WorkerState.SILENT
     if worker.draining:
         return WorkerState.DRAINING

@@ -1,9 +1,9 @@
 """Drop: an operator gives FAILED turns up (`turnstile dlq drop`).
 
 The row stays FAILED and keeps its input and its error. Nothing asks for an operator any more: no alarm counts the turn, and the
-lists of failed turns leave it out. A dead letter that is owed is not sent, and one that was sent is obsolete
-(`statements.redrive.READ_GENERATIONS`), so the sweep deletes it. A redrive that names the turn still puts it back to work, and
-clears the mark.
+lists of failed turns leave it out. A dead letter that is owed is not sent, and one that was sent, or that a relay is sending at
+this moment, is obsolete (`statements.redrive.READ_GENERATIONS`), so the next sweep deletes it. A redrive that names the turn
+still puts it back to work, and clears the mark.
 
 A turn that halts its session is not dropped: `statements.halt.skip` decides about it first.
 """

@@ -8,7 +8,11 @@ from typing import LiteralString
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 
-SEEN_SECONDS = 40.0
+LEASE_SECONDS = 30.0
+"""The lease of the default settings."""
+SEEN_LEASES = 4 / 3
+"""For how many of its own leases after its last heartbeat a worker counts as alive: a lease and, by default, a heartbeat."""
+SEEN_SECONDS = SEEN_LEASES * LEASE_SECONDS
 """`seen_seconds` of the default settings."""
 
 # It skips a locked row instead of waiting, because the same thread renews leases. A later heartbeat updates the row.
@@ -21,9 +25,10 @@ WITH free AS MATERIALIZED (
            deaf_for_seconds = %(deaf_for_seconds)s, seen_at = clock_timestamp(), lost_at = NULL
       FROM free WHERE w.worker_id = free.worker_id
 )
-INSERT INTO workers (worker_id, queue, host, pid, version, slots, busy, queue_latency_seconds, draining, deaf_for_seconds)
+INSERT INTO workers (worker_id, queue, host, pid, version, slots, busy, queue_latency_seconds, draining, deaf_for_seconds,
+                     lease_seconds)
 SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(version)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s,
-       %(draining)s, %(deaf_for_seconds)s
+       %(draining)s, %(deaf_for_seconds)s, %(lease_seconds)s
  WHERE NOT EXISTS (SELECT FROM workers WHERE worker_id = %(worker_id)s)
     ON CONFLICT (worker_id) DO NOTHING
 """
@@ -60,6 +65,7 @@ class WorkerRecord:
     version: str = field(default_factory=program_version)
     deaf_for_seconds: float = 0.0
     """For how long no receive has returned; 0 in a Lambda function, which receives nothing itself."""
+    lease_seconds: float = LEASE_SECONDS
 
 
 def seen_seconds(settings: Settings) -> float:

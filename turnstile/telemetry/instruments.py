@@ -137,11 +137,16 @@ class Gauge(Instrument):
         if RECORDING.is_on:
             self._bind(labels).set_function(read)
 
-    def forget(self) -> None:
-        """Shows nothing until the next `set`: a number that could not be read must not be told as of now."""
+    def forget(self, *labels: str) -> None:
+        """Shows nothing until the next `set`, of one series or, without `labels`, of all: a number that could not be read must
+        not be told as of now."""
         if not self.labels:
             self.set(math.nan)
             return
         with self._guard:
-            self._children.clear()
-            self._metric.clear()
+            if labels:
+                self._children.pop(labels, None)
+                self._metric.remove(*labels)
+            else:
+                self._children.clear()
+                self._metric.clear()

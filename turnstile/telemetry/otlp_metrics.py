@@ -15,7 +15,7 @@ import structlog
 
 from turnstile.telemetry.instruments import REGISTRY
 
-FLUSH_SECONDS = 2.0
+FLUSH_SECONDS = 1.0
 """How long the end of a process waits for the last export."""
 
 log = structlog.get_logger("turnstile.metrics")
@@ -42,7 +42,8 @@ def _export_until(ending: threading.Event, process: str, interval_seconds: float
         # Here, on the thread: these imports take a third of a second.
         export = _make_export(process, since)
     except Exception as error:
-        # ImportError: the extra `telemetry` is not installed.
+        # The extra `telemetry` is not installed, or the SDK refuses a variable, in whatever way. Platforms set these variables
+        # for whatever they run, so they must not end a process.
         log.warning("metrics.no_otlp", error=f"{type(error).__name__}: {error}")
         return
     while not ending.wait(interval_seconds):
@@ -72,5 +73,9 @@ def _make_export(process: str, since: int) -> Callable[[], None]:
 def _try(export: Callable[[], None]) -> None:
     try:
         export()
-    except Exception as error:
+    except OSError as error:
+        # The errors of `requests` are OSErrors, too.
         log.warning("metrics.not_exported", error=f"{type(error).__name__}: {error}")
+    except Exception:
+        # A defect of this program, or of a gauge that is read here. It must not end the exports.
+        log.exception("metrics.export_failed")

@@ -3,6 +3,7 @@
 The provider may be one that the handler's module has set. The SDK lets errors of its processors and samplers through.
 """
 
+import traceback
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -11,6 +12,9 @@ import structlog
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+
+FRAMES = 3
+"""Of the error's stack, the innermost: a step may fail for every turn."""
 
 log = structlog.get_logger("turnstile.telemetry")
 
@@ -23,8 +27,9 @@ def never_raises(step: Callable[Given, Result]) -> Callable[Given, Result | None
         try:
             return step(*given, **named)
         except Exception as error:
-            # Without the error's text, which may quote a message.
-            log.warning("tracing.failed", step=step.__qualname__, error_class=type(error).__name__)
+            # The place, but not the error's text, which may quote a message.
+            where = "".join(traceback.format_tb(error.__traceback__)[-FRAMES:])
+            log.warning("tracing.failed", step=step.__qualname__, error_class=type(error).__name__, where=where)
             return None
 
     return guarded

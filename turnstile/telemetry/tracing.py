@@ -11,7 +11,7 @@ import structlog
 if TYPE_CHECKING:
     from turnstile.telemetry.turn_spans import TurnSpans
 
-FLUSH_SECONDS = 3.0
+FLUSH_SECONDS = 1.5
 """How long the end of a process, or of a Lambda invocation, waits at most for spans that are not exported yet."""
 
 log = structlog.get_logger("turnstile.telemetry")
@@ -39,7 +39,7 @@ def start(service: str, *, wanted: bool, shared: bool = False) -> None:
     try:
         active = TurnSpans(Spans.exporting(service, shared=shared))
     except Exception as error:
-        # A variable that the SDK refuses.
+        # The SDK refuses a variable, in whatever way.
         log.warning("tracing.off", reason=f"{type(error).__name__}: {error}")
         return
     log.info("tracing.on", service=service)

@@ -219,7 +219,10 @@ class Emitter:
     def _hear(self, appended: "asyncio.Future[Appended]") -> None:
         if appended.cancelled() or (error := appended.exception()) is not None:
             # The worker is stopping, or this is a bug of ours.
-            log.error("events.failed", **self._turn.ids, error=None if appended.cancelled() else repr(error))
+            # Only the class: the error of an encoder quotes the event.
+            log.error(
+                "events.failed", **self._turn.ids, error_class=None if appended.cancelled() else type(error).__name__
+            )
             self.fall_silent()
             self._speak()
             return

@@ -13,14 +13,14 @@ class EventRefusedError(TurnstileError):
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class SqsRecord:
     """A message of the event, and its FIFO group; None on a standard queue."""
 
     message: ReceivedMessage
     group: str | None
 
 
-def read_event(event: Any, address: QueueAddress) -> list[Delivery]:
+def read_event(event: Any, address: QueueAddress) -> list[SqsRecord]:
     """The event's messages, in the event's order. Raises EventRefusedError."""
     try:
         return [_read(record, address) for record in event["Records"]]
@@ -28,7 +28,7 @@ def read_event(event: Any, address: QueueAddress) -> list[Delivery]:
         raise EventRefusedError(f"not an event of an SQS queue: {type(error).__name__}: {error}") from error
 
 
-def _read(record: Mapping[str, Any], address: QueueAddress) -> Delivery:
+def _read(record: Mapping[str, Any], address: QueueAddress) -> SqsRecord:
     name = str(record["eventSourceARN"]).rpartition(":")[2]
     if name != address.url.rstrip("/").rpartition("/")[2]:
         # Otherwise a malformed message would be sent to the wrong queue's DLQ.
@@ -44,14 +44,14 @@ def _read(record: Mapping[str, Any], address: QueueAddress) -> Delivery:
         moved_by_sqs="DeadLetterQueueSourceArn" in system,
     )
     # On a standard queue the group is the tenant, and implies no order.
-    return Delivery(message, str(system["MessageGroupId"]) if address.fifo else None)
+    return SqsRecord(message, str(system["MessageGroupId"]) if address.fifo else None)
 
 
-def not_to_delete(deliveries: Sequence[Delivery], done: Collection[str]) -> list[Delivery]:
-    """The deliveries whose message is not in `done`, and all later ones of their groups: otherwise the order would be lost."""
-    kept: list[Delivery] = []
+def not_to_delete(records: Sequence[SqsRecord], done: Collection[str]) -> list[SqsRecord]:
+    """The records whose message is not in `done`, and all later ones of their groups: otherwise the order would be lost."""
+    kept: list[SqsRecord] = []
     broken: set[str] = set()
-    for one in deliveries:
+    for one in records:
         if one.message.message_id not in done or one.group in broken:
             kept.append(one)
             if one.group is not None:
@@ -59,6 +59,6 @@ def not_to_delete(deliveries: Sequence[Delivery], done: Collection[str]) -> list
     return kept
 
 
-def report(kept: Sequence[Delivery]) -> dict[str, Any]:
+def report(kept: Sequence[SqsRecord]) -> dict[str, Any]:
     """The function's response under ReportBatchItemFailures: Lambda deletes every message of the event but these."""
     return {"batchItemFailures": [{"itemIdentifier": one.message.message_id} for one in kept]}

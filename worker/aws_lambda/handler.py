@@ -82,7 +82,7 @@ class Function:
     async def _answer(self, event: Any, request_id: str, ends_at: float, seconds: float) -> dict[str, Any]:
         logs.bind(request_id=request_id)
         address = await self._queues.find(self._settings.queue)
-        deliveries = read_event(event, address)
+        records = read_event(event, address)
         # Wall clock: the monotonic clock may stand still while the container is frozen.
         if time.time() - self._rested_since > LONG_REST_SECONDS:
             await self._disconnect()
@@ -92,10 +92,10 @@ class Function:
             self._whole_seconds = seconds
             self._compare_times()
         try:
-            kept = await Invocation(resources, ends_at, self._whole_seconds).answer(deliveries)
+            kept = await Invocation(resources, ends_at, self._whole_seconds).answer(records)
         finally:
             self._rested_since = time.time()
-        log.info("lambda.answered", messages=len(deliveries), reported=len(kept))
+        log.info("lambda.answered", messages=len(records), reported=len(kept))
         return report(kept)
 
     def _compare_times(self) -> None:

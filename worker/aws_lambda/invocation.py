@@ -18,7 +18,7 @@ from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueU
 from turnstile.statements.defer import Defer, defer
 from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.worker.aws_lambda.event import Delivery, not_to_delete
+from turnstile.worker.aws_lambda.event import SqsRecord, not_to_delete
 from turnstile.worker.composition import TurnWork
 from turnstile.worker.process.shutdown import Shutdown, drain
 from turnstile.worker.resources import Resources
@@ -69,16 +69,16 @@ class Invocation:
             longest_attempt_seconds=longest_attempt(resources.settings, whole_seconds),
         )
 
-    async def answer(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+    async def answer(self, records: Sequence[SqsRecord]) -> list[SqsRecord]:
         """Processes what fits into the time. Returns the rest: their messages must not be deleted, and are visible again soon."""
         try:
             if self._seconds_left() > 0:
-                await self._process([one.message for one in deliveries])
+                await self._process([one.message for one in records])
             else:
-                log.warning("lambda.no_time", messages=len(deliveries))
+                log.warning("lambda.no_time", messages=len(records))
         finally:
             await self._come_to_rest()
-        kept = not_to_delete(deliveries, self._done)
+        kept = not_to_delete(records, self._done)
         await self._give_back([one.message for one in kept])
         return kept
 

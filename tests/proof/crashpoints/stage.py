@@ -195,7 +195,7 @@ class Stage:
         self._claim(session)
         self.journal.write(Life(at=time.time(), role="worker", pid=0, what="ended", code=-9))
         threading.Event().wait(LEASE_SECONDS + 0.05)
-        self.run(self._database.fetch(MARK_LOST, {"limit": 100, "lease": LEASE_SECONDS}))
+        self.run(self._database.fetch(MARK_LOST, {"limit": 100}))
 
     def fail(self, session: str) -> None:
         """The session's head was claimed, and failed; its dead letter is due."""

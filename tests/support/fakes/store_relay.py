@@ -81,19 +81,19 @@ def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
     ]
     found = [
         {"worker_id": worker.worker_id, "queue": worker.queue, "turns": of_worker[worker.worker_id]}
-        for worker in _find_gone(tables, of_worker, parameters["lease"])
+        for worker in _find_gone(tables, of_worker)
     ]
     return sorted(found + strangers, key=lambda row: (str(row["worker_id"] or ""), str(row["queue"])))
 
 
-def _find_gone(tables: Tables, owners: Counter[str | None], lease: float) -> list[WorkerRow]:
+def _find_gone(tables: Tables, owners: Counter[str | None]) -> list[WorkerRow]:
     now = tables.now()
     gone = [
         worker
         for worker in tables.workers.values()
         if worker.lost_at is None
-        and worker.seen_at <= now - interval(lost_turns.SEEN_SHARE * lease)
-        and (worker.seen_at < now - interval(lost_turns.GONE_LEASES * lease) or owners[worker.worker_id])
+        and worker.seen_at <= now - interval(lost_turns.SEEN_SHARE * worker.lease_seconds)
+        and (worker.seen_at < now - interval(lost_turns.GONE_LEASES * worker.lease_seconds) or owners[worker.worker_id])
     ]
     for worker in gone:
         tables.update(worker, lost_at=now)

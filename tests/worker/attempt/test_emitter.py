@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.factories import CLAIMED, nest
 from tests.support.probes import until
@@ -101,6 +102,20 @@ async def test_an_emitter_that_falls_silent_does_not_change_an_append_under_way(
 
     await until(lambda: len(flushed) == 2)
     assert [event.saying.kind.value for event in flushed[1].events] == ["status", "delta"]
+
+
+async def test_a_defect_is_a_line_that_quotes_no_event(rig: EmitterRig) -> None:
+    async def fail(_: object) -> list[Appended]:
+        raise UnicodeEncodeError("utf-8", "what the user said", 0, 1, "surrogates not allowed")
+
+    emitter = Emitter(CLAIMED, "key", 100, Batcher[Append, Appended](fail, limit=9), rig.note)
+
+    with capture_logs() as lines:
+        await emitter.emit("what the user said")
+        await until(lambda: lines)
+
+    assert (lines[0]["event"], lines[0]["error_class"]) == ("events.failed", "UnicodeEncodeError")
+    assert "said" not in repr(lines)
 
 
 async def test_a_superseded_emitter_falls_silent(rig: EmitterRig) -> None:

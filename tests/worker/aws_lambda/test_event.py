@@ -58,9 +58,9 @@ def test_an_event_of_another_queue_is_refused() -> None:
 
 
 def test_the_response_names_message_ids() -> None:
-    deliveries = read_event({"Records": [record("m-1"), record("m-2")]}, STANDARD)
+    records = read_event({"Records": [record("m-1"), record("m-2")]}, STANDARD)
 
-    assert report(not_to_delete(deliveries, {"m-1"})) == {"batchItemFailures": [{"itemIdentifier": "m-2"}]}
+    assert report(not_to_delete(records, {"m-1"})) == {"batchItemFailures": [{"itemIdentifier": "m-2"}]}
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,6 @@ def test_a_group_is_reported_from_its_first_failure_on(groups: str, done: str, r
 
 
 def test_the_groups_of_a_standard_queue_imply_no_order() -> None:
-    deliveries = read_event({"Records": [record("0", group="t"), record("1", group="t")]}, STANDARD)
+    records = read_event({"Records": [record("0", group="t"), record("1", group="t")]}, STANDARD)
 
-    assert [one.message.message_id for one in not_to_delete(deliveries, {"1"})] == ["0"]
+    assert [one.message.message_id for one in not_to_delete(records, {"1"})] == ["0"]

@@ -5,6 +5,7 @@ import time
 from uuid import uuid4
 
 import psycopg
+from structlog.testing import capture_logs
 
 from tests.support.claims import claim_one, expire_leases, settle_one
 from tests.support.factories import Proven
@@ -147,6 +148,36 @@ async def test_a_settled_turn_is_not_stopped(
     await beats_on(beating)
 
     assert beating.stops == []
+
+
+async def test_a_renewal_that_meets_the_turns_own_settle_is_no_news(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    kept = beating.keep(turn)
+    kept.handler_ended()
+
+    with capture_logs() as logs:
+        # Committed, and the worker has not read the response.
+        await settle_one(database, settings, turn)
+        await beats_on(beating)
+
+    assert [line for line in logs if line["event"] == "heartbeat.superseded"] == []
+    assert beating.stops == []
+
+
+async def test_a_lease_is_kept_while_its_settle_waits(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    kept = beating.keep(turn)
+    kept.handler_ended()
+    first, kept.renewed_at = await lease_of(database), 0.0
+
+    async def renewed() -> bool:
+        return bool(await lease_of(database) > first)
+
+    await until(renewed)
+    # Otherwise the session's lock would not be extended any more.
+    await until(lambda: kept.renewed_at)
 
 
 async def test_a_lock_on_the_whole_table_takes_the_evidence_away(

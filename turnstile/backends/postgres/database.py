@@ -34,6 +34,7 @@ STATEMENT_TIMEOUT_SECONDS = 15
 LOCK_TIMEOUT_SECONDS = 5
 CONNECT_TIMEOUT_SECONDS = 3
 TRANSACTION_TIMEOUT_SECONDS = 10
+CLOSE_SECONDS = 2.0
 """Limit of a hot statement's transaction: the longest that a stopped process or a vanished host keeps a session's head locked."""
 
 IDLE_SECONDS = 60.0
@@ -180,7 +181,7 @@ class Database:
     async def close(self) -> None:
         if self._check is not None:
             self._check.cancel()
-        await self._pool.close(timeout=2.0)
+        await self._pool.close(timeout=CLOSE_SECONDS)
 
     async def __aenter__(self) -> "Database":
         await self.open()
