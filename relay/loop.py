@@ -92,7 +92,7 @@ class Relay:
         """A failed step does not stop the others. True if more rows may be due than one round takes."""
         await alone("read_paused", self._read_paused())
         placed = await alone("place", self._place())
-        await alone("mark_lost", self._lost.mark(self._paused))
+        await alone("mark_lost", self._lost.mark())
         await alone("wake_joined", self._wake_joined())
         filled = await alone("take", self._take())
         await self._forget()

@@ -1,18 +1,15 @@
 """Marks the turns of lost workers, whose leases ran out (`turnstile.statements.lost_turns`), and logs each lost worker once.
-Of paused queues, whose turns no worker takes over, it also ends those with a cancel request (`turnstile.statements.cancel_lost`).
 
 A process does so only while its own renewals work: otherwise living workers may have been unable to renew, too.
 """
 
 import time
-from collections.abc import Collection
 
 import structlog
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.renewal_evidence import RenewalEvidence
-from turnstile.statements.cancel_lost import cancel_lost
 from turnstile.statements.lost_turns import ANY_LOST, MARK_LOST
 from turnstile.statements.renew_lease import RENEW
 
@@ -33,8 +30,8 @@ class LostWorkers:
         self._evidence = evidence or RenewalEvidence(settings.lease_seconds, settings.heartbeat)
         self._reported_forbidden = False
 
-    async def mark(self, paused: Collection[str] = ()) -> None:
-        """Marks turns whose lease ran out, if the evidence allows it. `paused`: queues. Raises DatabaseUnavailableError."""
+    async def mark(self) -> None:
+        """Marks turns whose lease ran out, if the evidence allows it. Raises DatabaseUnavailableError."""
         if self._renews:
             await self._renew_nothing()
         if not self._evidence.allows_takeover(time.monotonic()):
@@ -43,13 +40,6 @@ class LostWorkers:
         self._reported_forbidden = False
         for row in await self._database.fetch(MARK_LOST, {"limit": BATCH}):
             log.warning("worker.lost", lost_worker=row["worker_id"], queue=row["queue"], turns=row["turns"])
-        if paused:
-            await self._end_canceled(paused)
-
-    async def _end_canceled(self, paused: Collection[str]) -> None:
-        for ended in await cancel_lost(self._database, paused, BATCH):
-            ids = {"turn_id": str(ended.turn_id), "session_id": ended.session_id, "trace_id": ended.trace_id}
-            log.info("turn.canceled", **ids)
 
     async def _renew_nothing(self) -> None:
         try:

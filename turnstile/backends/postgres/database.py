@@ -34,9 +34,9 @@ STATEMENT_TIMEOUT_SECONDS = 15
 LOCK_TIMEOUT_SECONDS = 5
 CONNECT_TIMEOUT_SECONDS = 3
 TRANSACTION_TIMEOUT_SECONDS = 10
-CLOSE_SECONDS = 2.0
 """Limit of a hot statement's transaction: the longest that a stopped process or a vanished host keeps a session's head locked."""
 
+CLOSE_SECONDS = 2.0
 IDLE_SECONDS = 60.0
 """A pool closes one unused connection per such period, because all processes share the server's connections."""
 
