@@ -3,16 +3,19 @@
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from tests.relay.relays import Sqs
+from tests.relay.relays import Sqs, submit_due
+from tests.statements.plans.touched import execute, explain, prepare
 from tests.support.claims import claimed, expire_leases, settle_one, submit_turns
 from tests.support.factories import Proven
-from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.config.settings import Settings
 from turnstile.relay.loop import Relay
 from turnstile.statements.cancel import cancel
+from turnstile.statements.cancel_lost import END_LOST
 from turnstile.statements.paused_queues import pause_queue
 from turnstile.statements.settle import Superseded
 from turnstile.turn.cancel_reason import CancelReason
@@ -93,3 +96,20 @@ async def unproven(database: Database, settings: Settings) -> list[str]:
     with capture_logs() as logs:
         await Relay(database, Sqs(), settings).round()
     return [line["event"] for line in logs]
+
+
+async def test_however_many_turns_wait_behind_the_pause_it_reads_only_lost_ones(
+    database: Database, settings: Settings
+) -> None:
+    """A round looks once a second."""
+    pinned = conninfo(settings.database_url, "test", pinned=True)
+    with psycopg.connect(pinned, autocommit=True) as connection:
+        at_first = explain(connection, END_LOST)
+        await submit_due(database, settings.queue, 1_000)
+        connection.execute("VACUUM ANALYZE turns")
+        later = explain(connection, END_LOST)
+        prepare(connection, "ending", END_LOST)
+        touched = execute(connection, "ending", END_LOST, {"queues": [settings.queue], "limit": 500})
+
+    assert all("turns_to_recover" in plan and "turns_send_at" not in plan for plan in (at_first, later))
+    assert touched.rows < 10

@@ -13,13 +13,15 @@ from uuid import UUID
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.claim import EXPIRED
 from turnstile.statements.lost_turns import TO_RECOVER
-from turnstile.statements.session_head import DUE_OF
+from turnstile.statements.session_head import DUE_OF, IS_RUNNING
 
-# As in the claim, a locked row is skipped: a later round finds it again.
+# The conditions fit the index `turns_to_recover` and no other: those of EXPIRED fit that of all waiting turns, too, and a paused
+# queue has many. As in the claim, a locked row is skipped: a later round finds it again.
 END_LOST: LiteralString = f"""
 WITH lost AS MATERIALIZED (
     SELECT t.id, t.fence, t.attempt, t.worker_id, t.started_at, greatest(t.queued_at, t.execute_at) AS due_at FROM turns t
-     WHERE t.queue = ANY (%(queues)s::text[]) AND {TO_RECOVER} AND {EXPIRED} AND t.cancel_requested_at IS NOT NULL
+     WHERE t.queue = ANY (%(queues)s::text[]) AND {TO_RECOVER} AND {IS_RUNNING} AND t.lease_until < now()
+       AND t.cancel_requested_at IS NOT NULL
      ORDER BY t.id LIMIT %(limit)s FOR NO KEY UPDATE OF t SKIP LOCKED
 ), ended AS (
     UPDATE turns t
