@@ -62,13 +62,13 @@ class Relay:
             while not stopping.is_set():
                 self._nudged.clear()
                 await self._begin_round()
-                await self._pause(stopping)
+                await self._rest(stopping)
             await self.settled()
         finally:
             for sending in self._under_way.values():
                 sending.cancel()
 
-    async def _pause(self, stopping: asyncio.Event) -> None:
+    async def _rest(self, stopping: asyncio.Event) -> None:
         waits = {asyncio.create_task(self._nudged.wait()), asyncio.create_task(stopping.wait())}
         tick = tick_seconds(self._settings.relay_tick_seconds, _chance())
         try:

@@ -134,7 +134,7 @@ class Consumer:
         while most := await self._reserve():
             if (brought := await self._receive(most, failures)) is None:
                 failures += 1
-                await self._pause(failures)
+                await self._back_off(failures)
                 continue
             failures = 0
             if brought == BATCH and self._beside < BESIDE and time.monotonic() >= self._alone_until:
@@ -241,7 +241,7 @@ class Consumer:
         except (QueueUnavailableError, UnknownQueueError) as error:
             log.info("consumer.not_given_back", messages=len(messages), error=str(error))
 
-    async def _pause(self, failures: int) -> None:
+    async def _back_off(self, failures: int) -> None:
         jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
         wait = full_jitter(failures, jitter, BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS)
         with suppress(TimeoutError):

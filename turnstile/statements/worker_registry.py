@@ -69,8 +69,8 @@ class WorkerRecord:
 
 
 def seen_seconds(settings: Settings) -> float:
-    """For how long after its last heartbeat a worker counts as alive, in seconds: heartbeats may be a lease apart."""
-    return settings.lease_seconds + settings.heartbeat
+    """For how long after its last heartbeat a worker with these settings counts as alive, in seconds."""
+    return SEEN_LEASES * settings.lease_seconds
 
 
 async def announce(database: Database, record: WorkerRecord) -> None:

@@ -78,7 +78,7 @@ class BlockedLoopWatch:
         self._answered_at = time.monotonic()
 
     def _report(self, now: float) -> None:
-        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - documented, despite its name
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - documented, and nothing else gives it
         if frame is None:
             return
         # Files, lines and source, no values.
