@@ -1,4 +1,5 @@
-"""CloudWatch's filter patterns for JSON log lines, as far as the alarms use them: equality of text, joined by && or ||.
+"""CloudWatch's filter patterns for JSON log lines, as far as the alarms use them: equality of text, or that a field is there
+(`= *`), joined by && or ||.
 
 The emulator takes every JSON pattern for a match, so the patterns are judged here.
 """
@@ -8,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_EQUAL = re.compile(r'^\(?\s*\$\.(\w+)\s*=\s*"([^"]*)"\s*\)?$')
+_EQUAL = re.compile(r'^\(?\s*\$\.(\w+)\s*=\s*(?:"([^"]*)"|\*)\s*\)?$')
 
 
 def matches(pattern: str, line: Mapping[str, Any] | str) -> bool:
@@ -39,4 +40,4 @@ def _is_equal(term: str, line: Mapping[str, Any] | Any) -> bool:
     if found is None:
         raise ValueError(f"not an equality of text: {term.strip()}")
     field, value = found.groups()
-    return isinstance(line, Mapping) and line.get(field) == value
+    return isinstance(line, Mapping) and (field in line if value is None else line.get(field) == value)

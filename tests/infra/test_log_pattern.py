@@ -18,6 +18,8 @@ FAILED = '{ ($.event = "turn.failed") && ($.level = "error") }'
         (FAILED, "turn.failed error", False),
         (FAILED, '["turn.failed", "error"]', False),
         ('{ $.event = "a" }', {"event": "a"}, True),
+        ('{ ($.event = "a") && ($.seconds = *) }', {"event": "a", "seconds": "0.1"}, True),
+        ('{ ($.event = "a") && ($.seconds = *) }', {"event": "a"}, False),
         ('{ ($.event = "a") || ($.event = "b") }', {"event": "b"}, True),
         ('{ ($.event = "a") || ($.event = "b") }', {"event": "c"}, False),
     ],

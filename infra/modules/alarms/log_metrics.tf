@@ -12,8 +12,8 @@ locals {
     # With turn_failed, every turn that a worker has ended.
     turn_succeeded = { pattern = "{ $.event = \"turn.succeeded\" }", value = "1" }
     turn_canceled  = { pattern = "{ $.event = \"turn.canceled\" }", value = "1" }
-    # How long a turn waited until it first began. The line of a later attempt lacks the field, and counts for nothing.
-    waited_seconds = { pattern = "{ $.event = \"turn.claimed\" }", value = "$.waited_seconds" }
+    # How long a turn waited until it first began. The line of a later attempt lacks the field.
+    waited_seconds = { pattern = "{ ($.event = \"turn.claimed\") && ($.waited_seconds = *) }", value = "$.waited_seconds" }
     # One line for each receive of a message that nobody understands, before it goes to the dead-letter queue.
     message_malformed = { pattern = "{ ($.event = \"message.malformed\") && ($.level = \"error\") }", value = "1" }
     # L6: attempts to lock, how many found the session taken, how many were made without Redis.
