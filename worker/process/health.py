@@ -13,6 +13,12 @@ from aiohttp import web
 
 from turnstile.errors import AddressUnusableError
 
+ACCEPTED_AT_ONCE = 1
+"""asyncio accepts as many connections at a time as its backlog is long. Without a free file descriptor it would log as many
+errors, once a second."""
+BACKLOG = 128
+"""Connections that wait in the kernel until they are accepted."""
+
 log = structlog.get_logger("turnstile.health")
 
 
@@ -35,7 +41,8 @@ async def serve_health(
     app.add_routes([web.get("/healthz", answer_live), web.get("/readyz", answer_ready)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
     await runner.setup()
-    await web.SockSite(runner, listening).start()
+    await web.SockSite(runner, listening, backlog=ACCEPTED_AT_ONCE).start()
+    listening.listen(BACKLOG)
     log.info("health.listening", port=listening.getsockname()[1])
     return runner
 

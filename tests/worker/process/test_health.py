@@ -1,11 +1,16 @@
 """Health over HTTP: live without Redis and Postgres, ready with them."""
 
+import asyncio
+import errno
+import socket
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import httpx
 import pytest
 from aiohttp import web
 
+from tests.support.probes import until
 from turnstile.errors import AddressUnusableError
 from turnstile.worker.process.health import serve_health
 
@@ -84,3 +89,33 @@ async def test_an_outage_makes_a_worker_not_ready_and_restarts_none(client: http
 async def test_a_taken_port_is_refused_with_its_number(server: web.AppRunner, checks: Checks) -> None:
     with pytest.raises(AddressUnusableError, match=f"^port {port_of(server)} is taken$"):
         await serve_health(checks.are_live, checks.are_ready, port_of(server))
+
+
+class NoFilesLeft(socket.socket):
+    """A listening socket that can accept nothing."""
+
+    failures = 0
+
+    def accept(self) -> Any:
+        self.failures += 1
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+async def test_without_a_file_descriptor_a_probe_waits_and_the_log_has_one_line_a_try(
+    checks: Checks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """asyncio tries again after a second, and would fail a hundred times in each try."""
+    monkeypatch.setattr("asyncio.constants.ACCEPT_RETRY_DELAY", 60.0)
+    listening = NoFilesLeft()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    monkeypatch.setattr("turnstile.worker.process.health._listen", lambda _: listening)
+    server = await serve_health(checks.are_live, checks.are_ready, 0)
+
+    _, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
+    await until(lambda: listening.failures)
+    writer.close()
+    await server.cleanup()
+
+    assert listening.failures == 1
+    assert len([record for record in caplog.records if "out of system resource" in record.message]) == 1
