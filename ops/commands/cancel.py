@@ -32,7 +32,7 @@ class Open(StrEnum):
 
 
 def cancel(
-    turn: Annotated[UUID | None, typer.Argument(metavar="[TURN]", show_default=False)] = None,
+    turn: Annotated[UUID | None, typer.Argument(metavar="TURN", show_default=False)] = None,
     queue: QueueName = None,
     session: SessionId = None,
     tenant: TenantId = None,
