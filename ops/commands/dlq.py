@@ -9,7 +9,7 @@ import typer
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.commands.dlq_drop import drop
 from turnstile.ops.commands.dlq_export import export
-from turnstile.ops.commands.turns import ShownTurn, as_document, describe_error, print_shown, read_shown
+from turnstile.ops.commands.turns import ShownTurn, print_shown, read_shown
 from turnstile.ops.dead_letters.letter import Letter, LetterKind
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
@@ -29,7 +29,8 @@ from turnstile.ops.terminal.options import (
     TurnId,
     make_typer,
 )
-from turnstile.ops.terminal.output import Columns, harmless, print_json, print_table, say
+from turnstile.ops.terminal.output import Columns, describe_error, harmless, print_json, print_table, say
+from turnstile.ops.turn_document import turn_document
 from turnstile.queries.failed_turns import FailedFilter, FailedGroup, group_failed, list_failed
 from turnstile.queries.turns import TurnRecord
 from turnstile.turn.message import DEAD_LETTER_REASON
@@ -97,7 +98,7 @@ def list_dead(
     if as_json:
         shown = {"messages": letters} if messages else {}
         queues = [{"queue": name, "messages": count} for name, count in counts.items()]
-        print_json({"turns": [as_document(turn) for turn in failed], "queues": queues, **shown})
+        print_json({"turns": [turn_document(turn) for turn in failed], "queues": queues, **shown})
         return
     columns: Columns = {
         "turn": "id",
@@ -108,7 +109,7 @@ def list_dead(
         "crashes": "crashes",
         "failed": "finished_at",
         "dead letter": lambda turn: "sent" if turn.dead_lettered_at else "",
-        "error": describe_error,
+        "error": lambda turn: describe_error(turn.error_class, turn.error),
     }
     if dropped:
         columns = {**columns, "dropped": "dropped_at", "by": "dropped_by"}

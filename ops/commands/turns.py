@@ -3,13 +3,12 @@
 import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
-from turnstile.ops.commands.attempts_table import as_document as attempt_document
-from turnstile.ops.commands.attempts_table import measure_turn, print_attempts
+from turnstile.ops.commands.attempts_table import print_attempts
 from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
@@ -33,6 +32,7 @@ from turnstile.ops.terminal.output import (
     short_time,
     shortened,
 )
+from turnstile.ops.turn_document import attempt_document, measure_turn, turn_document
 from turnstile.queries.attempts import EndedAttempt, read_attempts
 from turnstile.queries.operator_turns import OperatorFilter, TurnMessage, find_tenants, list_turns_of_all, read_messages
 from turnstile.queries.turns import TurnRecord, read_turn
@@ -64,7 +64,7 @@ def list_turns(
         settings.find_queue(queue)
     found = operate(settings, _list, wanted, limit)
     if as_json:
-        print_json({"turns": [as_document(turn) for turn in found]})
+        print_json({"turns": [turn_document(turn) for turn in found]})
         return
     columns: Columns = {
         "turn": "id",
@@ -135,7 +135,7 @@ async def read_shown(
 def print_shown(shown: ShownTurn, *, show_text: bool, as_json: bool) -> None:
     """Prints a turn and its attempts; with `show_text` also what was said."""
     now = datetime.now(UTC)
-    document = {**as_document(shown.turn), **asdict(measure_turn(shown.turn, now))}
+    document = {**turn_document(shown.turn), **asdict(measure_turn(shown.turn, now))}
     if as_json:
         said = {"messages": shown.said} if show_text else {}
         print_json({"turn": document, "attempts": [attempt_document(one) for one in shown.attempts], **said})
@@ -148,13 +148,3 @@ def print_shown(shown: ShownTurn, *, show_text: bool, as_json: bool) -> None:
             content = message.content
             text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
             print_text(f"\n{message.role}{kind}: {text}")
-
-
-def describe_error(failed: Any) -> str:
-    """Class and first line of the error of an attempt or a turn."""
-    return ": ".join(filter(None, (failed.error_class, shortened(failed.error))))
-
-
-def as_document(turn: TurnRecord) -> dict[str, Any]:
-    """The row for JSON, without input and output, which need --show-text."""
-    return {name: value for name, value in asdict(turn).items() if name not in {"inputs", "output"}}

@@ -46,9 +46,7 @@ def as_lines(answer: Answer) -> list[str]:
     words = describe(answer)
     evidence = list(words.evidence)
     if answer.expired_at is not None:
-        evidence.append(
-            f"its time was over at {short_time(answer.expired_at)}: it still begins, but no retry follows"
-        )
+        evidence.append(f"its time was over at {short_time(answer.expired_at)}: it still begins, but no retry follows")
     if answer.redis_away is not None:
         evidence.append(f"Redis does not respond, so the session's lock was not looked at: {answer.redis_away}")
     lines = [_subject(answer), words.headline, *(f"  {line}" for line in evidence)]
@@ -202,9 +200,7 @@ def _seen(seen_at: datetime | None, clock: _Clock) -> str:
 
 
 def _lost(reason: Lost, clock: _Clock) -> Words:
-    headline = (
-        f"Its lease ran out {clock.at(reason.lease_until)}: worker {reason.worker_id} is lost, or can't renew the lease."
-    )
+    headline = f"Its lease ran out {clock.at(reason.lease_until)}: worker {reason.worker_id} is lost, or can't renew the lease."
     mark = (
         "a relay has marked it as lost: a worker with a free slot takes it over within seconds"
         if reason.marked
@@ -258,4 +254,8 @@ def _locked(reason: LockWithoutRow) -> Words:
 def _not_sent(queue: str, since: str, wake: tuple[str, ...]) -> Words:
     missing = "sent its wake-up" if wake else "given it its place in the session"
     headline = f"It is due, and no relay has {missing} {since}: no relay serves its queue {queue}."
-    return Words(headline, ("a relay runs in each worker without --no-relay, and as turnstile relay",), ("turnstile relay", *wake))
+    return Words(
+        headline,
+        ("a relay runs in each worker without --no-relay, and as turnstile relay",),
+        ("turnstile relay", *wake),
+    )

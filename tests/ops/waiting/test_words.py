@@ -80,7 +80,7 @@ def answer(reason: Reason, **fields: Any) -> Answer:
         (Joining(children=8, open_children=CHILDREN, until=ago(-9)), "and 2 more", [f"turnstile why {TURN}"]),
         (Joining(children=1, open_children=(), until=ago(-9)), "they have ended", ["turnstile relay"]),
         (PAUSED, "ann has paused its queue q since 2026-11-21 07:00:00Z (2h ago).", ["turnstile queues resume q"]),
-        (NoWorker(queue="q", draining=2, last_seen_at=None), "there was no heartbeat within a day", ["turnstile worker --queue q"]),
+        (NoWorker(queue="q", draining=2, last_seen_at=None), "no heartbeat within a day", ["turnstile worker --queue q"]),
         (lost(), "a relay has marked it as lost", ["turnstile doctor --fix"]),
         (lost(marked=False), "no relay has marked it as lost yet", ["turnstile relay"]),
         (lost(obstacle=PAUSED), "no worker can take it over. ann has paused its queue q", ["turnstile queues resume q"]),
@@ -90,7 +90,7 @@ def answer(reason: Reason, **fields: Any) -> Answer:
             [],
         ),
         (NotSent(queue="q", since=ago(90), placed=True), "no relay has sent its wake-up since", ["turnstile relay", WAKE]),
-        (NotSent(queue="q", since=ago(90), placed=False), "no relay has given it its place in the session since", ["turnstile relay"]),
+        (NotSent(queue="q", since=ago(90), placed=False), "given it its place in the session since", ["turnstile relay"]),
         (
             TenantFull(tenant_id="t", running=6, workers=2, share="fair"),
             "turns of this tenant that run: 6, in 2 workers",
