@@ -86,6 +86,6 @@ def _as_document(halt: Halt, way: WayOn, resumed: Resumed | None) -> dict[str, A
 def _question(halt: Halt, way: WayOn) -> str:
     asked = "Run it again" if way is WayOn.RETRY else "Pass it over"
     return (
-        f"Session {halt.session_id} of tenant {halt.tenant_id} is halted since {short_time(halt.finished_at)} "
-        f"({halt.error_class}), with {halt.waiting} turns waiting. {asked}?"
+        f"Session {halt.session_id} of tenant {halt.tenant_id} has been halted since {short_time(halt.finished_at)} "
+        f"({halt.error_class}). Turns that wait behind it: {halt.waiting}. {asked}?"
     )

@@ -1,8 +1,8 @@
 """`turnstile redrives`: who put which FAILED turns back to work, or gave them up, and how that ended."""
 
-import json
 from dataclasses import asdict
 
+from turnstile.ops.commands.failed_turns import describe_filter
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Limit
 from turnstile.ops.terminal.output import Columns, print_json, print_table, shortened
@@ -24,7 +24,7 @@ def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
         "started": "started_at",
         "action": "action",
         "by": "requested_by",
-        "filter": lambda one: shortened(describe_filter(one), 80),
+        "filter": lambda one: shortened(_filter(one), 80),
         "matched": "matched",
         "done": "turns",
         "left alone": "left_alone",
@@ -37,14 +37,9 @@ def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
     print_table(columns, found)
 
 
-def describe_filter(one: RecordedRedrive) -> str:
-    """The filter in a few words."""
+def _filter(one: RecordedRedrive) -> str:
     wanted = one.filter.get(one.action, one.filter)
-    if not isinstance(wanted, dict):
-        return f"turn {wanted}"
-    return ", ".join(
-        f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in wanted.items()
-    )
+    return describe_filter(wanted) or "all" if isinstance(wanted, dict) else f"turn {wanted}"
 
 
 async def _read(operator: Operator, limit: int) -> list[RecordedRedrive]:
