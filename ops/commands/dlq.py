@@ -78,7 +78,12 @@ def list_dead(
     show_text: Annotated[bool, typer.Option("--show-text", help="Show the bodies of malformed messages.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List FAILED turns, oldest first, and how many messages wait on each dead-letter queue."""
+    """List FAILED turns, oldest first, and how many messages wait on each dead-letter queue.
+
+    --json: turns (as `turnstile list --json`), queues (queue, messages; null: SQS is away), and with --messages messages (queue,
+    message_id, kind, turn_id, generation, reason, receive_count, body). With --groups only groups: queue, error_class, turns and
+    tenants (how many), first_failed_at, last_failed_at.
+    """
     settings = load_settings()
     names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
     wanted = FailedFilter(
@@ -127,7 +132,10 @@ def list_dead(
 
 @commands.command()
 def show(turn: TurnId, show_text: ShowText = False, tenant: TenantId = None, as_json: AsJson = False) -> None:
-    """Show a turn, its attempts and its error, and how it can run again."""
+    """Show a turn, its attempts and its error, and how it can run again.
+
+    --json: as `turnstile status --json`.
+    """
     shown, left_alone = operate(load_settings(), _show, turn, tenant)
     print_shown(shown, show_text=show_text, as_json=as_json)
     say(f"run it again: turnstile redrive --turn {turn}" if left_alone is None else f"{turn} {left_alone}")

@@ -53,6 +53,9 @@ def drop(
 
     Their dead letters are deleted. `dlq list --dropped` shows them, with who did it and when; `redrive --turn` still puts one
     back to work. With --malformed: deletes the messages that can't be read, which are nowhere else (`dlq export --malformed`).
+
+    --json: dry_run, matched, dropped, moved_on (no longer FAILED), swept (deleted messages of the DLQs), unswept_queues (their
+    dead letters are not all deleted), turn_ids. With --malformed: dry_run, matched, deleted.
     """
     settings = load_settings()
     names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)

@@ -17,12 +17,20 @@ from turnstile.turn.status import TurnStatus
 
 
 def retry(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Run a turn that halts its session again: in its old place, with fresh budgets. The session then goes on."""
+    """Run a turn that halts its session again: in its old place, with fresh budgets. The session then goes on.
+
+    --json: dry_run, action, turn, tenant_id, session_id, queue, error_class, failed_at, waiting (turns behind it), woken (the
+    turn with which the session goes on).
+    """
     _let_go_on(turn, WayOn.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def skip(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Pass over a turn that halts its session: it stays FAILED and is dead-lettered. The session goes on behind it."""
+    """Pass over a turn that halts its session: it stays FAILED and is dead-lettered. The session goes on behind it.
+
+    --json: dry_run, action, turn, tenant_id, session_id, queue, error_class, failed_at, waiting (turns behind it), woken (the
+    turn with which the session goes on).
+    """
     _let_go_on(turn, WayOn.SKIP, dry_run=dry_run, yes=yes, as_json=as_json)
 
 

@@ -13,8 +13,9 @@ def list_queues(as_json: AsJson = False) -> None:
     their sessions; oldest: for how long the oldest of these has been due. workers: those that are well
     (a pause is no fault of theirs), of all.
 
-    --json: queues, each with queue, purpose, owner, sqs (depth, dead_letters, error), backlog, halted_sessions, workers (by
-    state), paused (null, or paused_by, reason, paused_at). If SQS is away, sqs.error says so and the rest is there.
+    --json: queues, each with queue, purpose, owner, sqs (depth: visible, in_flight, delayed; dead_letters; error), backlog (as
+    `turnstile stats --json`), halted_sessions, workers (by state), paused (null, or queue, paused_by, reason, paused_at). If SQS
+    is away, sqs.error says so and the rest is there.
     """
     found = operate(load_settings(), read_overview)
     if as_json:

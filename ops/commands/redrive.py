@@ -71,6 +71,12 @@ def redrive(
 
     Can be stopped at any point and run again; two at once do no harm. Stops by itself (exit code 1) when the turns that it has
     put back fail again. `turnstile redrives` lists what was done. Exit code 0 also if no turn matches.
+
+    --json: dry_run, matched, by_error_class, oldest and newest (times of their failures), redrive_id, revived (how many),
+    turn_ids, moved_on (no longer FAILED), compensated (left alone, for their compensation), undeclared (left alone, by queue),
+    sent and unsent (wake-ups; a relay sends the unsent ones), letters (messages of the DLQs, by kind), swept and unswept
+    (obsolete ones, deleted and not deleted), unswept_queues, stopped (why it stopped by itself), not_tried, ended (succeeded,
+    failed by error class, canceled, open: when it last looked).
     """
     settings = load_settings()
     if queue is not None:

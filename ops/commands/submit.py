@@ -61,7 +61,11 @@ def submit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a turn and print its id, or with --wait its reply."""
+    """Submit a turn and print its id, or with --wait its reply.
+
+    --json: what the API answers, as its /docs say. With --direct: submitted (how many), turn_ids, replayed (how many had been
+    submitted before), unsent (wake-ups that a relay sends later), refused (session_id, error).
+    """
     if not direct and (file is not None or tenant is not None):
         raise typer.BadParameter("--file and --tenant go with --direct; the API knows the tenant by its key")
     if direct and wait is not None:

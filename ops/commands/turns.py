@@ -57,7 +57,10 @@ def list_turns(
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List turns, newest first."""
+    """List turns, newest first.
+
+    --json: turns (each with the fields of `turn` in `turnstile status --json`, without the three durations).
+    """
     wanted = OperatorFilter(tenant_id=tenant, session_id=session, status=status, queue=queue, halting=halting)
     settings = load_settings()
     if queue is not None:
@@ -102,7 +105,22 @@ def show_turn(
     tenant: TenantId = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a turn and its attempts."""
+    """Show a turn and its attempts.
+
+    --json: turn, attempts (oldest first), and with --show-text messages (ordinal, role, kind, content, created_at). *_at is a
+    time in UTC, *_seconds a duration; null: there is none, or not yet.
+
+    turn: id, tenant_id, session_id, seq (its place in the session), queue, status, kind (turn, or compensation), generation (one
+    more with each redrive or retry), attempt, failures, crashes, max_attempts, timeout_seconds, worker_id, created_at,
+    queued_at (it began to wait), first_started_at, started_at (of its last attempt), finished_at, execute_at (it does not begin
+    before), expires_at (no retry begins after), cancel_requested_at, cancel_reason, error_class, error, dead_lettered_at,
+    dropped_at, dropped_by, halted_by (the FAILED turn that halts its session), trace_id, span_id, parent_span_id, parent_turn_id,
+    joining (the children that it waits for), metadata, webhook (tries, delivered_at, next_try_at, error), waiting_seconds,
+    running_seconds, total_seconds.
+
+    An attempt: generation, attempt, fence, worker_id, due_at, started_at, finished_at, waiting_seconds, running_seconds, outcome,
+    error_class, error, traceback.
+    """
     shown = operate(load_settings(), read_shown, turn, tenant, wait)
     print_shown(shown, show_text=show_text, as_json=as_json)
     if wait is not None and shown.turn.status is not TurnStatus.SUCCEEDED:

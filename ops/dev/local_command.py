@@ -61,7 +61,10 @@ def env(home: Home = DEFAULT_HOME) -> None:
 
 @commands.command()
 def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
-    """Show how the stack is; exit code 1 unless all of it answers."""
+    """Show how the stack is; exit code 1 unless all of it answers.
+
+    --json: home, running, services (name, running, address, pid, version).
+    """
     stack = _find(home)
     services = stack.status()
     running = all(service.running for service in services.values())
