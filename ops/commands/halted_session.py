@@ -52,7 +52,7 @@ async def _read(operator: Operator, turn_id: UUID, way: WayOn) -> Halt:
     if halt is None:
         raise CommandError(f"{turn_id} {await why_left_alone(operator.database, turn_id)}; nothing was changed")
     if not halt.halts:
-        hint = "; try turnstile redrive" if halt.status is TurnStatus.FAILED else ""
+        hint = f"; try turnstile redrive --turn {turn_id}" if halt.status is TurnStatus.FAILED else ""
         raise CommandError(f"{turn_id} is {halt.status} and halts no session; nothing was changed{hint}")
     if way is WayOn.RETRY and (reason := why_not_again(halt)):
         raise CommandError(f"{turn_id} {reason}; nothing was changed")

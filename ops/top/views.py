@@ -64,11 +64,12 @@ TURNS = View(
 FAILURES = View(
     "failures",
     {
+        # The error second: a narrow terminal cuts off the right.
         "turn": "id",
+        "error": lambda turn: describe_error(turn.error_class, turn.error),
         "failed": "finished_at",
         "queue": "queue",
         "attempts": "attempt",
-        "error": lambda turn: describe_error(turn.error_class, turn.error),
     },
     lambda snapshot, _: snapshot.failed,
     lambda turn: OpenTurn(turn.id),
