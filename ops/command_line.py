@@ -2,14 +2,15 @@
 
 A command's module is imported when the command runs: a worker does not load the API, and `--help` is fast.
 
-Every option has an environment variable: a setting has its own name (TURNSTILE_QUEUE), any other option the name of its command
-(TURNSTILE_REDRIVE_LIMIT).
+Every option but --yes has an environment variable: a setting has its own name (TURNSTILE_QUEUE), any other option the name of its
+command (TURNSTILE_REDRIVE_LIMIT).
 """
 
 import importlib
 import importlib.util
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -17,9 +18,10 @@ from typer.completion import get_completion_inspect_parameters
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from turnstile.ops.terminal.exit_codes import explain
+from turnstile.ops.terminal.exit_codes import ExitCode, explain
 from turnstile.ops.terminal.options import make_typer
-from turnstile.ops.terminal.output import say
+from turnstile.ops.terminal.output import harmless, say
+from turnstile.ops.terminal.usage_errors import explain_usage
 
 _PREFIX = "TURNSTILE"
 
@@ -81,8 +83,26 @@ class LazyCommand(TyperCommand):
         return self.load().make_context(info_name, args, parent, **extra)
 
 
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Explains an error that ends a command in one line, without a stack trace."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        if (line := explain_usage(error)) is not None:
+            say(f"turnstile: {harmless(line)}")
+            raise typer.Exit(ExitCode.USAGE) from None
+        # Typer's own: --help, exit codes, and a reader that has closed the pipe (`turnstile list | head`).
+        own = isinstance(error, typer.Exit | typer.Abort | BrokenPipeError) or hasattr(error, "exit_code")
+        if own or os.environ.get("TURNSTILE_DEBUG", "") not in {"", "0"}:
+            raise
+        code, line = explain(error)
+        say(f"turnstile: {line}")
+        raise typer.Exit(code) from None
+
+
 class _Root(TyperGroup):
-    """Explains every error that ends a command in one line, without a stack trace."""
+    """All commands."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -94,18 +114,14 @@ class _Root(TyperGroup):
         get_completion_inspect_parameters()
         return super().main(*given, **named)
 
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        with _in_one_line():
+            return super().make_context(*given, **named)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _in_one_line():
             self._name_unknown_variables()
             return super().invoke(ctx)
-        except (Exception, KeyboardInterrupt) as error:
-            # Typer's own: usage errors, --help, exit codes, and a reader that has closed the pipe (`turnstile list | head`).
-            own = isinstance(error, typer.Exit | typer.Abort | BrokenPipeError) or hasattr(error, "exit_code")
-            if own or os.environ.get("TURNSTILE_DEBUG", "") not in {"", "0"}:
-                raise
-            code, line = explain(error)
-            say(f"turnstile: {line}")
-            raise typer.Exit(code) from None
 
     def _name_unknown_variables(self) -> None:
         given = [name for name in os.environ if name.startswith(f"{_PREFIX}_")]
@@ -128,6 +144,8 @@ def option_variables(command: Any, prefix: str = _PREFIX) -> Iterator[str]:
     """The environment variables of the options of a command and all its subcommands."""
     loaded = command.load() if isinstance(command, LazyCommand) else command
     for parameter in loaded.params:
+        if not getattr(parameter, "allow_from_autoenv", True):
+            continue
         own = parameter.envvar or f"{prefix}_{parameter.name.upper()}"
         yield from [own] if isinstance(own, str) else own
     for name, below in getattr(loaded, "commands", {}).items():

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.terminal.operator_access import Operator
+from turnstile.ops.terminal.output import Columns, short_duration, short_time
+from turnstile.ops.worker_overview import read_worker_overview
 from turnstile.queries.attention import read_attention
 from turnstile.queries.backlog import Backlog, read_backlog
-from turnstile.queries.workers import WorkerState, judge_worker, read_workers
+from turnstile.queries.workers import WorkerState
 from turnstile.statements.paused_queues import PausedQueue, read_paused_queues
 from turnstile.turn.envelope import QueueDepth
 
@@ -40,9 +42,37 @@ class QueueOverview:
     paused: PausedQueue | None
     """None: the queue is not paused."""
 
-    @property
-    def all_workers(self) -> int:
-        return sum(self.workers.values())
+
+QUEUES: Columns = {
+    "queue": "queue",
+    "messages": lambda one: _messages(one.sqs.depth),
+    "due": lambda one: f"{one.backlog.due}{'+' if one.backlog.truncated else ''}",
+    "ready": "backlog.ready",
+    "running": "backlog.running",
+    "oldest": lambda one: short_duration(one.backlog.oldest_seconds) if one.backlog.ready else "",
+    "DLQ": lambda one: "?" if one.sqs.error is not None else one.sqs.dead_letters,
+    "halted": "halted_sessions",
+    "workers": lambda one: _workers(one.workers),
+    "paused": lambda one: _paused(one.paused),
+    "owner": "owner",
+    "purpose": "purpose",
+}
+
+
+def _messages(depth: QueueDepth | None) -> str:
+    return "SQS is away" if depth is None else f"{depth.visible}/{depth.in_flight}/{depth.delayed}"
+
+
+def _workers(workers: Mapping[WorkerState, int]) -> str:
+    # A worker of a paused queue works as it should.
+    return f"{workers.get(WorkerState.WELL, 0) + workers.get(WorkerState.PAUSED, 0)}/{sum(workers.values())}"
+
+
+def _paused(paused: PausedQueue | None) -> str:
+    if paused is None:
+        return ""
+    reason = f": {paused.reason}" if paused.reason else ""
+    return f"by {paused.paused_by} since {short_time(paused.paused_at)}{reason}"
 
 
 async def read_overview(operator: Operator) -> list[QueueOverview]:
@@ -56,7 +86,7 @@ async def read_overview(operator: Operator) -> list[QueueOverview]:
     backlogs = {one.queue: one for one in await read_backlog(database, names)}
     halted = {one.queue: one.halted for one in await read_attention(database, names, lately_seconds=0)}
     paused = await read_paused_queues(database)
-    workers = Counter((one.queue, judge_worker(one, one.read_at, settings)) for one in await read_workers(database))
+    workers = Counter((one.queue, one.state) for one in await read_worker_overview(operator))
     return [
         QueueOverview(
             queue=queue.name,

@@ -11,7 +11,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import load_settings, operate, operator_database
 from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Yes, confirm, parse_age
-from turnstile.ops.terminal.output import Progress, print_result, say, short_time
+from turnstile.ops.terminal.output import Progress, many, print_result, say, short_time
 
 
 def parse_rest(text: str | float) -> float:
@@ -74,7 +74,7 @@ def archive(
     }
     print_result(document, as_json=as_json)
     if moved.skipped:
-        say(f"{moved.skipped} sessions took too long or met a lock, and were left: try again in a quieter hour")
+        say(f"{many(moved.skipped, 'session')} took too long or met a lock: try again in a quieter hour")
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -82,7 +82,7 @@ async def _archive(
     settings: Settings, cutoff: datetime, *, failed: bool, pause_seconds: float | None, dry_run: bool
 ) -> Archived:
     total = Archived()
-    verb = "would go" if dry_run else "have gone"
+    verb = "would be moved" if dry_run else "moved"
     progress = Progress()
     async with operator_database(settings, pinned=True) as database:
         try:
@@ -90,9 +90,9 @@ async def _archive(
                 database, cutoff, failed=failed, pause_seconds=pause_seconds, dry_run=dry_run
             ):
                 total += step
-                progress.say(f"{total.turns} turns of {total.sessions} sessions {verb}")
+                progress.say(f"{many(total.turns, 'turn')} of {many(total.sessions, 'session')} {verb}")
         except BaseException:
-            say(f"broken off: {total.turns} turns of {total.sessions} sessions {verb}")
+            say(f"broken off: {many(total.turns, 'turn')} of {many(total.sessions, 'session')} {verb}")
             raise
     return total
 

@@ -32,7 +32,7 @@ class Open(StrEnum):
 
 
 def cancel(
-    turn: Annotated[UUID | None, typer.Argument(metavar="[TURN]", show_default=False)] = None,
+    turn: Annotated[UUID | None, typer.Argument(metavar="TURN", show_default=False)] = None,
     queue: QueueName = None,
     session: SessionId = None,
     tenant: TenantId = None,
@@ -50,6 +50,9 @@ def cancel(
     """Cancel a turn, or all open turns that match: at once while they wait, by request while they run.
 
     One that has ended stays as it is. There is no way back. Can be stopped at any point and run again.
+
+    --json of a TURN: id, status, requested (false: it had ended before). Of many: dry_run, matched, open (by queue and status),
+    and how many turns are canceled, stopping (RUNNING, asked to stop) and moved_on (they ended meanwhile).
     """
     wanted = OpenFilter(
         queue=queue,

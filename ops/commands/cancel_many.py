@@ -10,7 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, operate
 from turnstile.ops.terminal.options import confirm
-from turnstile.ops.terminal.output import Progress, print_result, say
+from turnstile.ops.terminal.output import Progress, many, print_result, say
 from turnstile.queries.open_turns import MOST, OpenFilter, OpenTurn, list_open
 from turnstile.statements.cancel import cancel_some
 from turnstile.turn.cancel_reason import CancelReason
@@ -31,7 +31,7 @@ class ManyCanceled:
 
     def __str__(self) -> str:
         moved_on = f", {self.moved_on} had moved on" if self.moved_on else ""
-        return f"{self.canceled} turns CANCELED, {self.stopping} asked to stop{moved_on}"
+        return f"{many(self.canceled, 'turn')} CANCELED, {self.stopping} asked to stop{moved_on}"
 
 
 def cancel_many(settings: Settings, wanted: OpenFilter, *, dry_run: bool, yes: bool, as_json: bool) -> None:
@@ -42,7 +42,9 @@ def cancel_many(settings: Settings, wanted: OpenFilter, *, dry_run: bool, yes: b
     done = ManyCanceled() if dry_run or not found else operate(settings, _cancel_all, found, wanted.status)
     document = {"dry_run": dry_run, "matched": len(found), "open": count_open(found), **asdict(done)}
     print_result(document, as_json=as_json)
-    if not dry_run:
+    if not found:
+        say("no open turn matches")
+    elif not dry_run:
         say(str(done))
     if len(found) == MOST:
         say(f"the oldest {MOST} only; run it again for the others")
@@ -53,17 +55,17 @@ def count_open(found: Sequence[OpenTurn]) -> dict[str, dict[str, int]]:
     """How many turns, by queue and status."""
     counts = Counter((turn.queue, turn.status.value) for turn in found)
     by_queue: dict[str, dict[str, int]] = {}
-    for (queue, status), many in sorted(counts.items()):
-        by_queue.setdefault(queue, {})[status] = many
+    for (queue, status), turns in sorted(counts.items()):
+        by_queue.setdefault(queue, {})[status] = turns
     return by_queue
 
 
 def _question(found: Sequence[OpenTurn]) -> str:
-    parts = [f"{queue}: {many} {status}" for queue, of in count_open(found).items() for status, many in of.items()]
+    parts = [f"{queue}: {turns} {status}" for queue, of in count_open(found).items() for status, turns in of.items()]
     sessions = len({(turn.tenant_id, turn.session_id) for turn in found})
     tenants = len({turn.tenant_id for turn in found})
     return (
-        f"{len(found)} open turns of {sessions} sessions and {tenants} tenants ({', '.join(parts)}). "
+        f"{many(len(found), 'open turn')} of {many(sessions, 'session')} and {many(tenants, 'tenant')} ({', '.join(parts)}). "
         "Cancel them? There is no way back."
     )
 
@@ -81,7 +83,7 @@ async def _cancel_all(operator: Operator, found: Sequence[OpenTurn], status: Tur
     try:
         for place, (session, turns) in enumerate(sessions.items(), 1):
             await _cancel_in_session(operator, session, turns, OPEN if status is None else (status,), done)
-            progress.say(f"{place} of {len(sessions)} sessions: {done}")
+            progress.say(f"{place} of {many(len(sessions), 'session')}: {done}")
     except BaseException:
         say(f"broken off: {done}")
         raise

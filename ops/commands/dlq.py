@@ -9,7 +9,7 @@ import typer
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.commands.dlq_drop import drop
 from turnstile.ops.commands.dlq_export import export
-from turnstile.ops.commands.turns import ShownTurn, as_document, describe_error, print_shown, read_shown
+from turnstile.ops.commands.turns import ShownTurn, print_shown, read_shown
 from turnstile.ops.dead_letters.letter import Letter, LetterKind
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
@@ -29,7 +29,8 @@ from turnstile.ops.terminal.options import (
     TurnId,
     make_typer,
 )
-from turnstile.ops.terminal.output import Columns, harmless, print_json, print_table, say
+from turnstile.ops.terminal.output import Columns, describe_error, harmless, print_json, print_table, say
+from turnstile.ops.turn_document import turn_document
 from turnstile.queries.failed_turns import FailedFilter, FailedGroup, group_failed, list_failed
 from turnstile.queries.turns import TurnRecord
 from turnstile.turn.message import DEAD_LETTER_REASON
@@ -77,7 +78,12 @@ def list_dead(
     show_text: Annotated[bool, typer.Option("--show-text", help="Show the bodies of malformed messages.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List FAILED turns, oldest first, and how many messages wait on each dead-letter queue."""
+    """List FAILED turns, oldest first, and how many messages wait on each dead-letter queue.
+
+    --json: turns (as `turnstile list --json`), queues (queue, messages; null: SQS is away), and with --messages messages (queue,
+    message_id, kind, turn_id, generation, reason, receive_count, body). With --groups only groups: queue, error_class, turns and
+    tenants (how many), first_failed_at, last_failed_at.
+    """
     settings = load_settings()
     names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
     wanted = FailedFilter(
@@ -97,7 +103,7 @@ def list_dead(
     if as_json:
         shown = {"messages": letters} if messages else {}
         queues = [{"queue": name, "messages": count} for name, count in counts.items()]
-        print_json({"turns": [as_document(turn) for turn in failed], "queues": queues, **shown})
+        print_json({"turns": [turn_document(turn) for turn in failed], "queues": queues, **shown})
         return
     columns: Columns = {
         "turn": "id",
@@ -108,7 +114,7 @@ def list_dead(
         "crashes": "crashes",
         "failed": "finished_at",
         "dead letter": lambda turn: "sent" if turn.dead_lettered_at else "",
-        "error": describe_error,
+        "error": lambda turn: describe_error(turn.error_class, turn.error),
     }
     if dropped:
         columns = {**columns, "dropped": "dropped_at", "by": "dropped_by"}
@@ -126,7 +132,10 @@ def list_dead(
 
 @commands.command()
 def show(turn: TurnId, show_text: ShowText = False, tenant: TenantId = None, as_json: AsJson = False) -> None:
-    """Show a turn, its attempts and its error, and how it can run again."""
+    """Show a turn, its attempts and its error, and how it can run again.
+
+    --json: as `turnstile status --json`.
+    """
     shown, left_alone = operate(load_settings(), _show, turn, tenant)
     print_shown(shown, show_text=show_text, as_json=as_json)
     say(f"run it again: turnstile redrive --turn {turn}" if left_alone is None else f"{turn} {left_alone}")

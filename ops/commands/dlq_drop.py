@@ -26,7 +26,7 @@ from turnstile.ops.terminal.options import (
     Yes,
     confirm,
 )
-from turnstile.ops.terminal.output import print_result, say
+from turnstile.ops.terminal.output import many, print_result, say
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
 
@@ -53,6 +53,9 @@ def drop(
 
     Their dead letters are deleted. `dlq list --dropped` shows them, with who did it and when; `redrive --turn` still puts one
     back to work. With --malformed: deletes the messages that can't be read, which are nowhere else (`dlq export --malformed`).
+
+    --json: dry_run, matched, dropped, moved_on (no longer FAILED), swept (deleted messages of the DLQs), unswept_queues (their
+    dead letters are not all deleted), turn_ids. With --malformed: dry_run, matched, deleted.
     """
     settings = load_settings()
     names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
@@ -81,7 +84,7 @@ def drop(
         return
     failed = operate(settings, find_failed, wanted, limit)
     if failed and not dry_run:
-        confirm(f"{describe_failed(failed)}. Give them up?", yes=yes)
+        confirm(f"{describe_failed(failed, wanted, limit)}. Give them up?", yes=yes)
     result = DropResult() if dry_run or not failed else operate(settings, _drop, wanted, failed)
     _report(failed, result, dry_run=dry_run, as_json=as_json)
 
@@ -98,8 +101,8 @@ def _report(failed: list[TurnRecord], result: DropResult, *, dry_run: bool, as_j
 def _question(found: MalformedIds) -> str:
     counts = ", ".join(f"{name} {len(ids)}" for name, ids in found.items())
     return (
-        f"{sum(map(len, found.values()))} malformed messages ({counts}). They are nowhere else: "
-        "`turnstile dlq export --malformed --show-text FILE` keeps them. Delete them?"
+        f"{many(sum(map(len, found.values())), 'malformed message')} ({counts}). No other copy exists: "
+        "`turnstile dlq export --malformed --show-text FILE` makes one. Delete?"
     )
 
 

@@ -25,7 +25,7 @@ from turnstile.ops.terminal.options import (
     TraceId,
     TurnIds,
 )
-from turnstile.ops.terminal.output import Progress, as_json_line, say
+from turnstile.ops.terminal.output import Progress, as_json_line, many, say
 from turnstile.queries.failed_turns import FailedFilter
 
 READABLE_BY_ITS_OWNER = 0o600
@@ -70,7 +70,7 @@ def export(
         turns, messages = operate(
             settings, _export, out, None if malformed else wanted, [] if about_turns else names, show_text=show_text
         )
-    say(f"{turns} turns and {messages} malformed messages written")
+    say(f"{many(turns, 'turn')} and {many(messages, 'malformed message')} written")
 
 
 @contextmanager
@@ -101,7 +101,7 @@ async def _export(
         async for line in export_turns(operator.database, failed, show_text=show_text):
             _write(out, line)
             turns += 1
-            progress.say(f"{turns} of {len(failed)} turns written")
+            progress.say(f"{turns} of {many(len(failed), 'turn')} written")
     for name in names:
         async with aclosing(export_malformed(operator.queues, name, show_text=show_text)) as lines:
             async for line in lines:

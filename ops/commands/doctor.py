@@ -25,7 +25,7 @@ def doctor(
     """Check a live system: services, queues, relays, workers, turns, dead letters.
 
     Reads only, in short statements that lock nothing. Messages on a dead-letter queue are invisible to others while they are
-    looked at (--no-dlq leaves them alone).
+    looked at (--no-dlq leaves them alone). Late means 10 s later than usual: it reports no shorter delay.
 
     --fix marks lost and stuck turns as due, so that a relay sends their wake-ups, and deletes dead letters whose turn has moved
     on. It leaves a running turn alone that no relay has marked as lost. It never changes a status, an attempt or a reply.

@@ -2,14 +2,16 @@
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
+from turnstile.ops.dead_letters.redrive import record_filter
 from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator
-from turnstile.ops.terminal.output import say, short_time
+from turnstile.ops.terminal.output import many, say, short_duration, short_time
 from turnstile.queries.failed_turns import FailedFilter, list_failed
 from turnstile.queries.turns import TurnRecord
 
@@ -42,19 +44,39 @@ def _as_id(text: str) -> UUID | None:
 
 
 async def find_failed(operator: Operator, wanted: FailedFilter, limit: int | None) -> list[TurnRecord]:
-    """The matching turns; says of each named turn that is none of them why it is left as it is."""
+    """The matching turns. Says if there are none, and of each named turn that is none of them why it is left as it is."""
     failed = await list_failed(operator.database, wanted, limit)
     for turn_id in sorted({*wanted.turn_ids} - {turn.id for turn in failed}):
         reason = await why_left_alone(operator.database, turn_id)
         say(f"{turn_id} {reason or 'does not match the other filters'}: left as it is")
+    if not failed and not wanted.turn_ids:
+        say(f"no FAILED turn matches ({describe_filter(record_filter(wanted)) or 'no filter'})")
     return failed
 
 
-def describe_failed(failed: Sequence[TurnRecord]) -> str:
-    """How many, of when, and of which classes: for a question."""
-    classes = ", ".join(f"{name} {many}" for name, many in count_classes(failed).most_common(8))
+def describe_failed(failed: Sequence[TurnRecord], wanted: FailedFilter, limit: int | None) -> str:
+    """How many, by which filter, of when, and of which classes: for a question."""
+    bound = "these are all" if limit is None else f"the oldest {limit} at most"
+    which = describe_filter(record_filter(wanted)) or f"no filter; {bound}"
+    classes = ", ".join(f"{name} {turns}" for name, turns in count_classes(failed).most_common(8))
     ends = read_ends(failed)
-    return f"{len(failed)} FAILED turns, of {short_time(min(ends))} to {short_time(max(ends))} ({classes})"
+    return (
+        f"{many(len(failed), 'FAILED turn')} ({which}), "
+        f"failed from {short_time(min(ends))} to {short_time(max(ends))}: {classes}"
+    )
+
+
+def describe_filter(recorded: Mapping[str, Any]) -> str:
+    """A filter as a record has it, in a few words; empty if it matches all."""
+    return ", ".join(_term(name, value) for name, value in recorded.items())
+
+
+def _term(name: str, value: Any) -> str:
+    if name.endswith("_seconds"):
+        name, value = name.removesuffix("_seconds"), short_duration(value)
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    return f"{name.removesuffix('_id').replace('_', ' ')} {value}"
 
 
 def count_classes(failed: Sequence[TurnRecord]) -> Counter[str]:

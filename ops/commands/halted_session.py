@@ -17,12 +17,20 @@ from turnstile.turn.status import TurnStatus
 
 
 def retry(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Run a turn that halts its session again: in its old place, with fresh budgets. The session then goes on."""
+    """Run a turn that halts its session again: in its old place, with fresh budgets. The session then goes on.
+
+    --json: dry_run, action, turn, tenant_id, session_id, queue, error_class, failed_at, waiting (turns behind it), woken (the
+    turn with which the session goes on).
+    """
     _let_go_on(turn, WayOn.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def skip(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Pass over a turn that halts its session: it stays FAILED and is dead-lettered. The session goes on behind it."""
+    """Pass over a turn that halts its session: it stays FAILED and is dead-lettered. The session goes on behind it.
+
+    --json: dry_run, action, turn, tenant_id, session_id, queue, error_class, failed_at, waiting (turns behind it), woken (the
+    turn with which the session goes on).
+    """
     _let_go_on(turn, WayOn.SKIP, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
@@ -44,7 +52,7 @@ async def _read(operator: Operator, turn_id: UUID, way: WayOn) -> Halt:
     if halt is None:
         raise CommandError(f"{turn_id} {await why_left_alone(operator.database, turn_id)}; nothing was changed")
     if not halt.halts:
-        hint = "; try turnstile redrive" if halt.status is TurnStatus.FAILED else ""
+        hint = f"; try turnstile redrive --turn {turn_id}" if halt.status is TurnStatus.FAILED else ""
         raise CommandError(f"{turn_id} is {halt.status} and halts no session; nothing was changed{hint}")
     if way is WayOn.RETRY and (reason := why_not_again(halt)):
         raise CommandError(f"{turn_id} {reason}; nothing was changed")
@@ -86,6 +94,6 @@ def _as_document(halt: Halt, way: WayOn, resumed: Resumed | None) -> dict[str, A
 def _question(halt: Halt, way: WayOn) -> str:
     asked = "Run it again" if way is WayOn.RETRY else "Pass it over"
     return (
-        f"Session {halt.session_id} of tenant {halt.tenant_id} is halted since {short_time(halt.finished_at)} "
-        f"({halt.error_class}), with {halt.waiting} turns waiting. {asked}?"
+        f"Session {halt.session_id} of tenant {halt.tenant_id} has been halted since {short_time(halt.finished_at)} "
+        f"({halt.error_class}). Turns that wait behind it: {halt.waiting}. {asked}?"
     )

@@ -7,7 +7,7 @@ import typer
 from turnstile.ops.dead_letters.redrive import describe_operator
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Yes, confirm
-from turnstile.ops.terminal.output import print_result, say, short_time
+from turnstile.ops.terminal.output import many, print_result, say, short_time
 from turnstile.queries.backlog import read_backlog
 from turnstile.statements.paused_queues import PausedQueue, pause_queue, read_paused_queues, resume_queue
 
@@ -32,7 +32,10 @@ def pause(
     before, due = operate(settings, _read, queue)
     changed = False
     if before is None:
-        confirm(f"Pause queue {queue!r}, with {due} turns due? Its workers begin no turn until it is resumed.", yes=yes)
+        confirm(
+            f"Pause queue {queue!r}, with {many(due, 'due turn')}? Its workers begin no turn until it is resumed.",
+            yes=yes,
+        )
         changed = operate(settings, _pause, queue, reason)
     after, _ = operate(settings, _read, queue)
     _print(queue, after, changed=changed, as_json=as_json)
@@ -48,7 +51,7 @@ def resume(queue: Queue, yes: Yes = False, as_json: AsJson = False) -> None:
     before, due = operate(settings, _read, queue)
     changed = False
     if before is not None:
-        confirm(f"Resume queue {queue!r}, which {_describe(before)}? {due} turns are due.", yes=yes)
+        confirm(f"Resume queue {queue!r}, which {_describe(before)}? Turns that are due: {due}.", yes=yes)
         changed = operate(settings, _resume, queue)
     after, _ = operate(settings, _read, queue)
     _print(queue, after, changed=changed, as_json=as_json)

@@ -81,7 +81,10 @@ commands.command("resume")(queue_pause.resume)
 
 @commands.command()
 def create(as_json: AsJson = False) -> None:
-    """Create the declared queues and their dead-letter queues where they are missing (for development)."""
+    """Create the declared queues and their dead-letter queues where they are missing (for development).
+
+    --json: a list; each queue: name, url, dlq_url.
+    """
     made = asyncio.run(create_declared(load_settings()))
     if as_json:
         print_json(made)

@@ -7,7 +7,7 @@ import typer
 
 from turnstile.ops.commands.failed_turns import count_classes, describe_failed, find_failed, read_ends, read_turn_ids
 from turnstile.ops.dead_letters.redrive import CANARY_WAIT_SECONDS, Pace, Redrive, RedriveResult
-from turnstile.ops.dead_letters.stop_rule import LEAST_ENDED, STOP_SHARE, WINDOW
+from turnstile.ops.dead_letters.stop_rule import LEAST_ENDED, STOP_SHARE, WINDOW, Ends
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import (
@@ -26,7 +26,7 @@ from turnstile.ops.terminal.options import (
     confirm,
     parse_age,
 )
-from turnstile.ops.terminal.output import print_fields, print_json, say
+from turnstile.ops.terminal.output import many, print_fields, print_json, say
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
 
@@ -70,7 +70,13 @@ def redrive(
     """Put FAILED turns back to work, at the end of their sessions, and tidy up their dead letters.
 
     Can be stopped at any point and run again; two at once do no harm. Stops by itself (exit code 1) when the turns that it has
-    put back fail again. `turnstile redrives` lists what was done.
+    put back fail again. `turnstile redrives` lists what was done. Exit code 0 also if no turn matches.
+
+    --json: dry_run, matched, by_error_class, oldest and newest (times of their failures), redrive_id, revived (how many),
+    turn_ids, moved_on (no longer FAILED), compensated (left alone, for their compensation), undeclared (left alone, by queue),
+    sent and unsent (wake-ups; a relay sends the unsent ones), letters (messages of the DLQs, by kind), swept and unswept
+    (obsolete ones, deleted and not deleted), unswept_queues, stopped (why it stopped by itself), not_tried, ended (succeeded,
+    failed by error class, canceled, open: when it last looked).
     """
     settings = load_settings()
     if queue is not None:
@@ -94,17 +100,19 @@ def redrive(
     )
     failed = operate(settings, find_failed, wanted, limit)
     if failed and not dry_run:
-        confirm(f"{describe_failed(failed)}. Put them back to work?", yes=yes)
+        confirm(f"{describe_failed(failed, wanted, limit)}. Put them back to work?", yes=yes)
     result = None if dry_run else operate(settings, _redrive, wanted, failed, pace)
     document = as_document(failed, result)
     if as_json:
         print_json(document)
     else:
-        print_fields({name: value for name, value in document.items() if name != "turn_ids"})
+        print_fields(
+            {name: value for name, value in document.items() if value and value != Ends() and name != "turn_ids"}
+        )
     if result is not None:
         _explain(result)
         if result.stopped is not None:
-            raise CommandError(f"stopped, with {result.not_tried} turns left as they were: {result.stopped}")
+            raise CommandError(f"stopped, with {many(result.not_tried, 'turn')} left FAILED: {result.stopped}")
         if result.undeclared:
             raise typer.Exit(ExitCode.FAILED)
 
@@ -132,16 +140,20 @@ def as_document(failed: list[TurnRecord], result: RedriveResult | None) -> dict[
 def _explain(result: RedriveResult) -> None:
     if result.compensated:
         say(
-            f"{result.compensated} turns were left alone: their compensation has not ended yet (redrive them when it has), "
-            "or they are compensations of turns that were put back to work"
+            f"{many(result.compensated, 'turn')} left alone: the compensation has not ended yet (redrive when it has), "
+            "or it is the compensation of a turn that was put back to work"
         )
     if result.unsent:
-        say(f"SQS did not take {result.unsent} wake-ups: the relay sends them, nothing is to be done")
+        say(
+            f"SQS did not take {many(result.unsent, 'wake-up')}: a relay sends what is missing, you need not do anything"
+        )
     if result.unswept:
-        say(f"SQS did not delete {result.unswept} dead letters of turns that have moved on; the next redrive does it")
+        say(f"SQS did not delete {many(result.unswept, 'dead letter')}, now obsolete; the next redrive does it")
     if result.unswept_queues:
-        say(f"not swept, SQS is away: {', '.join(result.unswept_queues)}; the next redrive does it")
+        say(
+            f"SQS is away: the dead letters of {', '.join(result.unswept_queues)} are not swept; the next redrive does it"
+        )
     if malformed := result.letters["malformed"]:
-        say(f"{malformed} malformed messages stay on the dead-letter queue: turnstile dlq list --messages")
-    for queue, many in result.undeclared.items():
-        say(f"{many} turns of queue {queue!r} were left alone: these settings do not declare it")
+        say(f"{many(malformed, 'malformed message')} left on the dead-letter queue: see turnstile dlq list --messages")
+    for queue, turns in result.undeclared.items():
+        say(f"{many(turns, 'turn')} of queue {queue!r} left alone: these settings do not declare it")

@@ -1,8 +1,8 @@
 """`turnstile redrives`: who put which FAILED turns back to work, or gave them up, and how that ended."""
 
-import json
 from dataclasses import asdict
 
+from turnstile.ops.commands.failed_turns import describe_filter
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Limit
 from turnstile.ops.terminal.output import Columns, print_json, print_table, shortened
@@ -14,6 +14,9 @@ def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
 
     outcome: finished; stopped (by itself, for the reason); broken off (by the operator or an error); none while the command runs,
     and if it was killed.
+
+    --json: redrives. Each: id, action, requested_by, queue, filter, matched, turns (put back, or dropped), left_alone, sent and
+    unsent (wake-ups), started_at, finished_at, outcome, reason.
     """
     found = operate(load_settings(), _read, limit)
     if as_json:
@@ -24,7 +27,7 @@ def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
         "started": "started_at",
         "action": "action",
         "by": "requested_by",
-        "filter": lambda one: shortened(describe_filter(one), 80),
+        "filter": lambda one: shortened(_filter(one), 80),
         "matched": "matched",
         "done": "turns",
         "left alone": "left_alone",
@@ -37,14 +40,9 @@ def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
     print_table(columns, found)
 
 
-def describe_filter(one: RecordedRedrive) -> str:
-    """The filter in a few words."""
+def _filter(one: RecordedRedrive) -> str:
     wanted = one.filter.get(one.action, one.filter)
-    if not isinstance(wanted, dict):
-        return f"turn {wanted}"
-    return ", ".join(
-        f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in wanted.items()
-    )
+    return describe_filter(wanted) or "all" if isinstance(wanted, dict) else f"turn {wanted}"
 
 
 async def _read(operator: Operator, limit: int) -> list[RecordedRedrive]:

@@ -21,7 +21,10 @@ def sessions(
     older_than: Annotated[
         float | None,
         typer.Option(
-            parser=parse_age, metavar="AGE", show_default="5m", help="How long their head has been due at least."
+            parser=parse_age,
+            metavar="AGE",
+            show_default=False,
+            help="How long their head has been due at least.  [default: 5m]",
         ),
     ] = None,
     limit: Limit = 100,
@@ -32,7 +35,8 @@ def sessions(
     A session is stuck if its head is due for longer than --older-than and does not run, if the lease of its head ran out, or if a
     FAILED turn halts it.
 
-    --json: sessions (as `turnstile why --json`, and since), truncated.
+    --json: sessions (each as `turnstile why --json`, without lines, and with since: the time), truncated (true: more due turns
+    than were read).
     """
     if not stuck:
         raise typer.BadParameter("say which: --stuck lists the sessions that do not move")

@@ -32,7 +32,8 @@ def stats(
     retries and their pauses. The backlog counts all tenants. What the archive has taken is not counted.
 
     --json: since_seconds, read_at, ended, ended_per_second, by_status, by_error_class (of FAILED turns), waiting_seconds and
-    running_seconds (p50, p95, p99; null without such turns), attempts_per_turn, backlog (one entry per queue).
+    running_seconds (p50, p95, p99; null without such turns), attempts_per_turn, queue and tenant_id (what was asked for), backlog
+    (of each queue: queue, due, ready, oldest_seconds, running, truncated: due and ready are at least so many).
     """
     settings = load_settings()
     names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)

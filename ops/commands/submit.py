@@ -17,7 +17,7 @@ from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, WaitSeconds
-from turnstile.ops.terminal.output import print_json, print_text, say
+from turnstile.ops.terminal.output import many, print_json, print_text, say
 from turnstile.statements.submit import Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
@@ -61,7 +61,11 @@ def submit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a turn and print its id, or with --wait its reply."""
+    """Submit a turn and print its id, or with --wait its reply.
+
+    --json: what the API answers, as its /docs say. With --direct: submitted (how many), turn_ids, replayed (how many had been
+    submitted before), unsent (wake-ups that a relay sends later), refused (session_id, error).
+    """
     if not direct and (file is not None or tenant is not None):
         raise typer.BadParameter("--file and --tenant go with --direct; the API knows the tenant by its key")
     if direct and wait is not None:
@@ -146,13 +150,15 @@ def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, a
     else:
         for turn_id in result.turn_ids:
             typer.echo(str(turn_id))
-    say(f"{len(result.turn_ids)} turns submitted, {result.replayed} of them had been before")
+    say(f"{many(len(result.turn_ids), 'turn')} submitted; submitted before: {result.replayed}")
     if result.unsent:
-        say(f"SQS did not take {result.unsent} wake-ups: the relay sends them, nothing is to be done")
+        say(
+            f"SQS did not take {many(result.unsent, 'wake-up')}: a relay sends what is missing, you need not do anything"
+        )
     for refused in result.refused[:5]:
         say(f"refused, session {refused['session_id']}: {refused['error']}")
     if result.refused:
-        raise CommandError(f"{len(result.refused)} of {len(submissions)} turns were refused")
+        raise CommandError(f"refused: {len(result.refused)} of {many(len(submissions), 'turn')}")
 
 
 async def _submit_all(operator: Operator, submissions: Sequence[Submission]) -> DirectResult:

@@ -25,7 +25,7 @@ from turnstile.errors import (
     WebhookNotAllowedError,
 )
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.output import Progress
+from turnstile.ops.terminal.output import Progress, many
 from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
 from turnstile.statements.submit import Accepted, Submission
@@ -159,7 +159,7 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
                     turn_id=answer.turn_id,
                     session_id=answer.session_id,
                 )
-        progress.say(f"{start + len(batch)} of {len(submissions)} turns submitted")
+        progress.say(f"{start + len(batch)} of {many(len(submissions), 'turn')} submitted")
     return result
 
 

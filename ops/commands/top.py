@@ -11,7 +11,7 @@ from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, parse_age
 from turnstile.ops.terminal.output import print_json
-from turnstile.ops.top.snapshot import Snapshot, take_snapshot
+from turnstile.ops.top.snapshot import Snapshot, as_document, take_snapshot
 from turnstile.ops.waiting.look import explain_turn
 from turnstile.ops.waiting.words import as_lines
 
@@ -40,12 +40,13 @@ def top(
     Keys: 1 to 4 show queues, workers, turns, failures; Enter looks closer (a queue's or a worker's turns, what a turn waits for);
     Escape goes back; Space holds the screen; q quits.
 
-    --json: one snapshot, with stats, queues, workers, running, failed.
+    --json: one snapshot. stats (as `turnstile stats --json`), queues (as `turnstile queues list --json`), workers and running (as
+    `turnstile workers --json`), failed (the newest FAILED turns, as `turnstile list --json`).
     """
     seconds = SINCE_SECONDS if since is None else since
     settings = load_settings()
     if as_json:
-        print_json(operate(settings, take_snapshot, seconds))
+        print_json(as_document(operate(settings, take_snapshot, seconds)))
         return
     if not has_terminal():
         raise CommandError("the live screen needs a terminal; --json prints one snapshot", ExitCode.USAGE)

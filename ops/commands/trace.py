@@ -19,7 +19,12 @@ def trace(
     which: Annotated[str, typer.Argument(metavar="TURN|TRACE", help="A turn's id, or a trace id of 32 hex digits.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show a trace: which turn started which. A redriven turn is found by the trace of each of its runs."""
+    """Show a trace: which turn started which. A redriven turn is found by the trace of each of its runs.
+
+    --json: trace_id, turns (parents before their children). A turn: id, tenant_id, session_id, seq, queue, status, generation,
+    attempt, span_id, parent_span_id, created_at, started_at, finished_at, kind, child_key (the call of its parent), joining (the
+    children that it waits for), join_policy, depth (0: a root), other_traces (of its other runs).
+    """
     # 32 hex digits are a trace id: a turn id has hyphens.
     asked = which if _TRACE_ID.fullmatch(which) else _turn_id(which)
     trace_id, spans = operate(load_settings(), _read, asked)

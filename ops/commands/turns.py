@@ -3,13 +3,12 @@
 import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
-from turnstile.ops.commands.attempts_table import as_document as attempt_document
-from turnstile.ops.commands.attempts_table import measure_turn, print_attempts
+from turnstile.ops.commands.attempts_table import print_attempts
 from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
@@ -33,6 +32,7 @@ from turnstile.ops.terminal.output import (
     short_time,
     shortened,
 )
+from turnstile.ops.turn_document import attempt_document, measure_turn, turn_document
 from turnstile.queries.attempts import EndedAttempt, read_attempts
 from turnstile.queries.operator_turns import OperatorFilter, TurnMessage, find_tenants, list_turns_of_all, read_messages
 from turnstile.queries.turns import TurnRecord, read_turn
@@ -57,14 +57,17 @@ def list_turns(
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List turns, newest first."""
+    """List turns, newest first.
+
+    --json: turns (each with the fields of `turn` in `turnstile status --json`, without the three durations).
+    """
     wanted = OperatorFilter(tenant_id=tenant, session_id=session, status=status, queue=queue, halting=halting)
     settings = load_settings()
     if queue is not None:
         settings.find_queue(queue)
     found = operate(settings, _list, wanted, limit)
     if as_json:
-        print_json({"turns": [as_document(turn) for turn in found]})
+        print_json({"turns": [turn_document(turn) for turn in found]})
         return
     columns: Columns = {
         "turn": "id",
@@ -102,7 +105,22 @@ def show_turn(
     tenant: TenantId = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a turn and its attempts."""
+    """Show a turn and its attempts.
+
+    --json: turn, attempts (oldest first), and with --show-text messages (ordinal, role, kind, content, created_at). *_at is a
+    time in UTC, *_seconds a duration; null: there is none, or not yet.
+
+    turn: id, tenant_id, session_id, seq (its place in the session), queue, status, kind (turn, or compensation), generation (one
+    more with each redrive or retry), attempt, failures, crashes, max_attempts, timeout_seconds, worker_id, created_at,
+    queued_at (it began to wait), first_started_at, started_at (of its last attempt), finished_at, execute_at (it does not begin
+    before), expires_at (no retry begins after), cancel_requested_at, cancel_reason, error_class, error, dead_lettered_at,
+    dropped_at, dropped_by, halted_by (the FAILED turn that halts its session), trace_id, span_id, parent_span_id, parent_turn_id,
+    joining (the children that it waits for), metadata, webhook (tries, delivered_at, next_try_at, error), waiting_seconds,
+    running_seconds, total_seconds.
+
+    An attempt: generation, attempt, fence, worker_id, due_at, started_at, finished_at, waiting_seconds, running_seconds, outcome,
+    error_class, error, traceback.
+    """
     shown = operate(load_settings(), read_shown, turn, tenant, wait)
     print_shown(shown, show_text=show_text, as_json=as_json)
     if wait is not None and shown.turn.status is not TurnStatus.SUCCEEDED:
@@ -135,7 +153,7 @@ async def read_shown(
 def print_shown(shown: ShownTurn, *, show_text: bool, as_json: bool) -> None:
     """Prints a turn and its attempts; with `show_text` also what was said."""
     now = datetime.now(UTC)
-    document = {**as_document(shown.turn), **asdict(measure_turn(shown.turn, now))}
+    document = {**turn_document(shown.turn), **asdict(measure_turn(shown.turn, now))}
     if as_json:
         said = {"messages": shown.said} if show_text else {}
         print_json({"turn": document, "attempts": [attempt_document(one) for one in shown.attempts], **said})
@@ -148,13 +166,3 @@ def print_shown(shown: ShownTurn, *, show_text: bool, as_json: bool) -> None:
             content = message.content
             text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
             print_text(f"\n{message.role}{kind}: {text}")
-
-
-def describe_error(failed: Any) -> str:
-    """Class and first line of the error of an attempt or a turn."""
-    return ": ".join(filter(None, (failed.error_class, shortened(failed.error))))
-
-
-def as_document(turn: TurnRecord) -> dict[str, Any]:
-    """The row for JSON, without input and output, which need --show-text."""
-    return {name: value for name, value in asdict(turn).items() if name not in {"inputs", "output"}}

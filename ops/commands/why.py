@@ -22,7 +22,10 @@ def why(
 ) -> None:
     """Say what a turn waits for, with the evidence and the command that would move it; of a session, what its head waits for.
 
-    --json: at, tenant_id, session_id, turn, reason (with its code), expired_at, redis_away, lines, commands.
+    A session is that of tenant `default`, unless --tenant names another.
+
+    --json: at, tenant_id, session_id, turn (id, seq, queue, status, attempt, queued_at, started_at), reason (its code, and the
+    facts that the code has), expired_at, redis_away (why the lock was not looked at), lines, commands.
     """
     if not is_valid_id(which):
         raise typer.BadParameter(f"{which!r} is neither a turn's id nor a session's")

@@ -12,7 +12,7 @@ from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.redrive import BATCH, describe_operator, record_filter
 from turnstile.ops.dead_letters.sweep import sweep
-from turnstile.ops.terminal.output import Progress
+from turnstile.ops.terminal.output import Progress, many
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.drop_failed import drop_failed
@@ -69,7 +69,7 @@ async def _drop(
             await record.note(dropped)
         result.dropped += dropped
         result.moved_on += len(batch) - len(dropped)
-        progress.say(f"{start + len(batch)} of {len(failed)} turns dropped")
+        progress.say(f"{start + len(batch)} of {many(len(failed), 'turn')} dropped")
     for queue in sorted({turn.queue for turn in failed}):
         try:
             swept = await sweep(database, queues, queue)

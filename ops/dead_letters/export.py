@@ -6,12 +6,12 @@ A line of a turn has `kind` "turn", the row, and its attempts with their errors 
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
 from typing import Any
 
 from turnstile.backends.postgres.database import Database
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.malformed import read_malformed
+from turnstile.ops.turn_document import attempt_document, turn_document
 from turnstile.queries.attempts import read_attempts
 from turnstile.queries.operator_turns import read_messages
 from turnstile.queries.turns import TurnRecord
@@ -25,10 +25,9 @@ async def export_turns(
 ) -> AsyncGenerator[Line, None]:
     """A line for each turn. Raises DatabaseUnavailableError."""
     for turn in failed:
-        row = {name: value for name, value in asdict(turn).items() if name not in {"inputs", "output"}}
-        attempts = await read_attempts(database, turn.tenant_id, turn.id)
+        attempts = [attempt_document(one) for one in await read_attempts(database, turn.tenant_id, turn.id)]
         said = {"messages": await read_messages(database, turn.tenant_id, turn.id)} if show_text else {}
-        yield {"kind": "turn", "turn": row, "attempts": attempts, **said}
+        yield {"kind": "turn", "turn": turn_document(turn), "attempts": attempts, **said}
 
 
 async def export_malformed(queues: MessageQueues, queue: str, *, show_text: bool) -> AsyncGenerator[Line, None]:

@@ -25,7 +25,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.redriven_turns import RedrivenTurns
 from turnstile.ops.dead_letters.stop_rule import STOP_SHARE, Ends, GoOn, Stop, judge_ends
 from turnstile.ops.dead_letters.sweep import sweep
-from turnstile.ops.terminal.output import Progress, say
+from turnstile.ops.terminal.output import Progress, many, say, short_duration
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive import Revived, find_compensated, revive
@@ -122,7 +122,7 @@ class Redrive:
             outcome = RedriveOutcome.FINISHED if result.stopped is None else RedriveOutcome.STOPPED
             await record.finish(outcome, result.stopped, sent=result.sent, unsent=result.unsent)
         except BaseException as error:
-            say(f"broken off: {len(result.revived)} of {len(declared)} turns put back")
+            say(f"broken off: {len(result.revived)} of {many(len(declared), 'turn')} put back")
             await record.broke_off(error, sent=result.sent, unsent=result.unsent)
             raise
         return result
@@ -156,7 +156,7 @@ class Redrive:
             begun = {one.message.wake_up.turn_id for one in revived}
             redriven.add((turn.id, turn.generation + 1) for turn in batch if turn.id in begun)
             result.ended = redriven.ends
-            progress.say(f"{end} of {len(turns)} turns put back; of these {result.ended}")
+            progress.say(f"{end} of {many(len(turns), 'turn')} put back; of these {result.ended}")
         result.ended = redriven.ends
 
     async def _judge(self, redriven: RedrivenTurns, start: int, pace: Pace) -> GoOn | Stop:
@@ -164,7 +164,9 @@ class Redrive:
         if start == 0 or start != pace.canary:
             await redriven.look()
             return judge_ends(redriven.lately, stop_share=pace.stop_share)
-        say(f"canary: {start} turns put back; waiting for their ends, {pace.canary_wait_seconds:g} s at most")
+        say(
+            f"canary: {many(start, 'turn')} put back; waiting {short_duration(pace.canary_wait_seconds)} at most for the end"
+        )
         verdict = await redriven.wait_for_canary(pace.canary_share, pace.canary_wait_seconds)
         say(f"canary: {redriven.ends}")
         return verdict

@@ -9,6 +9,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 
+from turnstile.ops.terminal.output import many
+
 WINDOW = 20
 """How many of the turns that ended last are judged while a redrive goes on."""
 
@@ -34,14 +36,14 @@ class Ends:
         return self.succeeded + self.failed.total() + self.canceled + self.open
 
     def __str__(self) -> str:
-        classes = ", ".join(f"{name} {many}" for name, many in self.failed.most_common(5))
+        classes = ", ".join(f"{name} {number}" for name, number in self.failed.most_common(5))
         counts = {
             "succeeded": self.succeeded,
             f"failed again ({classes})": self.failed.total(),
-            "were cancelled": self.canceled,
-            "have not ended": self.open,
+            "canceled": self.canceled,
+            "not ended yet": self.open,
         }
-        return ", ".join(f"{many} {what}" for what, many in counts.items() if many) or "none"
+        return ", ".join(f"{number} {what}" for what, number in counts.items() if number) or "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,13 @@ class Stop:
 
 def judge_canary(ends: Ends, *, least_share: float, time_is_up: bool) -> GoOn | Wait | Stop:
     """Decides as soon as the result is certain: enough have SUCCEEDED, or too few still can."""
-    needed = math.ceil(least_share * ends.total)
+    needed, canary = math.ceil(least_share * ends.total), many(ends.total, "canary turn")
     if ends.succeeded >= needed:
         return GoOn()
     if ends.succeeded + ends.open < needed:
-        return Stop(f"{needed} of the {ends.total} canary turns were to succeed: {ends}")
+        return Stop(f"of {canary}, at least {needed} had to succeed: {ends}")
     if time_is_up:
-        return Stop(f"{needed} of the {ends.total} canary turns were to succeed in time: {ends}")
+        return Stop(f"of {canary}, at least {needed} had to succeed in time: {ends}")
     return Wait()
 
 

@@ -11,7 +11,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import Letter, LetterKind, classify, read_wake_up
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
-from turnstile.ops.terminal.output import Progress
+from turnstile.ops.terminal.output import Progress, many
 from turnstile.statements.redrive import read_generations
 from turnstile.turn.envelope import ReceivedMessage
 
@@ -48,5 +48,7 @@ async def sweep(database: Database, queues: MessageQueues, queue: str) -> SweepR
             letters = await classify_letters(database, messages)
             result.swept += len(await dead.delete([one.message for one in letters if one.kind.is_obsolete]))
             result.found.update(one.kind for one in letters)
-            progress.say(f"the sweep of {queue} has read {result.found.total()} of about {dead.expected} messages")
+            progress.say(
+                f"the sweep of {queue} has read {result.found.total()} of about {many(dead.expected, 'message')}"
+            )
     return result

@@ -28,9 +28,10 @@ def up(home: Home = DEFAULT_HOME) -> None:
     # The other commands do not need it, and its imports take half a second.
     from turnstile.ops.dev.up import bring_up
 
+    named = home_option(home)
     bring_up(home)
     say(f"The stack at {home.resolve()} is up. Next, in this shell:")
-    say(f'  eval "$(turnstile local env{_home_option(home)})"')
+    say(f'  eval "$(turnstile local env{named})"')
     say("  turnstile worker --handler turnstile.examples.eliza:respond &")
     say("  turnstile api &")
     say("  turnstile submit alice 'Good morning' --wait 60")
@@ -55,12 +56,15 @@ def env(home: Home = DEFAULT_HOME) -> None:
     for name, value in (stack.environment() | SHORT_POLL).items():
         typer.echo(f"export {name}={shlex.quote(value)}")
     if not stack.is_running():
-        say("note: the stack is not running; `turnstile local up` starts it at these addresses")
+        say(f"note: the stack is not running; `turnstile local up{home_option(home)}` starts it at these addresses")
 
 
 @commands.command()
 def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
-    """Show how the stack is; exit code 1 unless all of it answers."""
+    """Show how the stack is; exit code 1 unless all of it answers.
+
+    --json: home, running, services (name, running, address, pid, version).
+    """
     stack = _find(home)
     services = stack.status()
     running = all(service.running for service in services.values())
@@ -82,10 +86,15 @@ def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
 def _find(home: Path) -> LocalStack:
     stack = local.find(home)
     if stack is None:
-        raise CommandError(f"there is no stack at {home}: `turnstile local up` makes one", ExitCode.NOT_FOUND)
+        line = f"there is no stack at {home}: `turnstile local up{home_option(home)}` makes one"
+        raise CommandError(line, ExitCode.NOT_FOUND)
     return stack
 
 
-def _home_option(home: Path) -> str:
-    given = home != DEFAULT_HOME and "TURNSTILE_HOME" not in os.environ
-    return f" --home {shlex.quote(str(home))}" if given else ""
+def home_option(home: Path) -> str:
+    """What a hint for this shell adds to its command: `--home`, unless the shell finds the stack without it.
+
+    Call it before the stack's variables are in the environment of this process: the shell does not have them.
+    """
+    known = home == Path(os.environ.get("TURNSTILE_HOME", DEFAULT_HOME))
+    return "" if known else f" --home {shlex.quote(str(home))}"

@@ -15,7 +15,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.commands.queues import create_declared
 from turnstile.ops.container_health import is_live
 from turnstile.ops.dev.child_processes import ChildProcesses
-from turnstile.ops.dev.local_command import DEFAULT_HOME, SHORT_POLL, Home
+from turnstile.ops.dev.local_command import DEFAULT_HOME, SHORT_POLL, Home, home_option
 from turnstile.ops.dev.stack import stack
 from turnstile.ops.dev.stack.ports import choose_free, is_free
 from turnstile.ops.migration_run import apply
@@ -37,6 +37,7 @@ def up(
     chosen = {"TURNSTILE_LOG_FORMAT": "console", "TURNSTILE_GRACE_SECONDS": str(GRACE_SECONDS), **SHORT_POLL}
     for name, value in chosen.items():
         os.environ.setdefault(name, value)
+    named = home_option(home)
     settings = bring_up(home)
     port = _choose_port(port, settings.api_port)
     signals = _collect_signals()
@@ -59,7 +60,7 @@ def up(
         raise CommandError(f"the {name} ended with exit code {code}; see its last lines above")
     if not stopped:
         raise CommandError("not all of it ended by itself, the rest was killed")
-    say("stopped; the stack is still up (turnstile local down)")
+    say(f"stopped; the stack is still up (turnstile local down{named})")
 
 
 def bring_up(home: Path) -> Settings:

@@ -10,7 +10,7 @@ from turnstile.errors import QueueUnavailableError
 from turnstile.ops.dead_letters.sweep import sweep
 from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
 from turnstile.ops.terminal.operator_access import Operator
-from turnstile.ops.terminal.output import say
+from turnstile.ops.terminal.output import many, say
 
 
 def plan(findings: Findings) -> Counter[str]:
@@ -46,5 +46,5 @@ async def _sweep(operator: Operator, queue: str) -> bool:
         say(f"queue {queue} was not swept: {error}")
         return False
     if unswept:
-        say(f"SQS did not delete {unswept} dead letters of queue {queue}")
+        say(f"SQS did not delete {many(unswept, 'dead letter')} of queue {queue}")
     return not unswept

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from turnstile.doctor.checks import Severity
-from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
+from turnstile.ops.doctor.run_checks import MARGIN_SECONDS, DoctorFinding, Findings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.output import harmless, short_time
 
@@ -36,7 +36,7 @@ def as_document(findings: Findings, checked_at: datetime) -> dict[str, Any]:
 
 
 def _as_fields(one: DoctorFinding) -> dict[str, Any]:
-    check = {"severity": one.check.severity, "meaning": one.check.meaning, "advice": one.check.advice}
+    check = {"severity": one.check.severity, "meaning": one.check.meaning, "advice": one.advice}
     return asdict(one) | check | {"remedy": one.check.remedy}
 
 
@@ -69,9 +69,9 @@ def _advice(one: DoctorFinding) -> str:
         case True:
             return "repaired"
         case False:
-            return f"not repaired; {one.check.advice}"
+            return f"not repaired; {one.advice}"
         case None:
-            return f"{one.check.advice}; or --fix ({one.check.remedy.value})" if one.check.remedy else one.check.advice
+            return f"{one.advice}; or --fix ({one.check.remedy.value})" if one.check.remedy else one.advice
 
 
 def summary(findings: Findings) -> str:
@@ -79,4 +79,7 @@ def summary(findings: Findings) -> str:
     severities = Counter(one.check.severity for one in findings)
     counts = [f"{severities[severity]} {severity.value}" for severity in Severity if severities[severity]]
     fixed = sum(one.fixed is True for one in findings)
-    return ", ".join([*counts, *([f"{fixed} repaired"] if fixed else [])]) or "nothing found"
+    return (
+        ", ".join([*counts, *([f"{fixed} repaired"] if fixed else [])])
+        or f"nothing found (what is less than {MARGIN_SECONDS:g} s late is not reported)"
+    )

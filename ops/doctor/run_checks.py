@@ -68,6 +68,10 @@ class DoctorFinding:
     def check(self) -> Check:
         return BY_CODE[self.code]
 
+    @property
+    def advice(self) -> str:
+        return self.check.advice.format(subject=self.subject, queue=self.queue, turn=self.turn_id)
+
 
 Findings = list[DoctorFinding]
 

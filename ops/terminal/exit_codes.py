@@ -55,7 +55,7 @@ _KNOWN: tuple[tuple[type[TurnstileError], ExitCode, str], ...] = (
     (AddressUnusableError, ExitCode.USAGE, ""),
     (UnknownQueueError, ExitCode.NOT_FOUND, ""),
     (DatabaseUnavailableError, ExitCode.UNAVAILABLE, "the database does not answer: "),
-    (QueueUnavailableError, ExitCode.UNAVAILABLE, "the queue does not answer: "),
+    (QueueUnavailableError, ExitCode.UNAVAILABLE, "SQS does not answer: "),
     (TurnstileError, ExitCode.FAILED, ""),
 )
 

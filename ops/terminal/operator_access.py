@@ -77,7 +77,7 @@ class Operator:
         try:
             await self.queues.send(queue, [message])
         except (QueueUnavailableError, UnknownQueueError):
-            say("the queue is away: the relay sends the wake-up")
+            say("SQS is away: a relay sends the wake-up")
 
 
 def operate(

@@ -66,7 +66,7 @@ TraceId = Annotated[
     ),
 ]
 ErrorClass = Annotated[str | None, typer.Option("--error", help="Only with this error class, as `dlq list` shows it.")]
-Limit = Annotated[int, typer.Option("--limit", "-l", min=1, help="At most this many.")]
+Limit = Annotated[int, typer.Option("--limit", "-l", min=1, max=1_000_000, help="At most this many.")]
 Rate = Annotated[float | None, typer.Option(parser=parse_rate, metavar="N/s", help="At most this many a second.")]
 WaitSeconds = Annotated[
     float | None,
@@ -83,8 +83,9 @@ Malformed = Annotated[
     bool, typer.Option("--malformed", help="The messages that can't be read, in place of turns; with --queue only.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for programs.")]
+# Not from the environment: a forgotten variable would answer every later question.
+Yes = Annotated[bool, typer.Option("--yes", "-y", allow_from_autoenv=False, help="Do not ask.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document for programs; after an error there is none.")]
 
 
 def confirm(question: str, *, yes: bool) -> None:

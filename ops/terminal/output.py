@@ -97,7 +97,7 @@ def short_time(moment: datetime | None) -> str:
 
 
 def short_duration(seconds: float | None) -> str:
-    """Such as `23ms`, `1.4s`, `42s`, `5m12s`, `3h07m` or `2d04h`; empty for None."""
+    """Such as `23ms`, `1.4s`, `42s`, `5m`, `5m12s`, `3h07m` or `2d04h`; empty for None."""
     if seconds is None:
         return ""
     if seconds < 0.9995:
@@ -107,8 +107,19 @@ def short_duration(seconds: float | None) -> str:
     whole = round(seconds)
     for unit, name, part, part_name in _DURATIONS:
         if whole >= unit:
-            return f"{whole // unit}{name}{whole % unit // part:02d}{part_name}"
+            rest = whole % unit // part
+            return f"{whole // unit}{name}" + (f"{rest:02d}{part_name}" if rest else "")
     return f"{whole}s"
+
+
+def many(number: int, noun: str) -> str:
+    """Such as `1 turn`, `2 turns`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def describe_error(error_class: str | None, error: str | None) -> str:
+    """Class and first line of an error, or of the reason of a snooze; empty if there is none."""
+    return ": ".join(filter(None, (error_class, shortened(error))))
 
 
 def shortened(text: str | None, characters: int = 60) -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from turnstile.ops.terminal.output import Columns, short_duration, short_time, shortened
+from turnstile.ops import queue_overview, worker_overview
+from turnstile.ops.terminal.output import Columns, describe_error, short_duration
 from turnstile.ops.top.snapshot import Snapshot
-from turnstile.queries.workers import WorkerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,56 +40,36 @@ class View:
     way: Callable[[Any], Way]
 
 
+QUEUE_COLUMNS = ("queue", "due", "running", "oldest", "DLQ", "halted", "workers", "paused")
+WORKER_COLUMNS = ("worker", "queue", "state", "host", "heartbeat", "busy then")
+
 QUEUES = View(
     "queues",
-    {
-        "queue": "queue",
-        "due": lambda one: f"{one.backlog.due}{'+' if one.backlog.truncated else ''}",
-        "running": "backlog.running",
-        "oldest": lambda one: short_duration(one.backlog.oldest_seconds) if one.backlog.ready else "",
-        "DLQ": lambda one: "?" if one.sqs.error is not None else one.sqs.dead_letters,
-        "halted": "halted_sessions",
-        "workers": lambda one: f"{one.workers.get(WorkerState.WELL, 0)}/{one.all_workers}",
-        "paused": lambda one: "" if one.paused is None else f"by {one.paused.paused_by}",
-    },
+    {name: queue_overview.QUEUES[name] for name in QUEUE_COLUMNS},
     lambda snapshot, _: snapshot.queues,
     lambda one: ShowTurns(queue=one.queue),
 )
 WORKERS = View(
     "workers",
-    {
-        "worker": "worker.worker_id",
-        "queue": "worker.queue",
-        "state": "state",
-        "host": "worker.host",
-        "busy": lambda one: f"{one.worker.busy}/{one.worker.slots}",
-        "heartbeat": lambda one: f"{short_duration((one.worker.read_at - one.worker.seen_at).total_seconds())} ago",
-    },
+    {name: worker_overview.WORKERS[name] for name in WORKER_COLUMNS},
     lambda snapshot, _: snapshot.workers,
-    lambda one: ShowTurns(worker_id=one.worker.worker_id),
+    lambda one: ShowTurns(worker_id=one.worker_id),
 )
 TURNS = View(
     "turns",
-    {
-        "turn": "turn_id",
-        "running": lambda turn: short_duration(turn.seconds),
-        "attempt": "attempt",
-        "tenant": "tenant_id",
-        "session": "session_id",
-        "queue": "queue",
-        "worker": "worker_id",
-    },
+    worker_overview.RUNNING,
     lambda snapshot, shown: [turn for turn in snapshot.running if shown.matches(turn)],
     lambda turn: OpenTurn(turn.turn_id),
 )
 FAILURES = View(
     "failures",
     {
+        # The error second: a narrow terminal cuts off the right.
         "turn": "id",
-        "failed": lambda turn: short_time(turn.finished_at),
+        "error": lambda turn: describe_error(turn.error_class, turn.error),
+        "failed": "finished_at",
         "queue": "queue",
         "attempts": "attempt",
-        "error": lambda turn: ": ".join(filter(None, (turn.error_class, shortened(turn.error)))),
     },
     lambda snapshot, _: snapshot.failed,
     lambda turn: OpenTurn(turn.id),

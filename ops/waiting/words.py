@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple, assert_never
 
-from turnstile.ops.terminal.output import short_time, shortened
+from turnstile.ops.terminal.output import describe_error, many, short_duration, short_time, shortened
 from turnstile.ops.waiting.reason import (
     Answer,
     AtRest,
@@ -31,7 +31,6 @@ from turnstile.turn.wait_facts import MOST_OLDER, SeenTurn
 
 EXPIRED = "expired"
 SHOWN_CHILDREN = 5
-_UNITS = ((2 * 86_400.0, 86_400.0, "d"), (2 * 3_600.0, 3_600.0, "h"), (120.0, 60.0, "min"))
 
 
 class Words(NamedTuple):
@@ -47,9 +46,7 @@ def as_lines(answer: Answer) -> list[str]:
     words = describe(answer)
     evidence = list(words.evidence)
     if answer.expired_at is not None:
-        evidence.append(
-            f"its time was over at {short_time(answer.expired_at)}: it still begins, but is not retried after that"
-        )
+        evidence.append(f"its time was over at {short_time(answer.expired_at)}: it still begins, but no retry follows")
     if answer.redis_away is not None:
         evidence.append(f"Redis does not respond, so the session's lock was not looked at: {answer.redis_away}")
     lines = [_subject(answer), words.headline, *(f"  {line}" for line in evidence)]
@@ -60,14 +57,6 @@ def as_lines(answer: Answer) -> list[str]:
 def describe(answer: Answer) -> Words:
     """The reason of an answer in words."""
     return _describe(answer.reason, answer.turn, _Clock(answer.at))
-
-
-def span(seconds: float) -> str:
-    """A length of time for people: `42 s`, `5 min`, `3 h`, `2 d`."""
-    for least, unit, name in _UNITS:
-        if seconds >= least:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{max(0.0, seconds):.0f} s"
 
 
 class _Clock:
@@ -91,7 +80,7 @@ class _Clock:
         if self._now is None:
             return f"{word} {short_time(moment)}"
         left = (moment - self._now).total_seconds()
-        distance = f"in {span(left)}" if left >= 0 else f"{span(-left)} ago"
+        distance = f"in {short_duration(left)}" if left >= 0 else f"{short_duration(-left)} ago"
         return f"{word} {short_time(moment)} ({distance})"
 
 
@@ -102,7 +91,7 @@ def _subject(answer: Answer) -> str:
         return session if answer.turn_id is None else f"turn {answer.turn_id}, {session}"
     place = "no seq yet" if turn.seq is None else f"seq {turn.seq}"
     waits = turn.status is TurnStatus.PENDING and turn.first_started_at is None and turn.queued_at < at
-    waited = f", has waited for {span((at - turn.queued_at).total_seconds())}" if waits else ""
+    waited = f", has waited for {short_duration((at - turn.queued_at).total_seconds())}" if waits else ""
     return f"turn {turn.id}, {session}, {place}, queue {turn.queue}: {turn.status}{waited}"
 
 
@@ -122,8 +111,8 @@ def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
             return Words(headline, (inner.headline, *inner.evidence), inner.commands)
         case Halted(turn_id=halting, error_class=error_class, since=since):
             return Words(
-                f"The session is halted {clock.since(since)} by the FAILED turn {halting}.",
-                (f"error: {error_class or 'unknown'}; no turn of the session begins until somebody decides",),
+                f"The FAILED turn {halting} has halted the session {clock.since(since)}.",
+                (f"its error: {error_class or 'unknown'}", "no turn of the session begins until an operator decides"),
                 (f"turnstile retry {halting}", f"turnstile skip {halting}"),
             )
         case Running():
@@ -133,17 +122,17 @@ def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
         case Scheduled(until=until):
             return Words(f"It is scheduled, and waits {clock.until(until)}.", (), wake)
         case Retry(until=until, attempt=attempt, error_class=error_class, error=error):
-            failed = f"attempt {attempt} failed: {_error(error_class, error)}"
+            failed = f"attempt {attempt} failed: {describe_error(error_class, error) or 'unknown'}"
             return Words(f"It waits for its retry {clock.until(until)}.", (failed,), wake)
         case Snoozed(until=until, reason=why):
             reason_given = f"its reason: {shortened(why)}" if why else "it gave no reason"
-            return Words(f"Its handler has put it off {clock.until(until)}.", (reason_given,), wake)
+            return Words(f"Its handler has snoozed it {clock.until(until)}.", (reason_given,), wake)
         case Joining():
             return _joining(reason, clock)
         case Paused(queue=queue, by=by, since=since, reason=why):
             said = (f"reason: {shortened(why)}",) if why else ()
             return Words(
-                f"Its queue {queue} is paused {clock.since(since)} by {by}.",
+                f"{by} has paused its queue {queue} {clock.since(since)}.",
                 said,
                 (f"turnstile queues resume {queue}",),
             )
@@ -155,30 +144,25 @@ def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
             return _not_sent(queue, clock.since(since), wake if placed else ())
         case TenantFull(tenant_id=tenant_id, running=running, workers=workers, share=share):
             return Words(
-                f"Its tenant {tenant_id} has its share of the slots in each worker.",
-                (f"{running} of its turns run in {workers} workers; TURNSTILE_TENANT_SLOTS is {share} here",),
+                f"Its tenant {tenant_id} uses its whole share of the slots in each worker.",
+                (
+                    f"turns of this tenant that run: {running}, in {many(workers, 'worker')}",
+                    f"TURNSTILE_TENANT_SLOTS is {share} for this command; the workers may have another value",
+                ),
                 (f"turnstile list --status running --tenant {tenant_id}",),
             )
         case SlotsBusy(queue=queue, workers=workers, slots=slots, older=older):
-            busy = f"{_many(slots, 'slot')} in {_many(workers, 'worker')}"
+            busy = f"{many(slots, 'slot')} in {many(workers, 'worker')}"
             commands = (f"turnstile worker --queue {queue}", f"turnstile list --status running --queue {queue}")
             return Words(f"All slots of its queue's workers are busy: {busy}.", (_older(older),), commands)
         case SentInVain(since=since, sends=sends, next_at=next_at, older=older):
-            headline = f"It is due {clock.since(since)}, and no worker has come for {_many(sends, 'wake-up')}."
+            headline = f"It has been due {clock.since(since)}, and {many(sends, 'wake-up')} brought no worker."
             return Words(headline, (f"a relay sends again {clock.at(next_at)}", _older(older)), wake)
         case OnItsWay(since=since, next_at=next_at, older=older):
-            headline = f"It is due {clock.since(since)}, and its wake-up is on its way to a worker."
+            headline = f"It has been due {clock.since(since)}, and its wake-up is on its way to a worker."
             return Words(headline, (f"if it is lost, a relay sends it {clock.at(next_at)}", _older(older)), wake)
         case _:
             assert_never(reason)
-
-
-def _error(error_class: str | None, error: str | None) -> str:
-    return ": ".join(filter(None, (error_class, shortened(error)))) or "unknown"
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _older(older: int) -> str:
@@ -191,7 +175,7 @@ def _ended(reason: Ended, name: str, clock: _Clock) -> Words:
     match reason.status:
         case TurnStatus.FAILED:
             verb = "expired" if reason.error_class == EXPIRED else "ended"
-            evidence = (f"error: {_error(reason.error_class, reason.error)}", *where)
+            evidence = (f"error: {describe_error(reason.error_class, reason.error) or 'unknown'}", *where)
             redrive = () if reason.archived else (f"turnstile redrive --turn {name}",)
             return Words(f"It has {verb}: FAILED {clock.at(reason.since)}.", evidence, redrive)
         case TurnStatus.CANCELED:
@@ -210,36 +194,36 @@ def _running(reason: Running, name: str, clock: _Clock) -> Words:
 
 
 def _seen(seen_at: datetime | None, clock: _Clock) -> str:
-    return "its worker is not on record" if seen_at is None else f"its worker was last seen {clock.at(seen_at)}"
+    if seen_at is None:
+        return "no heartbeat of its worker is on record"
+    return f"its worker's last heartbeat was {clock.at(seen_at)}"
 
 
 def _lost(reason: Lost, clock: _Clock) -> Words:
-    headline = (
-        f"Its lease ran out {clock.at(reason.lease_until)}: worker {reason.worker_id} is lost, or can't renew it."
-    )
+    headline = f"Its lease ran out {clock.at(reason.lease_until)}: worker {reason.worker_id} is lost, or can't renew the lease."
     mark = (
         "a relay has marked it as lost: a worker with a free slot takes it over within seconds"
         if reason.marked
-        else "no relay has marked it as lost yet; one does once its own renewals have worked for a lease"
+        else "no relay has marked it as lost yet: a relay waits until renewals have worked for the length of a lease"
     )
-    evidence = (f"it began {clock.at(reason.since)}; {_seen(reason.seen_at, clock)}", mark)
+    evidence = (f"it began {clock.at(reason.since)}", _seen(reason.seen_at, clock), mark)
     match reason.obstacle:
         case None:
             return Words(headline, evidence, ("turnstile doctor --fix",) if reason.marked else ("turnstile relay",))
         case obstacle:
             inner = _describe(obstacle, None, clock)
             return Words(
-                headline, (*evidence, f"nobody can take it over. {inner.headline}", *inner.evidence), inner.commands
+                headline, (*evidence, f"no worker can take it over. {inner.headline}", *inner.evidence), inner.commands
             )
 
 
 def _joining(reason: Joining, clock: _Clock) -> Words:
     left = reason.open_children
     headline = (
-        f"It waits for {len(left)} of its {_many(reason.children, 'child turn')}, at most {clock.until(reason.until)}."
+        f"It waits for {len(left)} of its {many(reason.children, 'child turn')}, at most {clock.until(reason.until)}."
     )
     if not left:
-        return Words(headline, ("they have ended; a relay notices it within seconds",), ("turnstile relay",))
+        return Words(headline, ("they have ended: a relay notices it within seconds",), ("turnstile relay",))
     shown = tuple(f"{child.id}, session {child.session_id}: {child.status}" for child in left[:SHOWN_CHILDREN])
     more = (f"and {len(left) - SHOWN_CHILDREN} more",) if len(left) > SHOWN_CHILDREN else ()
     return Words(headline, (*shown, *more), (f"turnstile why {left[0].id}",))
@@ -247,11 +231,11 @@ def _joining(reason: Joining, clock: _Clock) -> Words:
 
 def _no_worker(reason: NoWorker, clock: _Clock) -> Words:
     last = reason.last_seen_at
-    evidence = [f"the last one was seen {clock.at(last)}" if last else "none was seen within a day"]
+    evidence = [f"the last heartbeat was {clock.at(last)}" if last else "there was no heartbeat within a day"]
     if reason.draining:
-        evidence.append(f"{_many(reason.draining, 'worker')} of it, alive, shut down and take nothing more")
+        evidence.append(f"workers that are draining: {reason.draining}; they end their turns and begin no other")
     return Words(
-        f"No worker of its queue {reason.queue} is alive.",
+        f"No worker of its queue {reason.queue} takes turns.",
         tuple(evidence),
         (f"turnstile worker --queue {reason.queue}",),
     )
@@ -259,16 +243,19 @@ def _no_worker(reason: NoWorker, clock: _Clock) -> Words:
 
 def _locked(reason: LockWithoutRow) -> Words:
     headline = f"Worker {reason.worker_id} has the session's lock, and no turn of the session is RUNNING."
-    left = span(reason.seconds_left)
     fate = (
-        f"that worker is alive: it claims the turn in a moment, or gives the lock back; it ends in {left} unless it is extended"
+        "the worker is alive: it claims the turn in a moment, or releases the lock"
         if reason.worker_is_alive
-        else f"that worker is not alive: the lock ends by itself in {left}, and a later wake-up brings another worker"
+        else "the worker is not alive: the lock expires, and a later wake-up brings another worker"
     )
-    return Words(headline, (f"lock {reason.key}, {left} left", fate))
+    return Words(headline, (f"the lock {reason.key} expires in {short_duration(reason.seconds_left)}", fate))
 
 
 def _not_sent(queue: str, since: str, wake: tuple[str, ...]) -> Words:
-    owed = "its wake-up is" if wake else "its place in the session is"
-    headline = f"It is due, and {owed} owed {since}: no relay serves its queue {queue}."
-    return Words(headline, ("a relay runs in each worker without --no-relay, or alone",), ("turnstile relay", *wake))
+    missing = "sent its wake-up" if wake else "given it its place in the session"
+    headline = f"It is due, and no relay has {missing} {since}: no relay serves its queue {queue}."
+    return Words(
+        headline,
+        ("a relay runs in each worker without --no-relay, and as turnstile relay",),
+        ("turnstile relay", *wake),
+    )

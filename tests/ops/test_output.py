@@ -65,8 +65,8 @@ def test_a_dry_run_of_a_redrive_has_the_same_keys() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (None, ""), (-0.1, "0ms"), (0.0234, "23ms"), (0.9996, "1.0s"), (9.94, "9.9s"), (9.96, "10s"), (59.6, "1m00s"),
-        (312.0, "5m12s"), (11_220.0, "3h07m"), (187_200.0, "2d04h"),
+        (None, ""), (-0.1, "0ms"), (0.0234, "23ms"), (0.9996, "1.0s"), (9.94, "9.9s"), (9.96, "10s"), (59.6, "1m"),
+        (303.0, "5m03s"), (312.0, "5m12s"), (86_400, "1d"), (11_220.0, "3h07m"), (187_200.0, "2d04h"),
     ],
 )  # fmt: skip
 def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, text: str) -> None:

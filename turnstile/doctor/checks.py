@@ -44,12 +44,13 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One code. `advice` is what an operator does; `blinding` means that something could not be checked."""
+    """One code. `blinding` means that something could not be checked."""
 
     code: str
     severity: Severity
     meaning: str
     advice: str
+    """What an operator does. A finding puts its own `{subject}`, `{queue}` or `{turn}` in, so that a command can be pasted."""
     remedy: Remedy | None = None
     blinding: bool = False
     statement: LiteralString | None = None
@@ -190,21 +191,21 @@ CHECKS: tuple[Check, ...] = (
         "no-worker",
         _ERROR,
         "turns of this queue are due, and no worker of it is alive",
-        "start a worker",
+        "start a worker: turnstile worker --queue {queue}",
         statement=_NO_WORKER,
     ),
     Check(
         "queue-paused",
         _WARNING,
         "operators have paused the queue: none of its turns begins",
-        "turnstile queues resume NAME, when the reason is gone",
+        "turnstile queues resume {queue}, when the reason is gone",
         statement=_QUEUE_PAUSED,
     ),
     Check(
         "running-past-lease",
         _ERROR,
         "its lease ran out, and no worker has taken the turn over",
-        "check that a worker and a relay run; the log says takeover.forbidden while renewals fail",
+        "see turnstile why {turn}; check that a worker and a relay run; the log says takeover.forbidden while renewals fail",
         Remedy.WAKE,
         statement=_RUNNING_PAST_LEASE,
     ),
@@ -212,7 +213,7 @@ CHECKS: tuple[Check, ...] = (
         "session-stuck",
         _ERROR,
         "the session's next turn is due, and no worker takes it",
-        "check that workers have free slots; look for the session in their log",
+        "see turnstile why {turn}; look for the session in the log of the workers",
         Remedy.WAKE,
         statement=_SESSION_STUCK,
     ),
@@ -227,14 +228,14 @@ CHECKS: tuple[Check, ...] = (
         "session-halted",
         _WARNING,
         "the turn failed and halts its session",
-        "turnstile retry TURN or turnstile skip TURN",
+        "turnstile retry {turn} or turnstile skip {turn}",
         statement=_SESSION_HALTED,
     ),
     Check(
         "dead-letters-waiting",
         _WARNING,
         "dead letters of FAILED turns are on the DLQ",
-        "turnstile dlq list, then turnstile redrive or turnstile dlq drop",
+        "turnstile dlq list --queue {queue}, then turnstile redrive or turnstile dlq drop with the same --queue",
     ),
     Check(
         "dead-letters-outlived",
@@ -247,7 +248,7 @@ CHECKS: tuple[Check, ...] = (
         "dead-letters-unexplained",
         _WARNING,
         "messages are on the DLQ that no turn explains: malformed, of another environment, of a restored database",
-        "turnstile dlq list --messages, then turnstile dlq drop --malformed; others with AWS's own tools",
+        "turnstile dlq list --messages --queue {queue}, then turnstile dlq drop --malformed --queue {queue}; others: AWS tools",
     ),
     Check(
         "redrive-policy",
@@ -259,7 +260,7 @@ CHECKS: tuple[Check, ...] = (
         "idle-in-transaction-timeout",
         _WARNING,
         "an idle transaction may lock rows of turns without end",
-        "ALTER DATABASE ... SET idle_in_transaction_session_timeout = '1min'",
+        "ALTER DATABASE {subject} SET idle_in_transaction_session_timeout = '1min'",
     ),
 )
 BY_CODE = {check.code: check for check in CHECKS}

@@ -51,7 +51,11 @@ class TurnMessage:
 
 
 async def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: int) -> list[TurnRecord]:
-    """The first `limit` matching turns, newest first, without their replies. Raises ListTooBroadError."""
+    """`limit` matching turns, newest first, without their replies. Raises ListTooBroadError.
+
+    Ids choose them, because their index is that of all tenants. Their times order them, and of one moment the places in the
+    sessions: a client may choose its ids, and a batch is one moment.
+    """
     terms = equal(tenant_id=wanted.tenant_id, session_id=wanted.session_id, queue=wanted.queue)
     if wanted.halting:
         terms.append(HALTING)
@@ -61,7 +65,8 @@ async def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: i
         values = {**asdict(wanted), "last": last, "limit": room}
         return await query_list(database, [*terms, *beyond], values, wanted.status, "t.id DESC")
 
-    return await in_pages(read, limit)
+    found = await in_pages(read, limit)
+    return sorted(found, key=lambda turn: (turn.created_at, turn.seq or 0, turn.id), reverse=True)
 
 
 async def in_pages(

@@ -50,7 +50,7 @@ async def test_a_session_with_a_locked_turn_is_left_and_the_command_fails(
         ran = await turnstile("archive", "--older-than=90d", "--yes")
 
     assert ran.code == 1
-    assert "1 sessions took too long or met a lock" in ran.err
+    assert "1 session took too long or met a lock" in ran.err
 
 
 async def test_status_shows_an_archived_turn_as_before(

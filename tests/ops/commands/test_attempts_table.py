@@ -1,58 +1,14 @@
-"""The times of a turn and of its attempts, by their one definition; and how `status` and `dlq show` print them."""
+"""The attempts of a turn, as `status` and `dlq show` print them."""
 
 import json
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any
-from uuid import UUID
-
-import pytest
 
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed
 from tests.statements.calls import FAILURE, RETRY, SNOOZE
 from tests.support.claims import claimed, settle_one, submit_turns
-from tests.support.records import SUBMITTED, make_record
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.ops.commands.attempts_table import TurnTimes, as_duration, measure_turn
-
-
-def after(seconds: float | None) -> Any:
-    return None if seconds is None else SUBMITTED + timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize(
-    ("first_started", "finished", "times"),
-    [
-        (None, None, (60, None, 60)),
-        (None, 40, (40, None, 40)),
-        (5, None, (5, 55, 60)),
-        (5, 30, (5, 25, 30)),
-    ],
-    ids=["waits", "cancelled while it waited", "runs", "ended"],
-)
-def test_the_times_of_a_turn(
-    first_started: float | None, finished: float | None, times: tuple[float, float | None, float]
-) -> None:
-    turn = replace(make_record(UUID(int=1)), first_started_at=after(first_started), finished_at=after(finished))
-
-    waiting, running, total = times
-    assert measure_turn(turn, after(60)) == TurnTimes(
-        waiting_seconds=waiting, running_seconds=running, total_seconds=total
-    )
-
-
-def test_a_clock_that_is_behind_makes_no_negative_time() -> None:
-    assert measure_turn(make_record(UUID(int=1)), after(-5)).waiting_seconds == 0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(None, ""), (0.0, "0 s"), (0.25, "0.25 s"), (12.34, "12.3 s"), (310.0, "5m 10s"), (11_100.0, "3h 05m")],
-)
-def test_a_duration_is_short(seconds: float | None, text: str) -> None:
-    assert as_duration(seconds) == text
 
 
 async def test_status_shows_why_each_attempt_ended_how_long_it_took_and_the_last_traceback(

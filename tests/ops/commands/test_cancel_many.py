@@ -46,7 +46,7 @@ async def test_many_are_counted_by_queue_and_status_and_nothing_is_done_without_
 
     assert asked.code == 2
     assert (
-        f"3 open turns of 2 sessions and 1 tenants ({settings.queue}: 2 PENDING, {settings.queue}: 1 RUNNING)"
+        f"3 open turns of 2 sessions and 1 tenant ({settings.queue}: 2 PENDING, {settings.queue}: 1 RUNNING)"
         in asked.err
     )
     assert json.loads(dry.out)["open"] == {settings.queue: {"PENDING": 2, "RUNNING": 1}}

@@ -25,7 +25,7 @@ async def test_dropped_turns_stay_failed_lose_their_dead_letters_and_silence_the
     listed = json.loads((await turnstile("dlq", "list", "--json")).out)["turns"]
     asked = json.loads((await turnstile("dlq", "list", "--dropped", "--json")).out)["turns"]
 
-    assert (refused.code, "1 FAILED turns" in refused.err) == (2, True)
+    assert (refused.code, "1 FAILED turn (session a)" in refused.err) == (2, True)
     document = json.loads(ran.out)
     assert (ran.code, document["matched"], document["dropped"], document["swept"]) == (0, 1, 1, 1)
     assert [turn["id"] for turn in listed] == [str(other)]
@@ -99,7 +99,7 @@ async def test_malformed_messages_are_deleted_after_a_question_and_no_others(
     ran = await turnstile("dlq", "drop", "--malformed", "--queue", settings.queue, "--yes", "--json")
 
     assert asked.code == 2
-    assert f"2 malformed messages ({settings.queue} 2). They are nowhere else" in asked.err
+    assert f"2 malformed messages ({settings.queue} 2). No other copy exists" in asked.err
     assert "turnstile dlq export --malformed --show-text FILE" in asked.err
     assert json.loads(dry.out) == {"dry_run": True, "matched": 2, "deleted": 0}
     assert (ran.code, json.loads(ran.out)) == (0, {"dry_run": False, "matched": 2, "deleted": 2})

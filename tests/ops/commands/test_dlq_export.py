@@ -38,7 +38,7 @@ async def test_turns_are_written_with_their_attempts_and_malformed_messages_with
     ran = await turnstile("dlq", "export", str(file))
 
     *turns, message = parsed(file.read_text())
-    assert (ran.code, ran.out, ran.err) == (0, "", "2 turns and 1 malformed messages written\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "2 turns and 1 malformed message written\n")
     assert [(line["kind"], line["turn"]["id"]) for line in turns] == [("turn", str(turn)) for turn in failed]
     [attempt] = turns[0]["attempts"]
     assert (attempt["error_class"], attempt["error"], attempt["traceback"]) == (

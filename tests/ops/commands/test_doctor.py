@@ -112,4 +112,4 @@ async def test_a_dead_letter_that_sqs_does_not_delete_is_not_repaired(
     answer = await doctor("--fix", "--yes")
 
     assert (answer.code, answer.fixed) == (5, {"dead-letters-outlived": False})
-    assert "SQS did not delete 1 dead letters" in answer.err
+    assert "SQS did not delete 1 dead letter of" in answer.err

@@ -103,7 +103,7 @@ async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_com
     else:
         done = json.loads(ran.out)
         assert (ran.code, done["matched"], done["revived"], done["compensated"], done["moved_on"]) == (0, 1, 0, 1, 0)
-        assert "1 turns were left alone: their compensation has not ended yet" in ran.err
+        assert "1 turn left alone: the compensation has not ended yet" in ran.err
     [row] = await database.fetch("SELECT status FROM turns WHERE kind = 'turn'", {})
     assert row["status"] == "FAILED"
 

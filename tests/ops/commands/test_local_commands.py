@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -47,6 +48,7 @@ def test_from_nothing_to_a_stack_with_tables_and_queues_and_back(tmp_path: Path)
     home = tmp_path / "it's home"
     shell = {"TURNSTILE_HOME": str(home)}
     try:
+        named = invoke("local", "up", "--home", str(home))
         up = invoke("local", "up", **shell)
         other = evaluated(invoke("local", "env", **shell).out)
         status = invoke("local", "status", "--json", **shell)
@@ -59,7 +61,9 @@ def test_from_nothing_to_a_stack_with_tables_and_queues_and_back(tmp_path: Path)
         down(home, purge=True)
 
     assert (up.code, up.out) == (0, "")
-    assert "turnstile local env" in up.err
+    # The hint works as it stands, in a shell that knows the home and in one that does not.
+    assert hinted(up.err) == 'eval "$(turnstile local env)"'
+    assert hinted(named.err) == f'eval "$(turnstile local env --home {shlex.quote(str(home))})"'
     assert "turnstile worker --handler turnstile.examples.eliza:respond" in up.err
     assert other["TURNSTILE_HOME"] == str(home)
     # An idle worker's stop waits so long.
@@ -70,6 +74,12 @@ def test_from_nothing_to_a_stack_with_tables_and_queues_and_back(tmp_path: Path)
     assert json.loads(letters.out)["queues"] == [{"queue": "turns", "messages": 0}]
     assert (stopped.code, after.code, purged.code) == (0, 1, 0)
     assert not home.exists()
+
+
+def hinted(messages: str) -> str:
+    """The line that points a shell at the stack."""
+    [line] = [line.strip() for line in messages.splitlines() if "eval" in line]
+    return line
 
 
 class Foreground:
@@ -160,6 +170,7 @@ def test_up_answers_the_line_it_prints_and_ends_cleanly_with_ctrl_c(foreground: 
     assert json.loads(canceled.out)["canceled"] == 2
     assert sorted(children) == ["api", "worker"]
     assert code == 0, foreground.messages()
+    assert f"turnstile local down --home {stack.home}" in foreground.messages()
     assert not any(child.is_running() for child in children.values())
 
 

@@ -51,7 +51,7 @@ async def test_a_command_that_changes_something_asks_first_and_without_a_termina
 
     assert [ran.code for ran in asked] == [2] * len(asked)
     assert all("There is no terminal to answer: give --yes" in ran.err for ran in asked)
-    assert "1 FAILED turns" in asked[0].err
+    assert "1 FAILED turn (" in asked[0].err
     assert await rows(database) == before
 
 
@@ -133,7 +133,7 @@ async def test_redrive_says_how_many_dead_letters_sqs_did_not_delete(
 
     assert ran.code == 0
     assert {name: json.loads(ran.out)[name] for name in ("swept", "unswept")} == {"swept": 2, "unswept": 1}
-    assert "SQS did not delete 1 dead letters" in ran.err
+    assert "SQS did not delete 1 dead letter," in ran.err
 
 
 async def test_redrive_can_be_stopped_and_the_next_one_finishes(
@@ -213,7 +213,7 @@ async def test_ctrl_c_at_the_question_ends_the_command(
     os.close(keyboard)
     os.close(terminal)
 
-    assert b"1 FAILED turns" in asked
+    assert b"1 FAILED turn (" in asked
     assert (process.returncode, err) == (130, b"turnstile: interrupted\n")
     assert {row["status"] for row in (await rows(database)).values()} == {"FAILED"}
 

@@ -91,10 +91,10 @@ async def test_a_canary_that_does_not_succeed_ends_the_command_with_1_and_the_lo
     log = json.loads((await turnstile("redrives", "--json")).out)["redrives"]
     table = (await turnstile("redrives")).out
 
-    reason = "1 of the 1 canary turns were to succeed in time: 1 have not ended"
+    reason = "of 1 canary turn, at least 1 had to succeed in time: 1 not ended yet"
     assert (ran.code, json.loads(ran.out)["stopped"], json.loads(ran.out)["not_tried"]) == (1, reason, 2)
-    assert f"turnstile: stopped, with 2 turns left as they were: {reason}" in ran.err
-    assert "canary: 1 turns put back" in ran.err
+    assert f"turnstile: stopped, with 2 turns left FAILED: {reason}" in ran.err
+    assert "canary: 1 turn put back" in ran.err
     assert [(one["outcome"], one["matched"], one["turns"], one["left_alone"]) for one in log] == [("stopped", 3, 1, 2)]
     assert reason in table
 
@@ -118,7 +118,7 @@ async def test_the_log_shows_redrives_retries_skips_and_drops(
         ("retry", 1, 1, "finished"),
     ]
     assert log[0]["filter"] == {"drop": {"session_id": "b"}}
-    assert f'turn_ids ["{first}"]' in table
+    assert f"turn ids {first}" in table
     assert f"turn {retried}" in table
 
 
@@ -131,3 +131,32 @@ async def test_a_turn_that_is_named_and_unknown_changes_nothing(
 
     assert ran.code == 3
     assert (await rows(database))[failed]["status"] == "FAILED"
+
+
+# --- what the question and the answer say of the filter
+
+
+async def test_a_redrive_of_everything_says_so_before_it_asks(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    await make_failed(database, settings, ["a", "b"])
+
+    everything, filtered, limited = [
+        await turnstile("redrive", *words) for words in ((), ("--tenant", "t", "--older-than", "1s"), ("--limit", "1"))
+    ]
+
+    assert "2 FAILED turns (no filter; these are all), failed from 20" in everything.err
+    assert "no FAILED turn matches (tenant t, older than 1.0s)" in filtered.err
+    assert "1 FAILED turn (no filter; the oldest 1 at most), failed from 20" in limited.err
+
+
+@pytest.mark.parametrize("command", [("redrive",), ("dlq", "drop")])
+async def test_without_a_match_it_says_so_with_the_filter_and_ends_with_0(
+    turnstile: Turnstile, settings: Settings, command: tuple[str, ...]
+) -> None:
+    filtered = await turnstile(*command, "--queue", settings.queue, "--error", "Boom", "--yes")
+    unfiltered = await turnstile(*command)
+
+    assert (filtered.code, unfiltered.code) == (0, 0)
+    assert f"no FAILED turn matches (queue {settings.queue}, error class Boom)" in filtered.err
+    assert "no FAILED turn matches (no filter)" in unfiltered.err

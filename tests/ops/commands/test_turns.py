@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -35,6 +36,21 @@ async def test_turns_of_all_tenants_are_listed_and_filtered(
     assert [turn["session_id"] for turn in json.loads(failed.out)["turns"]] == ["c"]
     assert [turn["session_id"] for turn in json.loads(tenant.out)["turns"]] == ["b"]
     assert "there may be more" not in every.err
+
+
+async def test_the_turns_of_a_session_stand_in_its_order_whatever_their_ids_are(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    batch = [make_submission(settings.queue, "a") for _ in range(5)]
+    later_ids_first = [
+        replace(one, turn_id=id_)
+        for one, id_ in zip(batch, sorted((one.turn_id for one in batch), reverse=True), strict=True)
+    ]
+    await submit(database, later_ids_first, resend_seconds=60)
+
+    listed = json.loads((await turnstile("list", "--json")).out)["turns"]
+
+    assert [turn["seq"] for turn in listed] == [5, 4, 3, 2, 1]
 
 
 async def test_a_list_that_takes_too_long_says_how_to_narrow_it(

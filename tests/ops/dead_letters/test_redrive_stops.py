@@ -70,7 +70,7 @@ async def test_after_a_canary_that_fails_the_others_stay_and_the_reason_is_recor
 
     result = await run(redrive, Pace(canary=3, canary_share=0.9))
 
-    assert result.stopped == "3 of the 3 canary turns were to succeed: 1 succeeded, 2 failed again (Boom 2)"
+    assert result.stopped == "of 3 canary turns, at least 3 had to succeed: 1 succeeded, 2 failed again (Boom 2)"
     assert (result.not_tried, len(result.revived)) == (5, 3)
     assert await generations(database, failed) == [2] * 3 + [1] * 5
     [record] = await read_redrive_log(database, 10)
@@ -87,7 +87,7 @@ async def test_a_canary_that_does_not_end_in_time_stops_the_redrive(
 
     result = await run(redrive, Pace(canary=1, canary_wait_seconds=0.05))
 
-    assert result.stopped == "1 of the 1 canary turns were to succeed in time: 1 have not ended"
+    assert result.stopped == "of 1 canary turn, at least 1 had to succeed in time: 1 not ended yet"
     assert await generations(database, failed) == [2, 1]
 
 

@@ -35,7 +35,7 @@ def test_the_reason_says_what_failed_and_how() -> None:
     canary = Ends(succeeded=7, failed=Counter(timeout=2, ValueError=1))
 
     assert judge_canary(canary, least_share=0.9, time_is_up=False) == Stop(
-        "9 of the 10 canary turns were to succeed: 7 succeeded, 3 failed again (timeout 2, ValueError 1)"
+        "of 10 canary turns, at least 9 had to succeed: 7 succeeded, 3 failed again (timeout 2, ValueError 1)"
     )
 
 

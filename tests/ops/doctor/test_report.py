@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,8 @@ LOST = DoctorFinding(
 )
 
 
-def found(code: str, subject: str = "x", *, fixed: bool | None = None) -> DoctorFinding:
-    return DoctorFinding(code=code, subject=subject, fixed=fixed)
+def found(code: str, subject: str = "x", **fields: Any) -> DoctorFinding:
+    return DoctorFinding(code=code, subject=subject, **fields)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +75,23 @@ def test_the_document_has_the_same_fields_for_every_finding(capsys: pytest.Captu
     assert document["complete"] is False
 
 
+@pytest.mark.parametrize(
+    ("finding", "advice"),
+    [
+        (found("queue-paused", "chat", queue="chat"), "turnstile queues resume chat, when the reason is gone"),
+        (found("no-worker", "chat", queue="chat"), "start a worker: turnstile worker --queue chat"),
+        (replace(LOST, code="session-halted"), "turnstile retry 7 or turnstile skip 7"),
+        (found("idle-in-transaction-timeout", "prod"), "ALTER DATABASE prod SET"),
+        (found("dead-letters-waiting", "chat", queue="chat"), "turnstile dlq list --queue chat, then"),
+    ],
+)
+def test_the_commands_of_an_advice_can_be_pasted(finding: DoctorFinding, advice: str) -> None:
+    assert finding.advice.startswith(advice)
+    assert f"-> {advice}" in as_lines([finding])[0]
+
+
 def test_the_summary_counts_by_severity() -> None:
-    assert summary([]) == "nothing found"
+    assert summary([]) == "nothing found (what is less than 10 s late is not reported)"
     assert summary([found("no-worker"), found("redrive-policy")]) == "1 error, 1 warning"
     assert summary([found("session-stuck", fixed=True)]) == "1 error, 1 repaired"
 

@@ -27,7 +27,7 @@ LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)"'
         (UnknownQueueError("q"), ExitCode.NOT_FOUND, "SQS has no queue 'q'; `turnstile queues create` makes"),
         (AddressUnusableError("", 80, OSError(98, "Address already in use")), ExitCode.USAGE, "port 80 is taken"),
         (DatabaseUnavailableError("gone\nDETAIL: a row"), ExitCode.UNAVAILABLE, "the database does not answer: gone"),
-        (QueueUnavailableError("gone"), ExitCode.UNAVAILABLE, "the queue does not answer: gone"),
+        (QueueUnavailableError("gone"), ExitCode.UNAVAILABLE, "SQS does not answer: gone"),
         (CommandError("no such turn", ExitCode.NOT_FOUND), ExitCode.NOT_FOUND, "no such turn"),
         (KeyboardInterrupt(), ExitCode.INTERRUPTED, "interrupted"),
         (ZeroDivisionError("by zero"), ExitCode.FAILED, "internal error: ZeroDivisionError: by zero"),

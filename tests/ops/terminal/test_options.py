@@ -52,8 +52,38 @@ from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
 def test_a_wrong_command_line_ends_with_2_and_says_so_on_standard_error(line: str) -> None:
     ran = invoke_plain(*line.split(), DATABASE_URL=NOWHERE)
 
-    assert (ran.code, "Traceback" in ran.err) == (ExitCode.USAGE, False)
-    assert ran.err
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (ExitCode.USAGE, "", 1), ran.err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("wake nonsense", "TURN: 'nonsense' is no turn id (see turnstile wake --help)"),
+        ("status 12", "TURN: '12' is no turn id (see turnstile status --help)"),
+        ("dlq show 12", "TURN: '12' is no turn id (see turnstile dlq show --help)"),
+        ("cancel 12", "TURN: '12' is no turn id (see turnstile cancel --help)"),
+        ("redrive --turn 12", "'12' is no turn id; nothing was done"),
+        ("why a/b", "'a/b' is neither a turn's id nor a session's (see turnstile why --help)"),
+        ("trace 12", "'12' is neither a turn's id nor a trace id (see turnstile trace --help)"),
+        ("top --every soon", "--every: 'soon' is no number (see turnstile top --help)"),
+        ("top --every 0", "--every: must be at least 0.5, not 0 (see turnstile top --help)"),
+        ("redrive --canary-success nan", "--canary-success: must be at most 1.0, not nan (see turnstile redrive --help)"),
+        ("list --limit 1.5", "--limit: '1.5' is no whole number (see turnstile list --help)"),
+        ("workers --limit 9999999", "--limit: must be at most 1000000, not 9999999 (see turnstile workers --help)"),
+        ("stats --since 1", "--since: '1' is no age; try 90s, 15m, 36h, 7d or 12w (see turnstile stats --help)"),
+        ("cancel --status x", "--status: 'x' is not one of 'pending', 'running', 'open' (see turnstile cancel --help)"),
+        ("list --statu", "no such option: --statu (Possible options: --status, --tenant) (see turnstile list --help)"),
+        ("redrive --limit", "option '--limit' requires an argument"),
+        ("wake", "missing argument 'TURN' (see turnstile wake --help)"),
+        ("dlq lst", "no such command 'lst'. Did you mean 'list'? (see turnstile dlq --help)"),
+        ("--nonsense", "no such option: --nonsense (see turnstile --help)"),
+        ("nons\x1b[2J", "no such command 'nons\\x1b[2J' (see turnstile --help)"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_command_line_is_said_in_one_plain_line(line: str, said: str) -> None:
+    ran = invoke_plain(*line.split(), DATABASE_URL=NOWHERE)
+
+    assert (ran.code, ran.out, ran.err) == (ExitCode.USAGE, "", f"turnstile: {said}\n")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -130,6 +160,15 @@ def test_every_option_is_an_environment_variable_as_well() -> None:
     ran = invoke_plain("list", TURNSTILE_LIST_STATUS="nope")
 
     assert (ran.code, "nope" in ran.err) == (ExitCode.USAGE, True)
+
+
+def test_no_variable_answers_a_question() -> None:
+    ran = invoke_plain("migrate", "--down", "--revision=base", TURNSTILE_MIGRATE_YES="1", DATABASE_URL=NOWHERE)
+    ignored, refused = ran.err.splitlines()
+
+    assert ran.code == ExitCode.USAGE
+    assert ignored == "turnstile: no settings, so they have no effect: TURNSTILE_MIGRATE_YES"
+    assert "give --yes" in refused
 
 
 def test_a_deployments_own_version_variable_is_not_an_option() -> None:

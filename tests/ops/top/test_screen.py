@@ -14,6 +14,7 @@ from turnstile.errors import DatabaseUnavailableError
 from turnstile.ops.queue_overview import QueueOverview, SqsCounts
 from turnstile.ops.top.screen import TopScreen, TurnDetails
 from turnstile.ops.top.snapshot import Snapshot
+from turnstile.ops.top.views import FAILURES
 from turnstile.queries.backlog import Backlog
 from turnstile.queries.stats import Percentiles, Stats
 from turnstile.queries.workers import RunningTurn
@@ -129,6 +130,10 @@ async def test_markup_in_a_name_is_shown_as_it_is() -> None:
         await settle(app, pilot)
 
         assert column(app, "turns", 4)[0] == "[red]s1[/red]"
+
+
+def test_a_narrow_terminal_shows_of_a_failure_its_error() -> None:
+    assert list(FAILURES.columns)[:2] == ["turn", "error"]
 
 
 async def test_enter_on_a_queue_shows_its_turns_and_escape_shows_all() -> None:

@@ -1,0 +1,49 @@
+"""The workers and the turns that they run, as `turnstile workers` and `turnstile top` show them."""
+
+from dataclasses import asdict, dataclass
+
+from turnstile.ops.terminal.operator_access import Operator
+from turnstile.ops.terminal.output import Columns, short_duration
+from turnstile.queries.workers import RegisteredWorker, WorkerState, judge_worker, read_workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOverview(RegisteredWorker):
+    """A worker as its last heartbeat described it, and what it can be expected to do."""
+
+    state: WorkerState
+    seconds_since_heartbeat: float
+
+
+WORKERS: Columns = {
+    "worker": "worker_id",
+    "queue": "queue",
+    "state": "state",
+    "host": "host",
+    "pid": "pid",
+    "version": "version",
+    "heartbeat": lambda worker: f"{short_duration(worker.seconds_since_heartbeat)} ago",
+    "busy then": lambda worker: f"{worker.busy}/{worker.slots}",
+}
+
+RUNNING: Columns = {
+    "turn": "turn_id",
+    "running": lambda turn: short_duration(turn.seconds),
+    "attempt": "attempt",
+    "tenant": "tenant_id",
+    "session": "session_id",
+    "queue": "queue",
+    "worker": "worker_id",
+}
+
+
+async def read_worker_overview(operator: Operator, queue: str | None = None) -> list[WorkerOverview]:
+    """The registered workers of one queue or of all, by queue and start. Raises DatabaseUnavailableError."""
+    return [
+        WorkerOverview(
+            **asdict(worker),
+            state=judge_worker(worker, worker.read_at, operator.settings),
+            seconds_since_heartbeat=max(0.0, (worker.read_at - worker.seen_at).total_seconds()),
+        )
+        for worker in await read_workers(operator.database, queue)
+    ]
