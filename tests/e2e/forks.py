@@ -20,7 +20,10 @@ _FORKS.set_forkserver_preload(list(IMPORTED_BEFORE))
 
 
 def fork(command: str, environment: Mapping[str, str], log: Path) -> ForkServerProcess:
-    """Starts `turnstile <command>`, options included, whose output goes to the log. It ends with this process, also if that is killed."""
+    """Starts `turnstile <command>`, whose output goes to the log. `command` may have options.
+
+    It ends with this process, also if that is killed.
+    """
     process = _FORKS.Process(target=_run, args=(command, dict(environment), log), daemon=True)
     process.start()
     return process

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.conftest import evidence, product, start_worker
 from tests.e2e.harness import process_environment
 from tests.ops.commands.conftest import Turnstile, environment, turnstile
-from tests.runbooks.deployment import NAME, Deployment, emulated_deployment
+from tests.runbooks.deployment import IMAGES, NAME, Deployment, emulated_deployment
 from tests.runbooks.page import FOLDER, Step, read_steps
 from tests.runbooks.reader import Reader
 from tests.support.database_roles import RoleUrls, database_with_roles
@@ -94,7 +94,8 @@ def reader(
     }
     served = process_environment(settings, "worker")
     reading = Reader(steps, turnstile, environment, served, emulated, tmp_path)
-    reading.names |= {"QUEUE": settings.queue, "CLUSTER": NAME, "SERVICE": f"{NAME}-api"}
+    reading.names |= {"QUEUE": settings.queue, "CLUSTER": NAME, "SERVICE": f"{NAME}-api", "DIGEST": "a" * 64}
+    reading.names |= {"REPOSITORY": f"registry.example/{IMAGES}", "IMAGES": IMAGES}
     yield reading
     for process in reading.served:
         process.kill()

@@ -1,4 +1,4 @@
-"""What a page tells its reader to run: the lines of its `sh` blocks, its `sql` blocks, and the commands in its sentences. Pure."""
+"""What a page tells its reader to run: lines of its `sh` blocks, its `sql` blocks, commands in its sentences. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -67,12 +67,11 @@ def _steps_of(language: str, block: str) -> Iterator[Step]:
 
 
 def read_placeholders(step: Step) -> set[str]:
-    """The words in capitals that the reader fills in. SQL has keywords in capitals, so only its numbers and names are looked for
-    where a page says so."""
-    if step.program in {"sql", "psql", "redis-cli"}:
+    """The words in capitals that the reader fills in; not of SQL, whose keywords look the same."""
+    if step.program in {"sql", "psql"}:
         return set()
     return {*re.findall(r"(?<![\w$\"-])[A-Z][A-Z_]+(?![\w-]|=)", step.text)} - CONSTANTS
 
 
-CONSTANTS = {"FARGATE", "ROTATE", "SET"}
-"""Values of AWS's options."""
+CONSTANTS = {"FARGATE", "ROTATE", "SET", "INFO", "FLUSHALL"}
+"""Values of AWS's options, and commands of Redis."""

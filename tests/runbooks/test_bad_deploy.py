@@ -3,14 +3,12 @@
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product
 from tests.ops.commands.dead_turns import make_failed
-from tests.runbooks.deployment import IMAGES
 from tests.runbooks.reader import Reader
 from turnstile.statements.paused_queues import read_paused_queues
 
 
 async def test_the_page(reader: Reader, product: Product, start_worker: StartWorker) -> None:
     await make_failed(product.database, product.settings, [f"s{number}" for number in range(12)])
-    reader.names |= {"IMAGES": IMAGES, "REPOSITORY": "registry.example/turnstile", "DIGEST_BEFORE": "a" * 64}
 
     await reader.up_to("turnstile queues pause")
     assert "bad deploy" in (await read_paused_queues(product.database))[product.settings.queue].reason  # type: ignore[operator]

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from tests.runbooks.deployment import NAME, Deployment
 from tests.runbooks.reader import Reader
-from tests.support.waiting_turns import make_due_for_an_hour, make_worker
 from tests.support.tampered_turns import make_pending, tamper
+from tests.support.waiting_turns import make_due_for_an_hour, make_worker
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode

@@ -22,7 +22,11 @@ async def test_the_page(
     await database.fetch("UPDATE turns SET dropped_at = now(), dropped_by = 'ada'", {})
     stuck = await make_pending(database, settings, "stuck")
     await database.fetch("UPDATE turns SET sends = 9, send_at = now() + interval '1 h' WHERE status = 'PENDING'", {})
-    reader.names |= {"TURN": str(stuck), "DATABASE turnstile": f"DATABASE {roles.name}", "turnstile_app": roles.application_role}
+    reader.names |= {
+        "TURN": str(stuck),
+        "DATABASE turnstile": f"DATABASE {roles.name}",
+        "turnstile_app": roles.application_role,
+    }
 
     for line in ("turnstile doctor", "turnstile doctor", "turnstile doctor --json"):
         seen = await reader.up_to(line, code=ExitCode.FINDINGS)

@@ -17,7 +17,7 @@ async def test_the_page(reader: Reader, product: Product, start_worker: StartWor
     reader.names |= {"TURN": str(mended), "SESSION": "a", "TENANT": "t", "strict": settings.queue}
 
     assert str(mended) in (await reader.up_to("turnstile list --halting")).out
-    assert "halts" in (await reader.up_to("turnstile why SESSION")).out
+    assert "turnstile skip" in (await reader.up_to("turnstile why SESSION")).out
     assert "session-halted" in (await reader.up_to("turnstile doctor", code=ExitCode.FINDINGS)).out
 
     await reader.up_to("turnstile retry TURN --dry-run")

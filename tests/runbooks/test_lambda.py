@@ -7,7 +7,9 @@ from turnstile.ops.terminal.exit_codes import ExitCode
 
 async def test_the_page(reader: Reader, product: Product) -> None:
     await product.submit({"do": "echo"}, send=False)
-    await product.fetch_nothing("UPDATE turns SET created_at = now() - interval '1 h', queued_at = now() - interval '1 h'")
+    await product.fetch_nothing(
+        "UPDATE turns SET created_at = now() - interval '1 h', queued_at = now() - interval '1 h'"
+    )
 
     assert "relay.started" in (await reader.up_to("turnstile relay")).err
     assert "no-worker" in (await reader.up_to("turnstile doctor", code=ExitCode.FINDINGS)).out
