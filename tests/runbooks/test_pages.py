@@ -59,6 +59,17 @@ def _words(step: Step) -> list[str]:
     ]
 
 
+def test_the_lines_for_aws_in_the_page_of_the_deployment_can_be_read() -> None:
+    """They are the way in which an operator runs the commands of the pages there."""
+    lines = [
+        step
+        for step in read_steps((ROOT / "infra/README.md").read_text())
+        if (step.program, step.block) == ("aws", "sh")
+    ]
+
+    assert len([read_call(_words(step), get_session()) for step in lines]) >= 5
+
+
 def test_a_name_that_is_no_step_is_a_command_that_needs_more_words() -> None:
     assert [name for name in NAMED if name.split()[1] not in COMMANDS] == []
 
