@@ -24,8 +24,19 @@ def test_a_page_has_the_test_that_follows_it(name: str) -> None:
 
 
 @every_page
-def test_a_page_leads_to_the_index(name: str) -> None:
+def test_a_page_leads_to_the_index_and_is_found_from_the_readme(name: str) -> None:
     assert "(README.md)" in (INDEX.parent / f"{name}.md").read_text()
+    assert f"(docs/runbooks/{name}.md)" in (ROOT / "README.md").read_text()
+
+
+@every_page
+def test_a_page_hides_no_step_in_a_block_that_nobody_reads(name: str) -> None:
+    """A block without a language, and one of `text`, is what a program says."""
+    languages = re.findall(
+        r"^ *```(\w*)\n(?:.*?)^ *```$", (INDEX.parent / f"{name}.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+
+    assert {*languages} <= {"sh", "sql", "json", "dockerfile", "text", ""}
 
 
 def test_the_index_explains_every_word_to_fill_in() -> None:
