@@ -26,6 +26,7 @@ async def test_the_page(
             name_stream(settings.redis_prefix, "t", "s", uuid4()), {"kind": "status", "data": "{}"}, id=f"{fence}-1"
         )
 
+    reader.names |= {"SUBNETS": "turnstile-postgres", "GROUP": "sg-1", "PARAMETERS": "turnstile-1"}
     lost = WakeUp("t", "s", uuid4()).encode()
     sqs_client(stack).send_message(QueueUrl=(await queues.find(settings.queue)).dlq_url, MessageBody=lost)
     lately = time.time_ns() // 1000
