@@ -68,19 +68,18 @@ class Reader:
         return ran
 
     async def _run(self, step: Step, names: Mapping[str, str]) -> Ran:
-        text = step.text
-        for name, meant in names.items():
-            text = re.sub(rf"(?<![\w$]){re.escape(name)}(?!\w)", lambda _, meant=meant: meant, text)
+        longest_first = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+        text = re.sub(rf"(?<![\w$])(?:{longest_first})(?!\w)", lambda found: names[found[0]], step.text)
         missing = {name for name in read_placeholders(step) if name not in names}
         assert not missing, f"nobody says what {missing} stands for: {step.text}"
         match step.program:
             case "turnstile":
-                return await self._run_turnstile(shlex.split(text, comments=True)[1:])
+                return await self._run_turnstile(shlex.split(text)[1:])
             case "aws":
-                words = [_substitute(word) for word in shlex.split(text, comments=True)[1:]]
+                words = [_substitute(word) for word in shlex.split(text)[1:]]
                 return Ran(0, repr(await asyncio.to_thread(self._deployment().run_aws, words)), "")
             case "terraform":
-                check_terraform(shlex.split(text, comments=True)[1:])
+                check_terraform(shlex.split(text)[1:])
                 return Ran(0, "", "")
             case "psql" | "redis-cli":
                 return await self._run_in_a_shell(text)

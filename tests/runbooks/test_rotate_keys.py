@@ -26,6 +26,11 @@ async def test_the_page(reader: Reader, roles: RoleUrls, stack: Stack, environme
         await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app NOLOGIN')
         with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
             psycopg.connect(roles.application)
+        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app LOGIN')
+        environment["DATABASE_URL"] = roles.application
+        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app_b NOLOGIN')
+        with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
+            psycopg.connect(url)
         await reader.to_the_end()
     finally:
         with psycopg.connect(stack.postgres.url, autocommit=True) as superuser:
