@@ -2,14 +2,21 @@
 
 from fastapi import APIRouter
 
-from turnstile.producer.routes.openapi import problems
+from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.turn_responses import CancelAnswer, SessionCancelAnswer
 from turnstile.producer.routes.turns import Behind, SessionId, Tenant, TurnIdText, no_session, read_turn_id
 
 v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
 
 
-@v1.post("/turns/{turn_id}/cancel", status_code=202, tags=["turns"], summary="Cancel a turn", responses=problems(404))
+@v1.post(
+    "/turns/{turn_id}/cancel",
+    status_code=202,
+    tags=["turns"],
+    summary="Cancel a turn",
+    responses=problems(404),
+    openapi_extra=functions("F15"),
+)
 async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> CancelAnswer:
     """A waiting turn is CANCELED at once, a running one is asked to stop. One that has ended stays as it is.
 
@@ -28,6 +35,7 @@ async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> Cance
     tags=["sessions"],
     summary="Cancel a session's turns",
     responses=problems(404, 422),
+    openapi_extra=functions("F15"),
 )
 async def cancel_session_turns(behind: Behind, tenant: Tenant, session_id: SessionId) -> SessionCancelAnswer:
     """Cancels all that is open in the session, scheduled turns included. What is submitted afterwards is not affected."""

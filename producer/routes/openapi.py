@@ -17,6 +17,11 @@ SUBMIT_BODY: dict[str, Any] = {
 }
 
 
+def functions(*ids: str) -> dict[str, Any]:
+    """The `openapi_extra` of a route: the ids of its functions in docs/event-flow.md, which has the runbook of each."""
+    return {"x-function-ids": list(ids)}
+
+
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` argument of a route that may respond with these error statuses."""
     return {status: _response(status) for status in statuses}

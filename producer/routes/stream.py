@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.disconnect import while_connected
-from turnstile.producer.routes.openapi import problems
+from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.turns import Backend, Behind, Tenant, TurnIdText, no_turn, read_turn_id
 from turnstile.producer.watch.turn_watch import Told
 from turnstile.queries.turns import Standing
@@ -97,6 +97,7 @@ class EventStream(Response):
     tags=["turns"],
     summary="Follow a turn",
     response_class=EventStream,
+    openapi_extra=functions("F12", "F13"),
     responses={
         **problems(404, 422, 429),
         200: {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}},

@@ -21,7 +21,7 @@ from turnstile.producer.http.problems import Fault, invalid_parameters, respond
 from turnstile.producer.http.request_body import read_json_body
 from turnstile.producer.http.request_metrics import ROUTE
 from turnstile.producer.routes.error_handlers import translate
-from turnstile.producer.routes.openapi import SUBMIT_BODY, problems
+from turnstile.producer.routes.openapi import SUBMIT_BODY, functions, problems
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
 from turnstile.producer.routes.turns import Backend, SessionId, Tenant, identify
 from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
@@ -60,7 +60,7 @@ v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
     summary="Submit a turn",
     response_model=None,
     responses={**problems(400, 408, 409, 413, 415, 422), 200: {"model": TurnDetail}, 202: {"model": SubmittedTurn}},
-    openapi_extra=SUBMIT_BODY,
+    openapi_extra=SUBMIT_BODY | functions("F1", "F2"),
 )
 async def submit_turn(
     tenant: Tenant,

@@ -18,7 +18,7 @@ from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import Fault, Kind, ProblemError, invalid_parameters
 from turnstile.producer.routes import page_cursor
-from turnstile.producer.routes.openapi import problems
+from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.readiness import Readiness, check_queues
 from turnstile.producer.routes.turn_responses import (
     MessagePage,
@@ -119,8 +119,10 @@ Wait = Annotated[
 health = APIRouter(tags=["health"])
 v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
 
+READ = functions("F16")
 
-@v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404, 422))
+
+@v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404, 422), openapi_extra=READ)
 async def get_turn(
     behind: Behind, tenant: Tenant, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
 ) -> TurnDetail:
@@ -141,7 +143,7 @@ async def get_turn(
     return detail(record)
 
 
-@v1.get("/turns", tags=["turns"], summary="List turns", responses=problems(422))
+@v1.get("/turns", tags=["turns"], summary="List turns", responses=problems(422), openapi_extra=READ)
 async def get_turns(
     behind: Behind,
     tenant: Tenant,
@@ -158,7 +160,11 @@ async def get_turns(
 
 
 @v1.get(
-    "/sessions/{session_id}/turns", tags=["sessions"], summary="List a session's turns", responses=problems(404, 422)
+    "/sessions/{session_id}/turns",
+    tags=["sessions"],
+    summary="List a session's turns",
+    responses=problems(404, 422),
+    openapi_extra=READ,
 )
 async def get_session_turns(
     behind: Behind,
@@ -176,7 +182,13 @@ async def get_session_turns(
     return page
 
 
-@v1.get("/sessions/{session_id}/messages", tags=["sessions"], summary="Read the history", responses=problems(404, 422))
+@v1.get(
+    "/sessions/{session_id}/messages",
+    tags=["sessions"],
+    summary="Read the history",
+    responses=problems(404, 422),
+    openapi_extra=READ,
+)
 async def get_session_messages(
     behind: Behind, tenant: Tenant, session_id: SessionId, limit: Limit = 20, cursor: MessageCursor = None
 ) -> MessagePage:

@@ -6,6 +6,7 @@ Real processes with real signals and exit codes; only how they come to be is dif
 
 import multiprocessing
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from multiprocessing.context import ForkServerProcess
@@ -19,7 +20,10 @@ _FORKS.set_forkserver_preload(list(IMPORTED_BEFORE))
 
 
 def fork(command: str, environment: Mapping[str, str], log: Path) -> ForkServerProcess:
-    """Starts `turnstile <command>`, whose output goes to the log. It ends with this process, also if that is killed."""
+    """Starts `turnstile <command>`, whose output goes to the log. `command` may have options.
+
+    It ends with this process, also if that is killed.
+    """
     process = _FORKS.Process(target=_run, args=(command, dict(environment), log), daemon=True)
     process.start()
     return process
@@ -32,7 +36,7 @@ def _run(command: str, environment: Mapping[str, str], log: Path) -> None:
         for number in (1, 2):
             os.dup2(output.fileno(), number)
     os.environ.update(environment)
-    sys.argv = ["turnstile", command]
+    sys.argv = ["turnstile", *shlex.split(command)]
     from turnstile.ops.cli import main
 
     main()

@@ -1,57 +1,27 @@
 """The database roles of infra/README.md: one owns the tables, the other is for the application."""
 
 import json
-import re
 from collections.abc import Iterator
-from typing import LiteralString, cast
-from urllib.parse import quote, urlsplit
-from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg.sql import SQL, Identifier
 
 from tests.archive.archiving import age, archive, in_archive
-from tests.conftest import ROOT
 from tests.e2e.conftest import EVIDENCE, StartWorker
 from tests.e2e.harness import Product
+from tests.support.database_roles import database_with_roles
 from tests.support.stacks.stack import Stack
 from turnstile.ops.doctor.run_checks import look
-from turnstile.ops.migration_run import apply
 from turnstile.queries.turns import read_turn
-
-[ROLES] = re.findall(r"^ *```sql\n(.*?)^ *```", (ROOT / "infra/README.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def database_url(stack: Stack) -> Iterator[str]:
-    """The application's URL of a database whose master is no superuser, as on RDS. The master has run the statements of the page,
-    and the owner has migrated it."""
-    suffix = uuid4().hex[:12]
-    name, master = f"test_{suffix}", f"master_{suffix}"
-    passwords = dict(re.findall(r"ROLE (\w+) LOGIN PASSWORD '([^']+)'", ROLES))
-    statements = ROLES
-    for role in passwords:
-        # A role is of the whole cluster, and tests run side by side.
-        statements = re.sub(rf"\b{role}\b", f"{role}_{suffix}", statements)
-
-    def url(role: str, password: str) -> str:
-        place = urlsplit(stack.postgres.database_url(name))
-        return place._replace(netloc=f"{role}:{quote(password)}@{place.hostname}:{place.port}").geturl()
-
-    with psycopg.connect(stack.postgres.url, autocommit=True) as superuser:
-        superuser.execute(SQL("CREATE ROLE {} LOGIN CREATEROLE CREATEDB PASSWORD 'master'").format(Identifier(master)))
-        superuser.execute(SQL("CREATE DATABASE {} OWNER {}").format(Identifier(name), Identifier(master)))
-        with psycopg.connect(url(master, "master"), autocommit=True) as connection:
-            connection.execute(cast("LiteralString", statements))
-        owner, application = (url(f"{role}_{suffix}", password) for role, password in passwords.items())
-        apply(owner)
-        with psycopg.connect(owner, autocommit=True) as connection:
+    """The application's URL of a database with the roles of the page."""
+    with database_with_roles(stack) as made:
+        with psycopg.connect(made.owner, autocommit=True) as connection:
             connection.execute(EVIDENCE)
-        yield application
-        stack.postgres.drop_database(name)
-        for role in (*(f"{role}_{suffix}" for role in passwords), master):
-            superuser.execute(SQL("DROP ROLE {}").format(Identifier(role)))
+        yield made.application
 
 
 @pytest.fixture

@@ -31,6 +31,8 @@ module "turns" {
   source = "../../modules/queue"
 
   name             = "turns"
+  purpose          = "answers the turns of conversations"
+  owner            = coalesce(var.handler_owner, var.owner)
   prefix           = "${var.name}-"
   lease_seconds    = var.lease_seconds
   vpc_endpoint_ids = [module.network.sqs_endpoint_id]
@@ -40,6 +42,8 @@ module "strict" {
   source = "../../modules/queue"
 
   name             = "strict"
+  purpose          = "answers turns whose failure halts the conversation"
+  owner            = coalesce(var.handler_owner, var.owner)
   prefix           = "${var.name}-"
   lease_seconds    = var.lease_seconds
   fifo             = true

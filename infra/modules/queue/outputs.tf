@@ -7,6 +7,8 @@ output "declaration" {
   description = "The queue as one entry of TURNSTILE_QUEUES: what the worker's settings must agree with, from the same source (G12)."
   value = {
     name               = var.name
+    purpose            = var.purpose
+    owner              = var.owner
     sqs                = aws_sqs_queue.main.url
     dlq                = aws_sqs_queue.dlq.url
     visibility_seconds = var.visibility_seconds

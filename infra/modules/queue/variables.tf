@@ -65,6 +65,18 @@ variable "expires_in_seconds" {
   default     = 900
 }
 
+variable "purpose" {
+  description = "What the queue is for, as `turnstile queues list` shows it to operators."
+  type        = string
+  default     = null
+}
+
+variable "owner" {
+  description = "The team that looks after the handler and the dead letters, as `turnstile queues list` shows it."
+  type        = string
+  default     = null
+}
+
 variable "on_failure" {
   description = "Whether a turn that finally failed is dead-lettered, or halts its session."
   type        = string

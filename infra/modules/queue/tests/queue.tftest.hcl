@@ -10,7 +10,9 @@ mock_provider "aws" {
 }
 
 variables {
-  name = "turns"
+  name    = "turns"
+  purpose = "answers turns"
+  owner   = "team chat"
 }
 
 run "a_standard_queue" {
@@ -44,6 +46,11 @@ run "a_standard_queue" {
   assert {
     condition     = output.declaration.visibility_seconds == aws_sqs_queue.main.visibility_timeout_seconds
     error_message = "The worker is told the visibility timeout that the queue has."
+  }
+
+  assert {
+    condition     = output.declaration.owner == "team chat" && output.declaration.purpose == "answers turns"
+    error_message = "Operators are told whose queue it is."
   }
 }
 

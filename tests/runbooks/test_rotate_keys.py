@@ -1,0 +1,37 @@
+"""The application gets a second role, and the first one can't connect any more."""
+
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from tests.runbooks.reader import Reader
+from tests.support.database_roles import RoleUrls
+from tests.support.stacks.stack import Stack
+
+
+async def test_the_page(reader: Reader, roles: RoleUrls, stack: Stack, environment: dict[str, str]) -> None:
+    old = roles.application_role
+    new = f"{old}_b"
+    place = urlsplit(roles.application)
+    url = place._replace(netloc=f"{new}:new@{place.hostname}:{place.port}").geturl()
+    reader.names |= {"turnstile_app": old, "turnstile_app_b": new, "NEW": "a-new-token-of-redis"}
+    reader.names["datname = 'turnstile'"] = f"datname = '{roles.name}'"
+    try:
+        await reader.up_to('psql "$OWNER_URL" -c "CREATE ROLE')
+        environment["DATABASE_URL"] = url
+        with psycopg.connect(url):
+            assert new in (await reader.up_to('psql "$OWNER_URL" -c "SELECT usename')).out
+        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app NOLOGIN')
+        with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
+            psycopg.connect(roles.application)
+        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app LOGIN')
+        environment["DATABASE_URL"] = roles.application
+        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app_b NOLOGIN')
+        with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
+            psycopg.connect(url)
+        await reader.to_the_end()
+    finally:
+        with psycopg.connect(stack.postgres.url, autocommit=True) as superuser:
+            superuser.execute(SQL("DROP ROLE IF EXISTS {}").format(Identifier(new)))

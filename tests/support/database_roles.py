@@ -1,0 +1,64 @@
+"""A database with the roles of infra/README.md: its master, who is no superuser (as on RDS), the owner of the tables, and the
+application."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import LiteralString, cast
+from urllib.parse import quote, urlsplit
+from uuid import uuid4
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from tests.support.stacks.stack import Stack
+from turnstile.ops.migration_run import apply
+
+PAGE = Path(__file__).parents[2] / "infra/README.md"
+[ROLES] = re.findall(r"^ *```sql\n(.*?)^ *```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleUrls:
+    """The URLs of one database."""
+
+    name: str
+    master: str
+    owner: str
+    application: str
+
+    @property
+    def application_role(self) -> str:
+        return urlsplit(self.application).username or ""
+
+
+@contextmanager
+def database_with_roles(stack: Stack) -> Iterator[RoleUrls]:
+    """Its master has run the statements of the page, and the owner has migrated it."""
+    suffix = uuid4().hex[:12]
+    name, master = f"test_{suffix}", f"master_{suffix}"
+    passwords = dict(re.findall(r"ROLE (\w+) LOGIN PASSWORD '([^']+)'", ROLES))
+    statements = ROLES
+    for role in passwords:
+        # A role is of the whole cluster, and tests run side by side.
+        statements = re.sub(rf"\b{role}\b", f"{role}_{suffix}", statements)
+
+    def url(role: str, password: str) -> str:
+        place = urlsplit(stack.postgres.database_url(name))
+        return place._replace(netloc=f"{role}:{quote(password)}@{place.hostname}:{place.port}").geturl()
+
+    with psycopg.connect(stack.postgres.url, autocommit=True) as superuser:
+        superuser.execute(SQL("CREATE ROLE {} LOGIN CREATEROLE CREATEDB PASSWORD 'master'").format(Identifier(master)))
+        # RDS gives these to its master, too.
+        superuser.execute(SQL("GRANT pg_monitor, pg_signal_backend TO {}").format(Identifier(master)))
+        superuser.execute(SQL("CREATE DATABASE {} OWNER {}").format(Identifier(name), Identifier(master)))
+        with psycopg.connect(url(master, "master"), autocommit=True) as connection:
+            connection.execute(cast("LiteralString", statements))
+        owner, application = (url(f"{role}_{suffix}", password) for role, password in passwords.items())
+        apply(owner)
+        yield RoleUrls(name, url(master, "master"), owner, application)
+        stack.postgres.drop_database(name)
+        for role in (*(f"{role}_{suffix}" for role in passwords), master):
+            superuser.execute(SQL("DROP ROLE {}").format(Identifier(role)))
