@@ -61,11 +61,11 @@ def _read_options(options: list[str], shape: StructureShape | None) -> tuple[dic
         if option == "query":
             query = rest.pop(0)
             continue
-        if option not in members:
+        name = members.get(option) or members.get(option.removeprefix("no-"))
+        if name is None or shape is None:
             raise NoSuchLineError(f"no option --{option}")
-        assert shape is not None
-        member = shape.members[members[option]]
-        given[members[option]] = True if member.type_name == "boolean" else _read_value(rest.pop(0), member)
+        member = shape.members[name]
+        given[name] = option in members if member.type_name == "boolean" else _read_value(rest.pop(0), member)
     missing = set() if shape is None else {*shape.required_members} - {*given}
     if missing:
         raise NoSuchLineError(f"missing: {', '.join(sorted(missing))}")

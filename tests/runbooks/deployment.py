@@ -81,6 +81,19 @@ class Deployment:
                 TransitEncryptionEnabled=True,
             )
 
+    def build_function(self, name: str) -> str:
+        """A Lambda function that a queue feeds; the id of its event source."""
+        self.client("sqs").create_queue(QueueName=name)
+        function = self.client("lambda")
+        function.create_function(
+            FunctionName=name,
+            PackageType="Image",
+            Code={"ImageUri": IMAGES},
+            Role=f"arn:aws:iam::000000000000:role/{name}",
+        )
+        source = f"arn:aws:sqs:{REGION}:000000000000:{name}"
+        return str(function.create_event_source_mapping(FunctionName=name, EventSourceArn=source)["UUID"])
+
     def task(self) -> str:
         """The ARN of a task that runs."""
         return str(self.client("ecs").list_tasks(cluster=NAME)["taskArns"][0])
@@ -142,7 +155,7 @@ def emulated_deployment(home: Path) -> Iterator[Deployment]:
         "BIND_HOST": LOOPBACK,
         "MINISTACK_HOST": LOOPBACK,
         "MINISTACK_REGION": REGION,
-        "SERVICES": "ecs,ecr,rds,elasticache,logs",
+        "SERVICES": "ecs,ecr,rds,elasticache,logs,lambda,sqs",
         "SFTP_ENABLED": "0",
         "IOT_MTLS_ENABLED": "0",
         "LOG_LEVEL": "ERROR",
