@@ -13,7 +13,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.queries.backlog import read_backlog
 from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
 from turnstile.statements.paused_queues import read_paused_queues
-from turnstile.telemetry.metrics import BACKLOG, BACKLOG_OLDEST
+from turnstile.telemetry.metrics import BACKLOG, BACKLOG_OLDEST, QUEUE_PAUSED
 
 log = structlog.get_logger("turnstile.backlog")
 
@@ -32,6 +32,7 @@ async def report_backlog(
             for state, turns in (("due", one.due), ("ready", one.ready), ("running", one.running)):
                 BACKLOG.set(turns, one.queue, state)
             BACKLOG_OLDEST.set(one.oldest_seconds, one.queue)
+            QUEUE_PAUSED.set(one.queue in paused, one.queue)
 
-    gauges = (BACKLOG, BACKLOG_OLDEST)
+    gauges = (BACKLOG, BACKLOG_OLDEST, QUEUE_PAUSED)
     await report_every_minute("backlog", report, stopping, every_seconds=every_seconds, gauges=gauges)

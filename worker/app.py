@@ -123,7 +123,7 @@ class _Worker:
             nudge_relay=lambda: self.relay.nudge(),
             deaf_for=lambda: self.consumer.deaf_for(),
             recovers=True,
-            obeys_pauses=True,
+            begins_paused=True,
         )
         self.relay = Relay(resources.database, resources.queues, settings, self.work.heartbeat.evidence)
         self.consumer = Consumer(

@@ -17,7 +17,6 @@ from turnstile.telemetry.metrics import (
     HEARTBEAT_LATENESS,
     LEASES_LOST,
     MESSAGES_MALFORMED,
-    QUEUE_PAUSED,
     SLOTS,
     SLOTS_BUSY,
     TAKEOVERS,
@@ -112,10 +111,11 @@ class TurnWork:
         nudge_relay: Callable[[], None],
         deaf_for: Callable[[], float],
         recovers: bool = False,
-        obeys_pauses: bool = False,
+        begins_paused: bool = False,
         longest_attempt_seconds: float = math.inf,
     ) -> None:
-        """`deaf_for`: for how long no receive has returned, in seconds. The heartbeat's thread calls it."""
+        """`deaf_for`: for how long no receive has returned, in seconds. The heartbeat's thread calls it. `begins_paused`: as of
+        `QueuePause`."""
         loop = asyncio.get_running_loop()
         settings = resources.settings
         self._resources = resources
@@ -123,7 +123,7 @@ class TurnWork:
         self._deaf_for = deaf_for
         self.in_flight = TurnsInFlight()
         self.slots = Slots(settings.concurrency)
-        self.pause = QueuePause(is_on=obeys_pauses)
+        self.pause = QueuePause(begins_paused=begins_paused)
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
         self._blocked_loop = BlockedLoopWatch(loop, resources.address.name)
         self.heartbeat = Heartbeat(
@@ -167,7 +167,6 @@ class TurnWork:
             counter.add(0, queue)
         SLOTS.watch(lambda: self.slots.count, queue)
         SLOTS_BUSY.watch(lambda: self.slots.busy, queue)
-        QUEUE_PAUSED.watch(lambda: self.pause.is_on, queue)
         HEARTBEAT_LATENESS.watch(lambda: self.heartbeat.evidence.overdue_seconds(time.monotonic()), queue)
 
     async def end(self, most_seconds: float) -> None:

@@ -113,7 +113,7 @@ class Consumer:
 
         A slot whose handler ignored its cancellation does not count as busy: if all slots are like that, the worker is deaf.
         """
-        if self.pause.is_on or (self.full and self._slots.count > len(self._left_behind)):
+        if (self.pause.is_on and self.pause.is_known) or (self.full and self._slots.count > len(self._left_behind)):
             return 0.0
         return time.monotonic() - self._returned_at
 

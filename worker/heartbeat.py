@@ -239,14 +239,18 @@ class Heartbeat:
             self.evidence.failed()
             return False
         self.evidence.worked(time.monotonic())
+        # After the renewals: neither may delay leases. Also an error of the statement is only logged, because locks and messages
+        # must be extended whatever these tables say.
         try:
-            # After the renewals: the registry must not delay leases.
-            await announce(self._database, self._describe())
             paused = self._address.name in await read_paused_queues(self._database)
             self._call_soon(self._note_paused, paused)
         except (DatabaseUnavailableError, psycopg.Error) as error:
-            # Also an error of the statement: locks and messages must be extended whatever the registry says.
-            log.info("heartbeat.not_announced", error=str(error))
+            log.warning("heartbeat.pause_not_read", error=str(error))
+            return False
+        try:
+            await announce(self._database, self._describe())
+        except (DatabaseUnavailableError, psycopg.Error) as error:
+            log.warning("heartbeat.not_announced", error=str(error))
             return False
         return True
 

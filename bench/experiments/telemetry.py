@@ -4,11 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import httpx
+
 from bench.contenders import OURS
 from bench.drains import Work, drain
 from bench.emulated_sqs import Entry
 from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetResult, at_most
 from bench.http_server import serve_collector
+from bench.launch import NotMeasuredError
 from bench.running import attempt
 from bench.stage import Room, Stage
 from bench.workloads import fill_turns
@@ -48,7 +51,10 @@ def _measure(stage: Stage, case: Case, work: Work) -> dict[str, float]:
 
     with serve_collector(stage.folder) as collector:
         settings = {**case.settings, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{collector.address}/v1/traces"}
-        return drain(stage, replace(OURS, settings=settings), work, fill)
+        found = drain(stage, replace(OURS, settings=settings), work, fill)
+        if not httpx.get(f"{collector.address}/taken").json():
+            raise NotMeasuredError("the worker has exported no span")
+        return found
 
 
 def judge(samples: Samples) -> list[TargetResult]:

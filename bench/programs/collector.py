@@ -1,21 +1,34 @@
-"""Takes what an OTLP exporter sends and keeps nothing: what a collector beside the worker looks like to it. `BENCH_PORT`."""
+"""Takes what an OTLP exporter sends, as a collector beside the worker does, and keeps only its size. `BENCH_PORT`: where."""
 
 import os
 
 from aiohttp import web
 
 
-async def _take(request: web.Request) -> web.Response:
-    await request.read()
-    return web.Response(content_type="application/x-protobuf")
+class Collector:
+    def __init__(self) -> None:
+        self._bytes = 0
 
+    async def take(self, request: web.Request) -> web.Response:
+        self._bytes += len(await request.read())
+        return web.Response(content_type="application/x-protobuf")
 
-async def _health(request: web.Request) -> web.Response:
-    return web.Response()
+    async def taken(self, request: web.Request) -> web.Response:
+        """How many bytes it was sent."""
+        return web.json_response(self._bytes)
+
+    async def health(self, request: web.Request) -> web.Response:
+        return web.Response()
 
 
 if __name__ == "__main__":
+    collector = Collector()
     app = web.Application(client_max_size=64 << 20)
-    app.router.add_get("/healthz", _health)
-    app.router.add_post("/v1/traces", _take)
+    app.add_routes(
+        [
+            web.get("/healthz", collector.health),
+            web.post("/v1/traces", collector.take),
+            web.get("/taken", collector.taken),
+        ]
+    )
     web.run_app(app, host="127.0.0.1", port=int(os.environ["BENCH_PORT"]), print=None)

@@ -96,6 +96,18 @@ def test_a_forgotten_gauge_shows_no_old_number(made: Any) -> None:
 
 
 @pytest.mark.usefixtures("recording")
+def test_what_could_not_be_read_of_one_hides_no_other(made: Any) -> None:
+    gauge = made(Gauge, "queue")
+    for queue in "ab":
+        gauge.set(7, queue)
+
+    gauge.forget("a")
+
+    assert (reading(gauge.name, queue="a"), reading(gauge.name, queue="b")) == (None, 7)
+    gauge.forget("a")
+
+
+@pytest.mark.usefixtures("recording")
 def test_there_is_no_series_of_creation_times(made: Any) -> None:
     made(Counter, "queue").add(1, "a")
 

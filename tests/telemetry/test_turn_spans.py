@@ -190,6 +190,12 @@ def test_a_sampler_that_says_no_records_nothing_and_keeps_the_ids() -> None:
     recorded = Recorded(ALWAYS_OFF)
     span = recorded.turns.begin_attempt(CLAIMED, None, None)
 
+    async def handler() -> otel.SpanContext:
+        span.enter_handler()
+        return otel.get_current_span().get_span_context()
+
+    of_handler = asyncio.run(handler())
+    assert (of_handler.trace_id, of_handler.trace_flags.sampled) == (int(CLAIMED.trace_id, 16), False)
     span.superseded()
 
     assert not span.is_recorded

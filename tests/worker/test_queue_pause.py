@@ -8,18 +8,18 @@ from turnstile.worker.queue_pause import QueuePause
 def test_until_the_table_is_read_a_worker_begins_no_turn_and_says_nothing() -> None:
     changes: list[bool] = []
     with structlog.testing.capture_logs() as lines:
-        pause = QueuePause(is_on=True)
+        pause = QueuePause(begins_paused=True)
         pause.on_change(lambda: changes.append(pause.is_on))
-        assert pause.is_on
+        assert (pause.is_on, pause.is_known) == (True, False)
 
         pause.set(False)
 
-    assert (changes, lines) == ([False], [])
+    assert (changes, lines, pause.is_known) == ([False], [], True)
 
 
 def test_a_pause_and_its_end_are_told_once_each() -> None:
     with structlog.testing.capture_logs() as lines:
-        pause = QueuePause(is_on=True)
+        pause = QueuePause(begins_paused=True)
         for is_on in (True, True, False, False):
             pause.set(is_on)
 

@@ -33,7 +33,7 @@ class AttemptSpan:
         self._settle_began_at: int | None = None
         self._ended_at: int | None = None
         self._awaits_link = False
-        # The rest of what a turn that is not sampled costs is in `enter_handler`: most turns are not sampled.
+        # Nothing is made for a turn that is not sampled: most are not (ADR 0035).
         if turn.trace.sampled:
             self.trace = turn.trace.attempt(turn.fence)
             attributes: dict[str, str | int | bool] = {
@@ -67,7 +67,7 @@ class AttemptSpan:
         if self._span is not None and self._span.is_recording():
             self._handler = self._inner(self._span, "handle", time.time_ns())
         # Not detached: the task ends with the handler.
-        attach(set_span_in_context(self._handler or NonRecordingSpan(as_context(self.trace))))
+        attach(set_span_in_context(self._handler or self._span or NonRecordingSpan(as_context(self.trace))))
 
     @never_raises
     def leave_handler(self, error_type: str | None) -> None:

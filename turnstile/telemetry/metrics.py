@@ -80,7 +80,6 @@ HEARTBEAT_LATENESS = Gauge(
 )  # fmt: skip
 SLOTS = Gauge(W, "turnstile_slots", "Slots of the process.", ["queue"])
 SLOTS_BUSY = Gauge(W, "turnstile_slots_busy", "Slots whose handler runs, or ignored its cancellation.", ["queue"])
-QUEUE_PAUSED = Gauge(W, "turnstile_queue_paused", "1 while operators have paused the queue, else 0.", ["queue"])
 EVENT_LOOP_BLOCKED = Counter(
     W, "turnstile_event_loop_blocked_seconds_total",
     "How long the event loop was blocked, by blocks of a second or more.", ["queue"], unit="seconds",
@@ -103,6 +102,7 @@ MESSAGES_PHANTOM = Counter(
 RELAY_SENT = Counter(
     R, "turnstile_relay_sent_total", "Messages that the relay sent: `wake_up` or `dead_letter`.", ["queue", "kind"],
 )  # fmt: skip
+QUEUE_PAUSED = Gauge(R, "turnstile_queue_paused", "1 while operators have paused the queue, else 0.", ["queue"])
 RELAY_LAG = Histogram(
     R, "turnstile_relay_lag_seconds", "How long after its `send_at` a row's message was sent.", ["queue"],
     unit="seconds", buckets=WAITS,

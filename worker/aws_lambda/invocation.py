@@ -11,11 +11,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+import psycopg
 import structlog
 
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
-from turnstile.statements.defer import Defer, defer
+from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.aws_lambda.event import SqsRecord, not_to_delete
@@ -99,9 +100,12 @@ class Invocation:
 
     async def _read_pause(self) -> None:
         # The heartbeat reads it as well, but only after the first turns have begun.
-        with suppress(DatabaseUnavailableError, TimeoutError):
+        try:
             async with asyncio.timeout(PAUSE_SECONDS):
                 paused = await read_paused_queues(self._resources.database)
+        except (DatabaseUnavailableError, TimeoutError, psycopg.Error) as error:
+            log.warning("lambda.pause_not_read", error_class=type(error).__name__)
+        else:
             self._work.pause.set(self._resources.address.name in paused)
 
     async def _serve(self, message: ReceivedMessage) -> None:
@@ -129,8 +133,12 @@ class Invocation:
 
         Were it reported, each delivery would count as a receive, and the last one would move it to the DLQ.
         """
-        if (wake_up := await self._work.processor.delivery.read(message)) is not None:
-            await defer(self._resources.database, [Defer(wake_up.tenant_id, wake_up.session_id, 0.0)])
+        wake_up = await self._work.processor.delivery.read(message)
+        if wake_up is None:
+            return
+        [owed] = await defer(self._resources.database, [Defer(wake_up.tenant_id, wake_up.session_id, 0.0)])
+        if owed is Owed.LOCKED:
+            raise MessageStaysError("the row of a paused queue is locked")
 
     async def _come_to_rest(self) -> None:
         """Ends all tasks and threads of this invocation: after a thaw, none may act on a lock or a lease that it has lost."""

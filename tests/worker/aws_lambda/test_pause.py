@@ -3,6 +3,7 @@
 import asyncio
 import threading
 
+import psycopg
 import pytest
 import structlog.testing
 
@@ -12,6 +13,7 @@ from tests.worker.aws_lambda.lambda_invocations import Site
 from turnstile.handlers.context import Context, Turn
 from turnstile.relay.loop import Relay
 from turnstile.statements.paused_queues import pause_queue, resume_queue
+from turnstile.turn.message import decode
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
@@ -57,3 +59,26 @@ async def test_a_malformed_message_of_a_paused_queue_goes_to_the_dlq(site: Site)
 
     [dead] = await site.queues.receive(site.settings.queue, 10, dead=True)
     assert dead.body == "not ours"
+
+
+async def test_a_message_of_a_paused_queue_with_a_locked_row_is_reported(site: Site) -> None:
+    """Its row can't be owed a wake-up: without the message, the resume would not wake it."""
+    await pause_queue(site.database, site.settings.queue, paused_by="ada", reason=None)
+    await site.send("a", "b")
+
+    with psycopg.connect(site.settings.database_url) as other:
+        other.execute("SELECT 1 FROM turns WHERE session_id = 'a' FOR NO KEY UPDATE")
+        kept = await site.invoke(2)
+        other.rollback()
+
+    assert [decode(body).session_id for body in kept] == ["a"]
+
+
+async def test_turns_are_answered_where_the_table_of_pauses_is_refused(site: Site) -> None:
+    await site.send("a")
+    with psycopg.connect(site.settings.database_url, autocommit=True) as owner:
+        owner.execute("ALTER TABLE paused_queues RENAME TO paused_elsewhere")
+
+    assert await site.invoke(1) == []
+
+    assert await site.rows("status") == [("SUCCEEDED",)]

@@ -2,10 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from tests.support.probes import until
 from tests.worker.consumer.consumers import Rig
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.turn.envelope import ReceivedMessage
+from turnstile.worker.queue_pause import QueuePause
 
 
 async def test_a_consumer_that_receives_is_not_deaf(rig: Rig) -> None:
@@ -103,3 +106,16 @@ async def test_the_time_with_all_slots_busy_does_not_count_as_deaf(rig: Rig) -> 
         await until(lambda: rig.watched.polls > polls)
         assert consumer.deaf_for() < 500
         rig.watched.open.set()
+
+
+@pytest.mark.parametrize(("is_read", "is_deaf"), [(False, True), (True, False)], ids=["not read", "paused"])
+async def test_only_a_pause_that_was_read_keeps_a_consumer_from_being_deaf(
+    rig: Rig, is_read: bool, is_deaf: bool
+) -> None:
+    """A worker that can't read the table begins no turn, and somebody must hear of it."""
+    async with rig.consuming(4, rig.work_until_released, paused=True) as consumer:
+        if not is_read:
+            consumer.pause = QueuePause(begins_paused=True)
+        consumer._returned_at -= 1000
+
+        assert (consumer.deaf_for() > 500) is is_deaf

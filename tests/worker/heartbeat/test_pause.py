@@ -1,5 +1,7 @@
 """The heartbeat reads whether operators have paused the worker's queue."""
 
+import psycopg
+
 from tests.support.heartbeats import Beating
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
@@ -29,3 +31,15 @@ async def test_a_pause_of_another_queue_is_not_this_worker_s(
     await until(lambda: len(beating.paused) > beats + 1)
 
     assert not beating.paused[-1]
+
+
+async def test_a_refused_announcement_keeps_no_pause_from_being_read(
+    settings: Settings, database: Database, beating: Beating
+) -> None:
+    """Or a worker that is deployed before its tables would wait for ever, and look like one of a paused queue."""
+    beating.trouble = [psycopg.Error("no such column")] * 1000
+
+    await pause_queue(database, settings.queue, paused_by="ada", reason=None)
+
+    await until(lambda: beating.paused and beating.paused[-1])
+    beating.trouble.clear()
