@@ -14,7 +14,8 @@ import psutil
 from bench.accounting import Tree
 
 LOOK_SECONDS = 0.01
-TERM_SECONDS = 2.0
+TERM_SECONDS = 10.0
+"""Longer than a worker takes that exports its last spans."""
 
 
 class NotMeasuredError(Exception):
