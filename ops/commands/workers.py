@@ -17,9 +17,9 @@ def workers(queue: QueueName = None, limit: Limit = 50, as_json: AsJson = False)
     that run longest come first.
 
     --json: workers: worker_id, queue, state, host, pid, version, slots, busy, draining, paused, deaf_for_seconds, started_at,
-    seen_at (its last heartbeat), seconds_since_heartbeat, read_at. running: worker_id, turn_id, tenant_id, session_id, queue,
-    attempt, started_at, lease_until, seconds. The worker of a turn may be missing among the workers: it was lost long ago, and
-    another one takes the turn over.
+    seen_at (its last heartbeat), alive, seconds_since_heartbeat, read_at. running: worker_id, turn_id, tenant_id, session_id,
+    queue, attempt, started_at, lease_until, seconds. The worker of a turn may be missing among the workers: it was lost long ago,
+    and another one takes the turn over.
     """
     settings = load_settings()
     if queue is not None:

@@ -67,6 +67,25 @@ async def test_the_resend_deadline_is_twice_the_queue_latency(
     assert await seconds_from_creation(store, accepted.turn_id, "send_at") == resend_after
 
 
+@pytest.mark.parametrize(
+    ("lease_seconds", "silent_seconds", "resend_after"),
+    [(30.0, 39.0, 90.0), (30.0, 41.0, 60.0), (90.0, 119.0, 90.0), (90.0, 121.0, 60.0)],
+)
+async def test_the_queue_latency_of_a_worker_counts_while_it_is_alive_by_its_own_lease(
+    store: Stand, lease_seconds: float, silent_seconds: float, resend_after: float
+) -> None:
+    record = WorkerRecord(
+        worker_id="w", queue=QUEUE, host="h", pid=1, slots=1, busy=0, queue_latency_seconds=45.0, draining=False,
+        lease_seconds=lease_seconds,
+    )  # fmt: skip
+    await announce(store.database, record)
+    await store.pass_time(silent_seconds)
+
+    accepted = await submit_one(store)
+
+    assert await seconds_from_creation(store, accepted.turn_id, "send_at") == resend_after
+
+
 async def test_content_that_postgres_refuses_fails_the_whole_batch(store: Stand) -> None:
     with pytest.raises(psycopg.DataError):
         await submit_all(store, make_submission(QUEUE, content="fine"), make_submission(QUEUE, content=float("nan")))
