@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.support.factories import make_worker_record
 from tests.support.tampered_turns import make_pending, make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.queries.workers import RegisteredWorker, WorkerState, judge_worker, read_running, read_workers
 from turnstile.statements.paused_queues import pause_queue
-from turnstile.statements.worker_registry import WorkerRecord, announce
+from turnstile.statements.worker_registry import announce
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -47,10 +48,7 @@ def test_the_state_of_a_worker(worker: RegisteredWorker, state: WorkerState) -> 
 async def test_a_worker_is_alive_by_its_own_lease(
     database: Database, settings: Settings, lease_seconds: int, seconds: int, alive: bool
 ) -> None:
-    record = WorkerRecord(
-        worker_id="w", queue="turns", host="h", pid=7, slots=4, busy=0, queue_latency_seconds=0.0, draining=False,
-        lease_seconds=lease_seconds,
-    )  # fmt: skip
+    record = make_worker_record("turns", lease_seconds=lease_seconds)
     await announce(database, record)
     await tamper(settings, f"UPDATE workers SET seen_at = now() - interval '{seconds} s'")
 
@@ -58,9 +56,7 @@ async def test_a_worker_is_alive_by_its_own_lease(
 
 
 async def test_a_worker_is_read_as_its_last_heartbeat_described_it(database: Database) -> None:
-    record = WorkerRecord(
-        worker_id="w", queue="turns", host="h", pid=7, slots=4, busy=0, queue_latency_seconds=0.0, draining=False
-    )
+    record = make_worker_record("turns")
     await announce(database, record)
     await announce(database, replace(record, busy=3, draining=True, deaf_for_seconds=130.0))
     await pause_queue(database, "turns", paused_by="ada", reason=None)
@@ -74,12 +70,7 @@ async def test_a_worker_is_read_as_its_last_heartbeat_described_it(database: Dat
 
 async def test_workers_are_those_of_the_queue(database: Database) -> None:
     for name, queue in (("a", "turns"), ("b", "bulk")):
-        await announce(
-            database,
-            WorkerRecord(
-                worker_id=name, queue=queue, host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=False
-            ),
-        )
+        await announce(database, make_worker_record(queue, name))
 
     assert [one.worker_id for one in await read_workers(database, "bulk")] == ["b"]
     assert [one.worker_id for one in await read_workers(database)] == ["b", "a"]

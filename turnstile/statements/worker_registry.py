@@ -7,9 +7,6 @@ from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
 
-LEASE_SECONDS = 30.0
-"""The lease of the default settings."""
-
 # After its last heartbeat, in leases of the worker's own: workers may differ, and nobody else's lease says anything of it.
 SILENT_LEASES = 4 / 3
 """From then on nobody counts on a worker: a lease and, by default, a heartbeat."""
@@ -68,10 +65,10 @@ class WorkerRecord:
     busy: int
     queue_latency_seconds: float
     draining: bool
+    lease_seconds: float
     version: str = field(default_factory=program_version)
     deaf_for_seconds: float = 0.0
     """For how long no receive has returned; 0 in a Lambda function, which receives nothing itself."""
-    lease_seconds: float = LEASE_SECONDS
 
 
 async def announce(database: Database, record: WorkerRecord) -> None:
