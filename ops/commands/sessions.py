@@ -41,8 +41,7 @@ def sessions(
     if not stuck:
         raise typer.BadParameter("say which: --stuck lists the sessions that do not move")
     settings = load_settings()
-    if queue is not None:
-        settings.find_queue(queue)
+    settings.select_queues(queue)
     found = operate(settings, _find, queue, OLDER_THAN_SECONDS if older_than is None else older_than, limit)
     truncated = any(one.truncated for one, _ in found)
     if as_json:

@@ -36,7 +36,7 @@ def stats(
     (of each queue: queue, due, ready, oldest_seconds, running, truncated: due and ready are at least so many).
     """
     settings = load_settings()
-    names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
+    names = settings.select_queues(queue)
     wanted = HOUR_SECONDS if since is None else since
     found, backlog = operate(settings, _read, names, float(wanted), queue, tenant)
     if as_json:

@@ -22,8 +22,7 @@ def workers(queue: QueueName = None, limit: Limit = 50, as_json: AsJson = False)
     and another one takes the turn over.
     """
     settings = load_settings()
-    if queue is not None:
-        settings.find_queue(queue)
+    settings.select_queues(queue)
     found, running = operate(settings, _read, queue, limit)
     if as_json:
         print_json({"workers": found, "running": running})
