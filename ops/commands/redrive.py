@@ -79,8 +79,7 @@ def redrive(
     failed by error class, canceled, open: when it last looked).
     """
     settings = load_settings()
-    if queue is not None:
-        settings.find_queue(queue)
+    settings.select_queues(queue)
     wanted = FailedFilter(
         queue=queue,
         turn_ids=read_turn_ids(turn or ()),
@@ -118,7 +117,7 @@ def redrive(
 
 
 async def _redrive(operator: Operator, wanted: FailedFilter, failed: list[TurnRecord], pace: Pace) -> RedriveResult:
-    return await Redrive(operator.database, operator.queues, operator.settings).run(wanted, failed, pace=pace)
+    return await Redrive(operator.database, operator.queues, operator.settings).run(wanted, failed, pace)
 
 
 def as_document(failed: list[TurnRecord], result: RedriveResult | None) -> dict[str, Any]:
