@@ -23,8 +23,8 @@ from turnstile.ops.terminal.options import (
     TraceId,
     TurnIds,
     Yes,
+    age_option,
     confirm,
-    parse_age,
 )
 from turnstile.ops.terminal.output import many, print_fields, print_json, say
 from turnstile.queries.failed_turns import FailedFilter
@@ -49,11 +49,8 @@ def redrive(
         float, typer.Option(min=0, max=1, metavar="SHARE", help="How many of the canary are enough.")
     ] = 0.9,
     canary_wait: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_age, metavar="AGE", help="How long to wait for the ends of the canary.  [default: 10m]"
-        ),
-    ] = None,
+        float, age_option("How long to wait for the ends of the canary.", CANARY_WAIT_SECONDS)
+    ] = CANARY_WAIT_SECONDS,
     stop_at: Annotated[
         float,
         typer.Option(
@@ -94,7 +91,7 @@ def redrive(
         rate=rate,
         canary=canary,
         canary_share=canary_success,
-        canary_wait_seconds=canary_wait or CANARY_WAIT_SECONDS,
+        canary_wait_seconds=canary_wait,
         stop_share=stop_at,
     )
     failed = operate(settings, find_failed, wanted, limit)

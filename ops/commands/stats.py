@@ -6,22 +6,16 @@ from typing import Annotated, Any
 import typer
 
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import HOUR_SECONDS, AsJson, QueueName, TenantId, parse_age
+from turnstile.ops.terminal.options import AsJson, QueueName, TenantId, since_option
 from turnstile.ops.terminal.output import Columns, print_fields, print_json, print_table, short_duration
 from turnstile.queries.backlog import Backlog, read_backlog
 from turnstile.queries.stats import Percentiles, Stats, read_stats
 
+SINCE_SECONDS = 3600.0
+
 
 def stats(
-    since: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_age,
-            metavar="AGE",
-            show_default=False,
-            help="The turns that ended within this time: 15m, 1h, 2d.  [default: 1h]",
-        ),
-    ] = None,
+    since: Annotated[float, since_option(SINCE_SECONDS)] = SINCE_SECONDS,
     queue: QueueName = None,
     tenant: TenantId = None,
     as_json: AsJson = False,
@@ -37,8 +31,7 @@ def stats(
     """
     settings = load_settings()
     names = settings.select_queues(queue)
-    wanted = HOUR_SECONDS if since is None else since
-    found, backlog = operate(settings, _read, names, float(wanted), queue, tenant)
+    found, backlog = operate(settings, _read, names, since, queue, tenant)
     if as_json:
         print_json({**asdict(found), "queue": queue, "tenant_id": tenant, "backlog": backlog})
     else:
