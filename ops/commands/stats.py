@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from turnstile.ops.queue_overview import BACKLOG
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, QueueName, TenantId, since_option
-from turnstile.ops.terminal.output import Columns, print_fields, print_json, print_table, short_duration
+from turnstile.ops.terminal.output import print_fields, print_json, print_table, short_duration
 from turnstile.queries.backlog import Backlog, read_backlog
 from turnstile.queries.stats import Percentiles, Stats, read_stats
 
@@ -57,14 +58,7 @@ def _print(found: Stats, backlog: list[Backlog]) -> None:
     }
     print_fields(fields)
     typer.echo()
-    columns: Columns = {
-        "queue": "queue",
-        "due": lambda one: f"{one.due}{'+' if one.truncated else ''}",
-        "ready": "ready",
-        "running": "running",
-        "oldest": lambda one: short_duration(one.oldest_seconds) if one.ready else "",
-    }
-    print_table(columns, backlog)
+    print_table({"queue": "queue", **BACKLOG}, backlog)
 
 
 def _counts(counts: dict[str, int]) -> str | None:
