@@ -4,17 +4,20 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
-from turnstile.message_queue import MessageQueues
 from turnstile.ops.terminal.operator_access import Operator
-from turnstile.ops.terminal.output import Columns, short_duration, short_time
+from turnstile.ops.terminal.output import Column, Columns, reader, short_duration, short_time
 from turnstile.ops.worker_overview import read_worker_overview
 from turnstile.queries.attention import read_attention
 from turnstile.queries.backlog import Backlog, read_backlog
 from turnstile.queries.workers import WorkerState
 from turnstile.statements.paused_queues import PausedQueue, read_paused_queues
 from turnstile.turn.envelope import QueueDepth
+
+if TYPE_CHECKING:
+    from turnstile.message_queue import MessageQueues
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,23 @@ class QueueOverview:
     """None: the queue is not paused."""
 
 
+BACKLOG: Columns = {
+    "due": lambda one: f"{one.due}{'+' if one.truncated else ''}",
+    "ready": "ready",
+    "running": "running",
+    "oldest": lambda one: short_duration(one.oldest_seconds) if one.ready else "",
+}
+
+
+def _of_backlog(column: Column) -> Column:
+    read = reader(column)
+    return lambda one: read(one.backlog)
+
+
 QUEUES: Columns = {
     "queue": "queue",
     "messages": lambda one: _messages(one.sqs.depth),
-    "due": lambda one: f"{one.backlog.due}{'+' if one.backlog.truncated else ''}",
-    "ready": "backlog.ready",
-    "running": "backlog.running",
-    "oldest": lambda one: short_duration(one.backlog.oldest_seconds) if one.backlog.ready else "",
+    **{title: _of_backlog(column) for title, column in BACKLOG.items()},
     "DLQ": lambda one: "?" if one.sqs.error is not None else one.sqs.dead_letters,
     "halted": "halted_sessions",
     "workers": lambda one: _workers(one.workers),
@@ -102,12 +115,12 @@ async def read_overview(operator: Operator) -> list[QueueOverview]:
     ]
 
 
-async def count_messages(queues: MessageQueues, names: Sequence[str]) -> list[SqsCounts]:
+async def count_messages(queues: "MessageQueues", names: Sequence[str]) -> list[SqsCounts]:
     """The counts of these queues, all asked for at once: an SQS that is away costs its time-out once."""
     return await asyncio.gather(*(_count(queues, name) for name in names))
 
 
-async def _count(queues: MessageQueues, name: str) -> SqsCounts:
+async def _count(queues: "MessageQueues", name: str) -> SqsCounts:
     try:
         return SqsCounts(await queues.measure(name), await queues.count(name, dead=True))
     except (QueueUnavailableError, UnknownQueueError) as error:

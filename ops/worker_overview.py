@@ -42,7 +42,7 @@ async def read_worker_overview(operator: Operator, queue: str | None = None) -> 
     return [
         WorkerOverview(
             **asdict(worker),
-            state=judge_worker(worker, worker.read_at, operator.settings),
+            state=judge_worker(worker, operator.settings),
             seconds_since_heartbeat=max(0.0, (worker.read_at - worker.seen_at).total_seconds()),
         )
         for worker in await read_workers(operator.database, queue)

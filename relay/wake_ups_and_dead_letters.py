@@ -25,7 +25,6 @@ from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.relay.fault_isolation import LeftOut, alone, step_around
 from turnstile.relay.queue_selection import Line
 from turnstile.statements.due_messages import DEAD_LETTERED, GIVE_BACK, SET_RESEND_DEADLINE, DueRow
-from turnstile.statements.worker_registry import seen_seconds
 from turnstile.telemetry.instruments import RECORDING
 from turnstile.telemetry.metrics import RELAY_LAG, RELAY_SENT
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
@@ -124,7 +123,6 @@ class RelaySends:
                 "ids": list(ids),
                 "stamps": [rows[one].send_at for one in ids],
                 "resend_after": self._settings.resend_seconds,
-                "seen": seen_seconds(self._settings),
             }
             return await self._database.fetch(SET_RESEND_DEADLINE, parameters)
 

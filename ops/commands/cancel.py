@@ -73,8 +73,7 @@ def cancel(
     if wanted == OpenFilter() and status is None:
         raise typer.BadParameter("name a TURN, or a filter; --status open means every open turn")
     settings = load_settings()
-    if queue is not None:
-        settings.find_queue(queue)
+    settings.select_queues(queue)
     cancel_many(settings, wanted, dry_run=dry_run, yes=yes, as_json=as_json)
 
 

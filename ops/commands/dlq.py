@@ -85,7 +85,7 @@ def list_dead(
     tenants (how many), first_failed_at, last_failed_at.
     """
     settings = load_settings()
-    names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
+    names = settings.select_queues(queue)
     wanted = FailedFilter(
         queue=queue,
         error_class=error,

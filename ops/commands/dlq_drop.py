@@ -58,7 +58,7 @@ def drop(
     dead letters are not all deleted), turn_ids. With --malformed: dry_run, matched, deleted.
     """
     settings = load_settings()
-    names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
+    names = settings.select_queues(queue)
     wanted = FailedFilter(
         queue=queue,
         turn_ids=read_turn_ids(turn or ()),

@@ -52,7 +52,7 @@ def export(
     out. Changes nothing; a file that was not finished is removed.
     """
     settings = load_settings()
-    names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
+    names = settings.select_queues(queue)
     wanted = FailedFilter(
         queue=queue,
         turn_ids=read_turn_ids(turn or ()),

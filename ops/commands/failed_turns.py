@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from turnstile.ops.dead_letters.redrive import record_filter
 from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator
@@ -50,14 +49,14 @@ async def find_failed(operator: Operator, wanted: FailedFilter, limit: int | Non
         reason = await why_left_alone(operator.database, turn_id)
         say(f"{turn_id} {reason or 'does not match the other filters'}: left as it is")
     if not failed and not wanted.turn_ids:
-        say(f"no FAILED turn matches ({describe_filter(record_filter(wanted)) or 'no filter'})")
+        say(f"no FAILED turn matches ({describe_filter(wanted.as_recorded()) or 'no filter'})")
     return failed
 
 
 def describe_failed(failed: Sequence[TurnRecord], wanted: FailedFilter, limit: int | None) -> str:
     """How many, by which filter, of when, and of which classes: for a question."""
     bound = "these are all" if limit is None else f"the oldest {limit} at most"
-    which = describe_filter(record_filter(wanted)) or f"no filter; {bound}"
+    which = describe_filter(wanted.as_recorded()) or f"no filter; {bound}"
     classes = ", ".join(f"{name} {turns}" for name, turns in count_classes(failed).most_common(8))
     ends = read_ends(failed)
     return (

@@ -4,10 +4,9 @@ import secrets
 from typing import Any
 from uuid import UUID
 
-from turnstile.ops.dead_letters.redrive import describe_operator
 from turnstile.ops.dead_letters.redrive_refusals import why_left_alone, why_not_again
 from turnstile.ops.terminal.exit_codes import CommandError
-from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
+from turnstile.ops.terminal.operator_access import Operator, describe_operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, TurnId, Yes, confirm
 from turnstile.ops.terminal.output import print_result, short_time
 from turnstile.statements import halt as statements

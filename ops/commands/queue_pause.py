@@ -4,8 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from turnstile.ops.dead_letters.redrive import describe_operator
-from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
+from turnstile.ops.terminal.operator_access import Operator, describe_operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Yes, confirm
 from turnstile.ops.terminal.output import many, print_result, say, short_time
 from turnstile.queries.backlog import read_backlog

@@ -23,8 +23,8 @@ from turnstile.ops.terminal.options import (
     TraceId,
     TurnIds,
     Yes,
+    age_option,
     confirm,
-    parse_age,
 )
 from turnstile.ops.terminal.output import many, print_fields, print_json, say
 from turnstile.queries.failed_turns import FailedFilter
@@ -49,11 +49,8 @@ def redrive(
         float, typer.Option(min=0, max=1, metavar="SHARE", help="How many of the canary are enough.")
     ] = 0.9,
     canary_wait: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_age, metavar="AGE", help="How long to wait for the ends of the canary.  [default: 10m]"
-        ),
-    ] = None,
+        float, age_option("How long to wait for the ends of the canary.", CANARY_WAIT_SECONDS)
+    ] = CANARY_WAIT_SECONDS,
     stop_at: Annotated[
         float,
         typer.Option(
@@ -79,8 +76,7 @@ def redrive(
     failed by error class, canceled, open: when it last looked).
     """
     settings = load_settings()
-    if queue is not None:
-        settings.find_queue(queue)
+    settings.select_queues(queue)
     wanted = FailedFilter(
         queue=queue,
         turn_ids=read_turn_ids(turn or ()),
@@ -95,7 +91,7 @@ def redrive(
         rate=rate,
         canary=canary,
         canary_share=canary_success,
-        canary_wait_seconds=canary_wait or CANARY_WAIT_SECONDS,
+        canary_wait_seconds=canary_wait,
         stop_share=stop_at,
     )
     failed = operate(settings, find_failed, wanted, limit)
@@ -118,7 +114,7 @@ def redrive(
 
 
 async def _redrive(operator: Operator, wanted: FailedFilter, failed: list[TurnRecord], pace: Pace) -> RedriveResult:
-    return await Redrive(operator.database, operator.queues, operator.settings).run(wanted, failed, pace=pace)
+    return await Redrive(operator.database, operator.queues, operator.settings).run(wanted, failed, pace)
 
 
 def as_document(failed: list[TurnRecord], result: RedriveResult | None) -> dict[str, Any]:

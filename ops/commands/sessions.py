@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson, Limit, QueueName, parse_age
+from turnstile.ops.terminal.options import AsJson, Limit, QueueName, age_option
 from turnstile.ops.terminal.output import Columns, print_json, print_table, say
 from turnstile.ops.waiting.look import explain_turns
 from turnstile.ops.waiting.reason import Answer, Behind, as_document, code_of
@@ -19,14 +19,8 @@ def sessions(
     stuck: Annotated[bool, typer.Option("--stuck", help="Those that do not move.")] = False,
     queue: QueueName = None,
     older_than: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_age,
-            metavar="AGE",
-            show_default=False,
-            help="How long their head has been due at least.  [default: 5m]",
-        ),
-    ] = None,
+        float, age_option("How long their head has been due at least.", OLDER_THAN_SECONDS)
+    ] = OLDER_THAN_SECONDS,
     limit: Limit = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -41,9 +35,8 @@ def sessions(
     if not stuck:
         raise typer.BadParameter("say which: --stuck lists the sessions that do not move")
     settings = load_settings()
-    if queue is not None:
-        settings.find_queue(queue)
-    found = operate(settings, _find, queue, OLDER_THAN_SECONDS if older_than is None else older_than, limit)
+    settings.select_queues(queue)
+    found = operate(settings, _find, queue, older_than, limit)
     truncated = any(one.truncated for one, _ in found)
     if as_json:
         documents = [

@@ -5,23 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
+from turnstile.ops.queue_overview import BACKLOG
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import HOUR_SECONDS, AsJson, QueueName, TenantId, parse_age
-from turnstile.ops.terminal.output import Columns, print_fields, print_json, print_table, short_duration
+from turnstile.ops.terminal.options import AsJson, QueueName, TenantId, since_option
+from turnstile.ops.terminal.output import print_fields, print_json, print_table, short_duration
 from turnstile.queries.backlog import Backlog, read_backlog
 from turnstile.queries.stats import Percentiles, Stats, read_stats
 
+SINCE_SECONDS = 3600.0
+
 
 def stats(
-    since: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_age,
-            metavar="AGE",
-            show_default=False,
-            help="The turns that ended within this time: 15m, 1h, 2d.  [default: 1h]",
-        ),
-    ] = None,
+    since: Annotated[float, since_option(SINCE_SECONDS)] = SINCE_SECONDS,
     queue: QueueName = None,
     tenant: TenantId = None,
     as_json: AsJson = False,
@@ -36,9 +31,8 @@ def stats(
     (of each queue: queue, due, ready, oldest_seconds, running, truncated: due and ready are at least so many).
     """
     settings = load_settings()
-    names = [settings.find_queue(queue).name] if queue is not None else list(settings.queues_by_name)
-    wanted = HOUR_SECONDS if since is None else since
-    found, backlog = operate(settings, _read, names, float(wanted), queue, tenant)
+    names = settings.select_queues(queue)
+    found, backlog = operate(settings, _read, names, since, queue, tenant)
     if as_json:
         print_json({**asdict(found), "queue": queue, "tenant_id": tenant, "backlog": backlog})
     else:
@@ -64,14 +58,7 @@ def _print(found: Stats, backlog: list[Backlog]) -> None:
     }
     print_fields(fields)
     typer.echo()
-    columns: Columns = {
-        "queue": "queue",
-        "due": lambda one: f"{one.due}{'+' if one.truncated else ''}",
-        "ready": "ready",
-        "running": "running",
-        "oldest": lambda one: short_duration(one.oldest_seconds) if one.ready else "",
-    }
-    print_table(columns, backlog)
+    print_table({"queue": "queue", **BACKLOG}, backlog)
 
 
 def _counts(counts: dict[str, int]) -> str | None:

@@ -9,7 +9,7 @@ import typer
 
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson, parse_age
+from turnstile.ops.terminal.options import AsJson, since_option
 from turnstile.ops.terminal.output import print_json
 from turnstile.ops.top.snapshot import Snapshot, as_document, take_snapshot
 from turnstile.ops.waiting.look import explain_turn
@@ -27,12 +27,7 @@ def top(
     every: Annotated[
         float, typer.Option(min=0.5, max=3600, metavar="SECONDS", help="Between two looks.")
     ] = EVERY_SECONDS,
-    since: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_age, metavar="AGE", show_default=False, help="The turns that ended within it.  [default: 5m]"
-        ),
-    ] = None,
+    since: Annotated[float, since_option(SINCE_SECONDS)] = SINCE_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Show throughput, latencies, backlog, workers, running turns and failures, live. Changes nothing.
@@ -43,16 +38,15 @@ def top(
     --json: one snapshot. stats (as `turnstile stats --json`), queues (as `turnstile queues list --json`), workers and running (as
     `turnstile workers --json`), failed (the newest FAILED turns, as `turnstile list --json`).
     """
-    seconds = SINCE_SECONDS if since is None else since
     settings = load_settings()
     if as_json:
-        print_json(as_document(operate(settings, take_snapshot, seconds)))
+        print_json(as_document(operate(settings, take_snapshot, since)))
         return
     if not has_terminal():
         raise CommandError("the live screen needs a terminal; --json prints one snapshot", ExitCode.USAGE)
     if importlib.util.find_spec("textual") is None:
         raise CommandError("the live screen needs Textual: pip install 'turnstile[top]', or use --json", ExitCode.USAGE)
-    operate(settings, _show, seconds, every)
+    operate(settings, _show, since, every)
 
 
 async def _show(operator: Operator, since_seconds: float, every_seconds: float) -> None:

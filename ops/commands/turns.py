@@ -63,8 +63,7 @@ def list_turns(
     """
     wanted = OperatorFilter(tenant_id=tenant, session_id=session, status=status, queue=queue, halting=halting)
     settings = load_settings()
-    if queue is not None:
-        settings.find_queue(queue)
+    settings.select_queues(queue)
     found = operate(settings, _list, wanted, limit)
     if as_json:
         print_json({"turns": [turn_document(turn) for turn in found]})

@@ -16,14 +16,13 @@ def workers(queue: QueueName = None, limit: Limit = 50, as_json: AsJson = False)
     silent (its heartbeats have ended). Slots and busy slots are those of the last heartbeat. --limit bounds the turns; those
     that run longest come first.
 
-    --json: workers: worker_id, queue, state, host, pid, version, slots, busy, draining, paused, deaf_for_seconds, lease_seconds,
-    started_at, seen_at (its last heartbeat), seconds_since_heartbeat, read_at. running: worker_id, turn_id, tenant_id,
-    session_id, queue, attempt, started_at, lease_until, seconds. The worker of a turn may be missing among the workers: it was
-    lost long ago, and another one takes the turn over.
+    --json: workers: worker_id, queue, state, host, pid, version, slots, busy, draining, paused, deaf_for_seconds, started_at,
+    seen_at (its last heartbeat), alive, seconds_since_heartbeat, read_at. running: worker_id, turn_id, tenant_id, session_id,
+    queue, attempt, started_at, lease_until, seconds. The worker of a turn may be missing among the workers: it was lost long ago,
+    and another one takes the turn over.
     """
     settings = load_settings()
-    if queue is not None:
-        settings.find_queue(queue)
+    settings.select_queues(queue)
     found, running = operate(settings, _read, queue, limit)
     if as_json:
         print_json({"workers": found, "running": running})

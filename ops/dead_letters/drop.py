@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
-from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.redrive import BATCH, describe_operator, record_filter
-from turnstile.ops.dead_letters.sweep import sweep
+from turnstile.ops.dead_letters.redrive import BATCH
+from turnstile.ops.dead_letters.sweep import sweep_queues
+from turnstile.ops.terminal.operator_access import describe_operator
 from turnstile.ops.terminal.output import Progress, many
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
@@ -42,7 +42,7 @@ async def drop_turns(
     result = DropResult()
     who = describe_operator()
     record = await begin(
-        database, requested_by=who, queue=wanted.queue, wanted={"drop": record_filter(wanted)}, matched=len(failed)
+        database, requested_by=who, queue=wanted.queue, wanted={"drop": wanted.as_recorded()}, matched=len(failed)
     )
     try:
         await _drop(database, queues, failed, who, record, result)
@@ -70,12 +70,6 @@ async def _drop(
         result.dropped += dropped
         result.moved_on += len(batch) - len(dropped)
         progress.say(f"{start + len(batch)} of {many(len(failed), 'turn')} dropped")
-    for queue in sorted({turn.queue for turn in failed}):
-        try:
-            swept = await sweep(database, queues, queue)
-        except (QueueUnavailableError, UnknownQueueError):
-            result.unswept_queues.append(queue)
-            continue
-        result.swept += swept.swept
-        if swept.unswept:
-            result.unswept_queues.append(queue)
+    swept = await sweep_queues(database, queues, sorted({turn.queue for turn in failed}))
+    result.swept = sum(one.swept for one in swept.values() if one is not None)
+    result.unswept_queues = [queue for queue, one in swept.items() if one is None or one.unswept]

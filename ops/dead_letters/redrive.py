@@ -6,16 +6,14 @@ concurrent redrives revive each turn once. It stops by itself when what it has p
 """
 
 import asyncio
-import getpass
 import math
 import secrets
-import socket
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import Any, assert_never
+from typing import assert_never
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
@@ -24,7 +22,8 @@ from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.redriven_turns import RedrivenTurns
 from turnstile.ops.dead_letters.stop_rule import STOP_SHARE, Ends, GoOn, Stop, judge_ends
-from turnstile.ops.dead_letters.sweep import sweep
+from turnstile.ops.dead_letters.sweep import sweep_queues
+from turnstile.ops.terminal.operator_access import describe_operator
 from turnstile.ops.terminal.output import Progress, many, say, short_duration
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
@@ -34,10 +33,6 @@ from turnstile.turn.identifiers import start_trace
 
 BATCH = 50
 """Turns per statement. Small, because the statement locks the rows of their sessions."""
-
-MOST_RECORDED_IDS = 100
-"""Named turns in the filter of a record. Of more, only the number is recorded: the record has the revived ones anyway."""
-
 
 CANARY_WAIT_SECONDS = 600.0
 
@@ -98,11 +93,8 @@ class Redrive:
         self._settings = settings
         self._requested_by = requested_by or describe_operator()
 
-    async def run(
-        self, wanted: FailedFilter, failed: Sequence[TurnRecord], *, rate: float | None = None, pace: Pace | None = None
-    ) -> RedriveResult:
-        """Revives those that are still FAILED in the same generation, at the given pace (`rate` is short for a pace with nothing
-        else), sends their wake-ups, then sweeps.
+    async def run(self, wanted: FailedFilter, failed: Sequence[TurnRecord], pace: Pace | None = None) -> RedriveResult:
+        """Revives those that are still FAILED in the same generation, at the given pace, sends their wake-ups, then sweeps.
 
         Raises DatabaseUnavailableError. Continues without SQS.
         """
@@ -111,13 +103,16 @@ class Redrive:
         if not declared:
             await self.sweep(wanted, result)
             return result
-        recorded = record_filter(wanted)
         record = await begin(
-            self._database, requested_by=self._requested_by, queue=wanted.queue, wanted=recorded, matched=len(failed)
+            self._database,
+            requested_by=self._requested_by,
+            queue=wanted.queue,
+            wanted=wanted.as_recorded(),
+            matched=len(failed),
         )
         result.redrive_id = record.id
         try:
-            await self._put_back(declared, result, record, pace or Pace(rate=rate))
+            await self._put_back(declared, result, record, pace or Pace())
             await self.sweep(wanted, result)
             outcome = RedriveOutcome.FINISHED if result.stopped is None else RedriveOutcome.STOPPED
             await record.finish(outcome, result.stopped, sent=result.sent, unsent=result.unsent)
@@ -201,11 +196,9 @@ class Redrive:
 
     async def sweep(self, wanted: FailedFilter, result: RedriveResult) -> None:
         """Sweeps the dead-letter queue of `wanted.queue`, or those of all declared queues."""
-        names = [wanted.queue] if wanted.queue is not None else list(self._settings.queues_by_name)
-        for queue in names:
-            try:
-                swept = await sweep(self._database, self._queues, queue)
-            except (QueueUnavailableError, UnknownQueueError):
+        names = self._settings.select_queues(wanted.queue)
+        for queue, swept in (await sweep_queues(self._database, self._queues, names)).items():
+            if swept is None:
                 result.unswept_queues.append(queue)
                 continue
             result.letters.update({kind.value: many for kind, many in swept.found.items()})
@@ -216,24 +209,6 @@ class Redrive:
         known = self._settings.queues_by_name
         result.undeclared.update(turn.queue for turn in failed if turn.queue not in known)
         return [turn for turn in failed if turn.queue in known]
-
-
-def describe_operator() -> str:
-    """The operating system user and the host: user@host."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        # A container may run under a user id without an entry in /etc/passwd.
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
-
-
-def record_filter(wanted: FailedFilter) -> dict[str, Any]:
-    """The filter as the record has it."""
-    named = len(wanted.turn_ids)
-    ids = [str(turn_id) for turn_id in wanted.turn_ids] if named <= MOST_RECORDED_IDS else []
-    fields = asdict(wanted) | {"turn_ids": ids, "turns_named": 0 if ids else named}
-    return {name: value for name, value in fields.items() if value}
 
 
 def in_session_order(turns: Sequence[TurnRecord]) -> list[TurnRecord]:

@@ -4,10 +4,11 @@ It only reads rows and never changes a turn, so it may be killed, repeated, or r
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from turnstile.backends.postgres.database import Database
+from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import Letter, LetterKind, classify, read_wake_up
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
@@ -52,3 +53,16 @@ async def sweep(database: Database, queues: MessageQueues, queue: str) -> SweepR
                 f"the sweep of {queue} has read {result.found.total()} of about {many(dead.expected, 'message')}"
             )
     return result
+
+
+async def sweep_queues(
+    database: Database, queues: MessageQueues, names: Iterable[str]
+) -> dict[str, SweepResult | None]:
+    """Sweeps one DLQ after the other. None: SQS is away, or has no such queue. Raises DatabaseUnavailableError."""
+    swept: dict[str, SweepResult | None] = {}
+    for name in names:
+        try:
+            swept[name] = await sweep(database, queues, name)
+        except (QueueUnavailableError, UnknownQueueError):
+            swept[name] = None
+    return swept

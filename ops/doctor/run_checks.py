@@ -26,7 +26,6 @@ from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.migration_run import known_revision
 from turnstile.ops.terminal.operator_access import operator_database
 from turnstile.statements.advance_fences import MARGIN, read_last_fence
-from turnstile.statements.worker_registry import seen_seconds
 from turnstile.streaming.stream_inspection import highest_fence
 
 MARGIN_SECONDS = 10.0
@@ -155,7 +154,6 @@ def make_terms(settings: Settings) -> dict[str, Any]:
         "past_lease": settings.lease_seconds + settings.takeover_resend_seconds + MARGIN_SECONDS,
         # The stamp of a relay that died before it sent the wake-up.
         "overdue": settings.relay_stamp_seconds + MARGIN_SECONDS,
-        "seen": seen_seconds(settings) + MARGIN_SECONDS,
         "queues": list(settings.queues_by_name),
         "limit": LIMIT,
     }

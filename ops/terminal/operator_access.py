@@ -4,7 +4,9 @@ The clients of SQS and Redis are imported where a command first uses them: their
 """
 
 import asyncio
+import getpass
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
@@ -78,6 +80,16 @@ class Operator:
             await self.queues.send(queue, [message])
         except (QueueUnavailableError, UnknownQueueError):
             say("SQS is away: a relay sends the wake-up")
+
+
+def describe_operator() -> str:
+    """The operating system user and the host: user@host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under a user id without an entry in /etc/passwd.
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
 
 
 def operate(

@@ -8,6 +8,7 @@ from uuid import UUID
 import typer
 
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.output import short_duration
 
 HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
@@ -16,8 +17,10 @@ _AGE = re.compile(r"([0-9]{1,4})([smhdw])")
 
 
 def parse_age(text: str | float) -> float:
-    """Parses an age such as `90s`, `15m` (minutes), `36h`, `7d` or `12w` to seconds."""
-    found = _AGE.fullmatch(str(text).strip().lower())
+    """Parses an age such as `90s`, `15m` (minutes), `36h`, `7d` or `12w` to seconds. A number is a default: seconds already."""
+    if isinstance(text, float):
+        return text
+    found = _AGE.fullmatch(text.strip().lower())
     if found is None or found[1].strip("0") == "":
         raise typer.BadParameter(f"{text!r} is no age; try 90s, 15m, 36h, 7d or 12w")
     return float(int(found[1]) * _UNITS[found[2]])
@@ -39,6 +42,17 @@ def parse_trace_id(text: str) -> str:
     if re.fullmatch(r"[0-9a-f]{32}", text) is None:
         raise typer.BadParameter(f"{text!r} is no trace id of 32 hex digits")
     return text
+
+
+def age_option(meaning: str, default_seconds: float) -> Any:
+    """An option with an age; the parameter has the same default."""
+    shown = f"{meaning}  [default: {short_duration(default_seconds)}]"
+    return typer.Option(parser=parse_age, metavar="AGE", show_default=False, help=shown)
+
+
+def since_option(default_seconds: float) -> Any:
+    """How far back a command counts the ends of turns."""
+    return age_option("The turns that ended within this time: 15m, 1h, 2d.", default_seconds)
 
 
 TurnId = Annotated[UUID, typer.Argument(metavar="TURN")]

@@ -15,7 +15,8 @@ import typer
 _PIPE_WIDTH = 10_000
 """A table in a pipe is for grep and awk, so its lines must not be wrapped."""
 
-Columns = Mapping[str, str | Callable[[Any], object]]
+Column = str | Callable[[Any], object]
+Columns = Mapping[str, Column]
 """The columns of a table: title, and the name of the row's attribute or a function of the row."""
 
 PROGRESS_EVERY_SECONDS = 10.0
@@ -56,10 +57,15 @@ def print_table(columns: Columns, rows: Iterable[Any]) -> None:
     table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
-    values = [attrgetter(value) if isinstance(value, str) else value for value in columns.values()]
+    values = [reader(column) for column in columns.values()]
     for row in rows:
         table.add_row(*(Text(cell(value(row))) for value in values))
     console.print(table)
+
+
+def reader(column: Column) -> Callable[[Any], object]:
+    """The function that takes the column's value from a row."""
+    return attrgetter(column) if isinstance(column, str) else column
 
 
 def print_result(document: Mapping[str, object], *, as_json: bool) -> None:

@@ -1,8 +1,7 @@
 """The screen, by Textual: tables that are read again every few seconds, and keys to look closer."""
 
 from collections.abc import Awaitable, Callable
-from operator import attrgetter
-from typing import Any, ClassVar, assert_never
+from typing import ClassVar, assert_never
 from uuid import UUID
 
 from rich.text import Text
@@ -13,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 
 from turnstile.errors import TurnstileError
-from turnstile.ops.terminal.output import cell
+from turnstile.ops.terminal.output import cell, reader
 from turnstile.ops.top.snapshot import Snapshot
 from turnstile.ops.top.views import EVERYTHING, TURNS, VIEWS, OpenTurn, ShowTurns, View, headline
 
@@ -104,7 +103,7 @@ class TopScreen(App[None]):
             row = table.cursor_row
             table.clear()
             for one in view.rows(self._snapshot, self._shown):
-                table.add_row(*(Text(cell(_value(column, one))) for column in view.columns.values()))
+                table.add_row(*(Text(cell(reader(column)(one))) for column in view.columns.values()))
             table.move_cursor(row=min(row, max(0, table.row_count - 1)))
 
     def _table(self, view: View) -> "DataTable[Text]":
@@ -152,7 +151,3 @@ class TopScreen(App[None]):
             self._report(str(error))
             return
         self.push_screen(TurnDetails(lines))
-
-
-def _value(column: str | Callable[[Any], object], row: Any) -> object:
-    return attrgetter(column)(row) if isinstance(column, str) else column(row)

@@ -39,8 +39,6 @@ class WaitTerms:
     """The limits after which something counts as late, and the workers' setting. From the operator's settings: they may differ
     from those of the workers."""
 
-    seen_seconds: float
-    """For how long after its last heartbeat a worker counts as alive."""
     overdue_seconds: float
     """For how long a wake-up may be due before relays count as silent."""
     tenant_share: TenantShare
@@ -80,7 +78,7 @@ def _scheduled(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
 def _of_head(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
     match head.status:
         case TurnStatus.RUNNING:
-            return _running(head, facts, terms)
+            return _running(head, facts)
         case TurnStatus.PENDING if head.due_since > facts.at:
             # The pause first: a turn that is made due would only wait on.
             return _paused(head.queue, facts.queue) or _waiting_for_a_time(head)
@@ -92,7 +90,7 @@ def _of_head(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
             assert_never(head.status)
 
 
-def _running(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Running | Lost:
+def _running(head: SeenTurn, facts: WaitFacts) -> Running | Lost:
     seen_at = next((one.seen_at for one in facts.queue.workers if one.worker_id == head.worker_id), None)
     if head.lease_until is not None and head.lease_until < facts.at:
         return Lost(
@@ -101,7 +99,7 @@ def _running(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Running | Lo
             lease_until=head.lease_until,
             seen_at=seen_at,
             marked=head.send_at is not None,
-            obstacle=_paused(head.queue, facts.queue) or _no_worker(head.queue, facts, terms),
+            obstacle=_paused(head.queue, facts.queue) or _no_worker(head.queue, facts.queue),
         )
     return Running(
         worker_id=head.worker_id,
@@ -127,11 +125,11 @@ def _waiting_for_a_time(head: SeenTurn) -> Joining | Retry | Snoozed | Scheduled
 def _due(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
     return (
         _paused(head.queue, facts.queue)
-        or _no_worker(head.queue, facts, terms)
-        or _locked(facts, terms)
+        or _no_worker(head.queue, facts.queue)
+        or _locked(facts)
         or _not_sent(head, facts, terms)
         or _tenant_full(head, facts, terms)
-        or _slots_busy(head, facts, terms)
+        or _slots_busy(head, facts)
         or _sent(head, facts)
     )
 
@@ -141,25 +139,23 @@ def _paused(queue: str, seen: SeenQueue) -> Paused | None:
     return None if pause is None else Paused(queue=queue, by=pause.by, since=pause.since, reason=pause.reason)
 
 
-def _alive(facts: WaitFacts, terms: WaitTerms) -> list[SeenWorker]:
-    return [one for one in facts.queue.workers if facts.at - one.seen_at <= timedelta(seconds=terms.seen_seconds)]
+def _takers(seen: SeenQueue) -> list[SeenWorker]:
+    return [one for one in seen.workers if one.alive and not one.draining]
 
 
-def _takers(facts: WaitFacts, terms: WaitTerms) -> list[SeenWorker]:
-    return [one for one in _alive(facts, terms) if not one.draining]
-
-
-def _no_worker(queue: str, facts: WaitFacts, terms: WaitTerms) -> NoWorker | None:
-    if _takers(facts, terms):
+def _no_worker(queue: str, seen: SeenQueue) -> NoWorker | None:
+    if _takers(seen):
         return None
-    seen = [one.seen_at for one in facts.queue.workers]
-    return NoWorker(queue=queue, draining=len(_alive(facts, terms)), last_seen_at=max(seen, default=None))
+    draining = sum(one.alive for one in seen.workers)
+    return NoWorker(
+        queue=queue, draining=draining, last_seen_at=max((one.seen_at for one in seen.workers), default=None)
+    )
 
 
-def _locked(facts: WaitFacts, terms: WaitTerms) -> LockWithoutRow | None:
+def _locked(facts: WaitFacts) -> LockWithoutRow | None:
     if facts.lock is None:
         return None
-    alive = any(one.worker_id == facts.lock.worker_id for one in _alive(facts, terms))
+    alive = any(one.alive and one.worker_id == facts.lock.worker_id for one in facts.queue.workers)
     return LockWithoutRow(
         key=facts.lock.key,
         worker_id=facts.lock.worker_id,
@@ -175,7 +171,7 @@ def _not_sent(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> NotSent | N
 
 
 def _tenant_full(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> TenantFull | None:
-    workers = _takers(facts, terms)
+    workers = _takers(facts.queue)
     if not all(_has_its_share(one, terms.tenant_share) for one in workers):
         return None
     running = sum(one.running_of_tenant for one in workers)
@@ -196,8 +192,8 @@ def _has_its_share(worker: SeenWorker, share: TenantShare) -> bool:
             assert_never(share)
 
 
-def _slots_busy(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> SlotsBusy | None:
-    workers = _takers(facts, terms)
+def _slots_busy(head: SeenTurn, facts: WaitFacts) -> SlotsBusy | None:
+    workers = _takers(facts.queue)
     if any(one.busy < one.slots for one in workers):
         return None
     slots = sum(one.slots for one in workers)

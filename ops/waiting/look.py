@@ -12,7 +12,6 @@ from turnstile.ops.waiting.reason import Answer, AtRest, Ended
 from turnstile.queries.operator_turns import find_tenants
 from turnstile.queries.turns import read_turn
 from turnstile.queries.wait_facts import find_session, read_wait_facts
-from turnstile.statements.worker_registry import seen_seconds
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.wait_facts import WaitFacts
 from turnstile.worker.lock_inspection import look_at_locks
@@ -30,7 +29,6 @@ async def explain_turns(settings: Settings, database: Database, turn_ids: Sequen
     except RedisUnreachableError as error:
         away = str(error)
     terms = WaitTerms(
-        seen_seconds=seen_seconds(settings) + MARGIN_SECONDS,
         overdue_seconds=settings.relay_stamp_seconds + MARGIN_SECONDS,
         tenant_share=settings.tenant_slots,
     )

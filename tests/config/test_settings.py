@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from turnstile.config.load_settings import load
-from turnstile.errors import SettingsError
+from turnstile.errors import SettingsError, UnknownQueueError
 
 OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_", "ECS_")
 KEYS = "acme:0123456789abcdef,other:fedcba9876543210"
@@ -47,6 +47,15 @@ def test_queues_are_declared_in_the_file(tmp_path: Path) -> None:
 
     assert settings.find_queue("chat").max_attempts == 7
     assert settings.find_queue("bulk").dlq == "https://sqs/1/bulk-dlq.fifo"
+
+
+def test_no_name_selects_all_declared_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_QUEUES", json.dumps([{"name": "chat"}, {"name": "bulk"}]))
+    settings = load()
+
+    assert (settings.select_queues(None), settings.select_queues("bulk")) == (["chat", "bulk"], ["bulk"])
+    with pytest.raises(UnknownQueueError):
+        settings.select_queues("vip")
 
 
 def test_the_environment_declares_queues_as_json_and_wins_over_the_file(

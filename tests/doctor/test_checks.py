@@ -82,6 +82,19 @@ async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, 
     assert (living, found.code, found.subject) == ([], "no-worker", settings.queue)
 
 
+async def test_a_worker_is_alive_by_its_own_lease_and_not_by_that_of_the_operator(
+    database: Database, settings: Settings
+) -> None:
+    await make_pending(database, settings)
+    await tamper(settings, "UPDATE turns SET created_at = now() - interval '1 h'")
+    await database.fetch(WORKER, {"queue": settings.queue, "queue_latency": 0})
+    await tamper(settings, "UPDATE workers SET lease_seconds = 600, seen_at = now() - interval '5 min'")
+    patient = await codes(settings)
+    await tamper(settings, "UPDATE workers SET lease_seconds = 60")
+
+    assert (patient, await codes(settings.model_copy(update={"lease_seconds": 600.0}))) == ([], ["no-worker"])
+
+
 async def test_a_turn_whose_worker_is_lost_is_found(database: Database, settings: Settings) -> None:
     turn = await make_running(database, settings)
     await tamper(settings, LOST)

@@ -26,7 +26,6 @@ from turnstile.statements.schedule import PLACE_SCHEDULED
 from turnstile.statements.session_head import WAKE_HEAD
 from turnstile.statements.submit import forget_submissions, submit
 from turnstile.statements.submit_on_busy import submit_on_busy
-from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.identifiers import TraceContext, start_trace
 from turnstile.turn.on_busy import OnBusy
@@ -174,7 +173,6 @@ class StoreMachine(WorkerRules):
             "ids": ids,
             "stamps": [row["send_at"] for row in rows],
             "resend_after": RESEND_SECONDS,
-            "seen": SEEN_SECONDS,
         }
         letters = {"ids": ids, "generations": [row["generation"] for row in rows]}
         self.pair.ask(lambda stand: stand.database.fetch(SET_RESEND_DEADLINE, deadlines))

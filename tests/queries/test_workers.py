@@ -1,51 +1,62 @@
 """What the registry says of a worker, and which turns run."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
+from tests.support.factories import make_worker_record
 from tests.support.tampered_turns import make_pending, make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.queries.workers import RegisteredWorker, WorkerState, judge_worker, read_running, read_workers
 from turnstile.statements.paused_queues import pause_queue
-from turnstile.statements.worker_registry import WorkerRecord, announce
+from turnstile.statements.worker_registry import announce
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 WORKER = RegisteredWorker(
     worker_id="w", queue="turns", host="h", pid=1, version="0.1.0", slots=4, busy=0, draining=False, deaf_for_seconds=0.0,
-    lease_seconds=30.0, started_at=NOW, seen_at=NOW, paused=False, read_at=NOW,
+    started_at=NOW, seen_at=NOW, alive=True, paused=False, read_at=NOW,
 )  # fmt: skip
 
-# The operator's. A receive may take 120 s; the lease is not that of the worker.
-SETTINGS = Settings(lease_seconds=6.0)
+# A receive may take 120 s.
+SETTINGS = Settings()
 
 
 @pytest.mark.parametrize(
-    ("worker", "seconds_later", "state"),
+    ("worker", "state"),
     [
-        (WORKER, 40, WorkerState.WELL),
-        (WORKER, 41, WorkerState.SILENT),
-        (replace(WORKER, lease_seconds=60.0), 80, WorkerState.WELL),
-        (replace(WORKER, deaf_for_seconds=119.0), 0, WorkerState.WELL),
-        (replace(WORKER, deaf_for_seconds=120.0), 0, WorkerState.DEAF),
-        (replace(WORKER, draining=True), 0, WorkerState.DRAINING),
-        (replace(WORKER, paused=True), 0, WorkerState.PAUSED),
+        (WORKER, WorkerState.WELL),
+        (replace(WORKER, alive=False), WorkerState.SILENT),
+        (replace(WORKER, deaf_for_seconds=119.0), WorkerState.WELL),
+        (replace(WORKER, deaf_for_seconds=120.0), WorkerState.DEAF),
+        (replace(WORKER, draining=True), WorkerState.DRAINING),
+        (replace(WORKER, paused=True), WorkerState.PAUSED),
         # A worker that stops receives nothing more, and a killed one does nothing at all.
-        (replace(WORKER, draining=True, paused=True, deaf_for_seconds=500.0), 0, WorkerState.DRAINING),
-        (replace(WORKER, draining=True, paused=True, deaf_for_seconds=500.0), 41, WorkerState.SILENT),
+        (replace(WORKER, draining=True, paused=True, deaf_for_seconds=500.0), WorkerState.DRAINING),
+        (replace(WORKER, draining=True, paused=True, deaf_for_seconds=500.0, alive=False), WorkerState.SILENT),
     ],
 )
-def test_the_state_of_a_worker(worker: RegisteredWorker, seconds_later: float, state: WorkerState) -> None:
-    assert judge_worker(worker, NOW + timedelta(seconds=seconds_later), SETTINGS) is state
+def test_the_state_of_a_worker(worker: RegisteredWorker, state: WorkerState) -> None:
+    assert judge_worker(worker, SETTINGS) is state
+
+
+@pytest.mark.parametrize(
+    ("lease_seconds", "seconds", "alive"), [(30, 39, True), (30, 41, False), (60, 79, True), (60, 81, False)]
+)
+async def test_a_worker_is_alive_by_its_own_lease(
+    database: Database, settings: Settings, lease_seconds: int, seconds: int, alive: bool
+) -> None:
+    record = make_worker_record("turns", lease_seconds=lease_seconds)
+    await announce(database, record)
+    await tamper(settings, f"UPDATE workers SET seen_at = now() - interval '{seconds} s'")
+
+    assert [one.alive for one in await read_workers(database)] == [alive]
 
 
 async def test_a_worker_is_read_as_its_last_heartbeat_described_it(database: Database) -> None:
-    record = WorkerRecord(
-        worker_id="w", queue="turns", host="h", pid=7, slots=4, busy=0, queue_latency_seconds=0.0, draining=False
-    )
+    record = make_worker_record("turns")
     await announce(database, record)
     await announce(database, replace(record, busy=3, draining=True, deaf_for_seconds=130.0))
     await pause_queue(database, "turns", paused_by="ada", reason=None)
@@ -59,12 +70,7 @@ async def test_a_worker_is_read_as_its_last_heartbeat_described_it(database: Dat
 
 async def test_workers_are_those_of_the_queue(database: Database) -> None:
     for name, queue in (("a", "turns"), ("b", "bulk")):
-        await announce(
-            database,
-            WorkerRecord(
-                worker_id=name, queue=queue, host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=False
-            ),
-        )
+        await announce(database, make_worker_record(queue, name))
 
     assert [one.worker_id for one in await read_workers(database, "bulk")] == ["b"]
     assert [one.worker_id for one in await read_workers(database)] == ["b", "a"]

@@ -13,7 +13,6 @@ from turnstile.statements.lost_turns import MARK_LOST
 from turnstile.statements.session_head import WAKE_HEAD
 from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.statements.submit import Accepted, submit
-from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turnstile.turn.status import TurnStatus
@@ -190,7 +189,6 @@ async def set_resend_deadline(store: Stand, *rows: dict[str, Any]) -> None:
         "ids": [row["id"] for row in rows],
         "stamps": [row["send_at"] for row in rows],
         "resend_after": RESEND_SECONDS,
-        "seen": SEEN_SECONDS,
     }
     await store.database.fetch(SET_RESEND_DEADLINE, parameters)
 

@@ -7,22 +7,19 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.claims import submit_turns
-from tests.support.factories import Proven, make_claim, make_terms
+from tests.support.factories import Proven, make_claim, make_terms, make_worker_record
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.lost_workers import LostWorkers
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.claim import claim
-from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
+from turnstile.statements.worker_registry import announce, withdraw
 
 LEASE_SECONDS = 1.5
 """That of `settings`."""
 
-LIVING = WorkerRecord(
-    worker_id="worker-a", queue="turns", host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=False,
-    lease_seconds=LEASE_SECONDS,
-)  # fmt: skip
+LIVING = make_worker_record("turns", "worker-a", lease_seconds=LEASE_SECONDS)
 
 
 async def not_seen_for(database: Database, seconds: float) -> None:

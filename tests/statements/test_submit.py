@@ -9,12 +9,12 @@ import psycopg
 import pytest
 
 from tests.statements.calls import QUEUE, RESEND_SECONDS, row_of, said, seconds_from_creation, submit_one
-from tests.support.factories import make_submission
+from tests.support.factories import make_submission, make_worker_record
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.errors import IdempotencyMismatchError, TurnIdTakenError
 from turnstile.statements.cancel import cancel
 from turnstile.statements.submit import Accepted, Submission, forget_submissions, submit
-from turnstile.statements.worker_registry import WorkerRecord, announce
+from turnstile.statements.worker_registry import announce
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.idempotency_key import idempotency_key, turn_id_key
 
@@ -56,11 +56,23 @@ async def test_a_batch_may_have_whole_and_fractional_durations(store: Stand) -> 
 async def test_the_resend_deadline_is_twice_the_queue_latency(
     store: Stand, queue_latency: float, resend_after: float
 ) -> None:
-    worker: dict[str, Any] = {"host": "h", "pid": 1, "slots": 1, "busy": 0, "draining": False}
-    await announce(
-        store.database, WorkerRecord(worker_id="w", queue=QUEUE, queue_latency_seconds=queue_latency, **worker)
-    )
-    await announce(store.database, WorkerRecord(worker_id="v", queue="other", queue_latency_seconds=600.0, **worker))
+    await announce(store.database, make_worker_record(QUEUE, queue_latency_seconds=queue_latency))
+    await announce(store.database, make_worker_record("other", "v", queue_latency_seconds=600.0))
+
+    accepted = await submit_one(store)
+
+    assert await seconds_from_creation(store, accepted.turn_id, "send_at") == resend_after
+
+
+@pytest.mark.parametrize(
+    ("lease_seconds", "silent_seconds", "resend_after"),
+    [(30.0, 39.0, 90.0), (30.0, 41.0, 60.0), (90.0, 119.0, 90.0), (90.0, 121.0, 60.0)],
+)
+async def test_the_queue_latency_of_a_worker_counts_while_it_is_alive_by_its_own_lease(
+    store: Stand, lease_seconds: float, silent_seconds: float, resend_after: float
+) -> None:
+    await announce(store.database, make_worker_record(QUEUE, queue_latency_seconds=45.0, lease_seconds=lease_seconds))
+    await store.pass_time(silent_seconds)
 
     accepted = await submit_one(store)
 

@@ -13,6 +13,7 @@ from turnstile.config.settings import Settings
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.claim import ClaimRequest, ClaimTerms
 from turnstile.statements.submit import Submission
+from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID
 from turnstile.turn.identifiers import start_trace, uuid7
@@ -48,6 +49,13 @@ def make_terms(settings: Settings, worker_id: str = "worker-a", **fields: Any) -
 
 def make_claim(session_id: str = "s", tenant_id: str = "t", claim_id: UUID | None = None) -> ClaimRequest:
     return ClaimRequest(tenant_id=tenant_id, session_id=session_id, claim_id=claim_id or uuid4())
+
+
+def make_worker_record(queue: str, worker_id: str = "w", **fields: Any) -> WorkerRecord:
+    given: dict[str, Any] = {
+        "host": "h", "pid": 7, "slots": 4, "busy": 0, "queue_latency_seconds": 0.0, "draining": False, "lease_seconds": 30.0,
+    }  # fmt: skip
+    return WorkerRecord(worker_id=worker_id, queue=queue, **{**given, **fields})
 
 
 class Proven(RenewalEvidence):

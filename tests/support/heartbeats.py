@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.support.factories import make_worker_record
 from tests.support.late_sqs import LateSqs
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
@@ -60,10 +61,7 @@ class Beating:
     def _describe(self) -> WorkerRecord:
         if self.trouble:
             raise self.trouble.pop()
-        return WorkerRecord(
-            worker_id="worker-a", queue=self._queue, host="h", pid=1, slots=4, busy=self.beats, queue_latency_seconds=0.5,
-            draining=False,
-        )  # fmt: skip
+        return make_worker_record(self._queue, "worker-a", busy=self.beats, queue_latency_seconds=0.5)
 
 
 @asynccontextmanager

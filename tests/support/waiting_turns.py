@@ -5,14 +5,14 @@ from typing import Any
 from uuid import UUID
 
 from tests.support.claims import claim_sessions, settle_one
-from tests.support.factories import make_claim, make_submission, make_terms
+from tests.support.factories import make_claim, make_submission, make_terms, make_worker_record
 from tests.support.tampered_turns import make_pending, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.claim import claim
 from turnstile.statements.settle import Settlement
 from turnstile.statements.submit import submit
-from turnstile.statements.worker_registry import WorkerRecord, announce
+from turnstile.statements.worker_registry import announce
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
@@ -74,17 +74,7 @@ async def make_claimed(database: Database, settings: Settings, session: str, wor
 
 async def make_worker(database: Database, settings: Settings, worker_id: str = "worker-a", **fields: Any) -> None:
     """A worker of the queue that has just sent a heartbeat."""
-    record = WorkerRecord(
-        worker_id=worker_id,
-        queue=settings.queue,
-        host="a-host",
-        pid=1,
-        slots=fields.pop("slots", 4),
-        busy=fields.pop("busy", 0),
-        queue_latency_seconds=0.0,
-        draining=fields.pop("draining", False),
-    )
-    await announce(database, record)
+    await announce(database, make_worker_record(settings.queue, worker_id, **fields))
 
 
 async def make_due_for_an_hour(settings: Settings) -> None:

@@ -291,3 +291,7 @@ class Settings(BaseSettings):
             return self.queues_by_name[name]
         except KeyError:
             raise UnknownQueueError(name, tuple(self.queues_by_name)) from None
+
+    def select_queues(self, name: str | None) -> list[str]:
+        """The names of all declared queues, or only this one. Raises UnknownQueueError."""
+        return list(self.queues_by_name) if name is None else [self.find_queue(name).name]

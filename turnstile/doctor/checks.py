@@ -13,6 +13,7 @@ from typing import LiteralString
 
 from turnstile.statements.session_head import DUE
 from turnstile.statements.submit import QUEUE_LATENCY
+from turnstile.statements.worker_registry import ALIVE
 
 LIMIT = 1000
 """Findings of one check in one run, at most."""
@@ -103,14 +104,13 @@ SELECT {_TURN}, t.finished_at AS since,
  WHERE s.halted_by IS NOT NULL AND t.status = 'FAILED' ORDER BY t.finished_at LIMIT %(limit)s
 """
 
-_NO_WORKER: LiteralString = """
+_NO_WORKER: LiteralString = f"""
 SELECT q.queue AS subject, q.queue, due.since, '' AS detail FROM unnest(%(queues)s::text[]) q (queue)
  CROSS JOIN LATERAL (
     SELECT greatest(t.created_at, t.execute_at) AS since FROM turns t
      WHERE t.queue = q.queue AND t.status = 'PENDING' AND t.seq IS NOT NULL
        AND greatest(t.created_at, t.execute_at) < now() - make_interval(secs => %(overdue)s) LIMIT 1) due
- WHERE NOT EXISTS (SELECT FROM workers w WHERE w.queue = q.queue AND NOT w.draining
-                      AND w.seen_at > now() - make_interval(secs => %(seen)s))
+ WHERE NOT EXISTS (SELECT FROM workers w WHERE w.queue = q.queue AND NOT w.draining AND {ALIVE})
  LIMIT %(limit)s
 """
 

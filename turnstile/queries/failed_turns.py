@@ -27,6 +27,9 @@ SELECT t.queue, coalesce(t.error_class, 'unknown') AS error_class, count(*) AS t
   FROM turns t WHERE {terms} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2
 """
 
+MOST_RECORDED_IDS = 100
+"""Named turns in the filter of a record. Of more, only the number is recorded: the record has the turns themselves anyway."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedFilter:
@@ -44,6 +47,13 @@ class FailedFilter:
     """Only those of this trace, or with an earlier run in it, before a redrive."""
     dropped: bool = False
     """Those that an operator has given up, in place of the others."""
+
+    def as_recorded(self) -> dict[str, Any]:
+        """The fields that are set, as the record of a redrive or a drop has them."""
+        named = len(self.turn_ids)
+        ids = [str(turn_id) for turn_id in self.turn_ids] if named <= MOST_RECORDED_IDS else []
+        fields = asdict(self) | {"turn_ids": ids, "turns_named": 0 if ids else named}
+        return {name: value for name, value in fields.items() if value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from psycopg.rows import DictRow
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.paused_queues import READ_PAUSED
 from turnstile.statements.session_head import OPEN_HEAD
+from turnstile.statements.worker_registry import ALIVE
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.wait_facts import (
@@ -60,8 +61,8 @@ SELECT n.head_id, now() AS at, t.id, t.tenant_id, t.session_id, t.seq, t.queue, 
   LEFT JOIN LATERAL (SELECT f.* FROM turns f WHERE f.id = ANY (ARRAY[s.halted_by]) LIMIT 1) f ON true
 """
 
-WORKERS: LiteralString = """
-SELECT w.queue, w.worker_id, w.slots, w.busy, w.draining, w.seen_at FROM workers w
+WORKERS: LiteralString = f"""
+SELECT w.queue, w.worker_id, w.slots, w.busy, w.draining, w.seen_at, {ALIVE} AS alive FROM workers w
  WHERE w.queue = ANY (%(queues)s::text[]) AND w.seen_at > now() - interval '1 day' ORDER BY w.worker_id
 """
 
@@ -169,7 +170,7 @@ async def _read_queues(
 
 
 def _worker(row: DictRow, claims: dict[str, int], turn: SeenTurn) -> SeenWorker:
-    fields = {name: row[name] for name in ("worker_id", "slots", "busy", "draining", "seen_at")}
+    fields = {name: row[name] for name in ("worker_id", "slots", "busy", "draining", "seen_at", "alive")}
     return SeenWorker(**fields, running=sum(claims.values()), running_of_tenant=claims.get(turn.tenant_id, 0))
 
 

@@ -1,19 +1,19 @@
 """The workers as an operator sees them: what their last heartbeats said, the state of each, and the turns that run."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.statements.worker_registry import SEEN_LEASES
+from turnstile.statements.worker_registry import ALIVE
 
 # The registry has a row for each process of the last day or so.
-WORKERS: LiteralString = """
-SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.slots, w.busy, w.draining, w.deaf_for_seconds, w.lease_seconds,
-       w.started_at, w.seen_at, p.queue IS NOT NULL AS paused, now() AS read_at
+WORKERS: LiteralString = f"""
+SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.slots, w.busy, w.draining, w.deaf_for_seconds,
+       w.started_at, w.seen_at, {ALIVE} AS alive, p.queue IS NOT NULL AS paused, now() AS read_at
   FROM workers w LEFT JOIN paused_queues p ON p.queue = w.queue
  WHERE %(queue)s::text IS NULL OR w.queue = %(queue)s
  ORDER BY w.queue, w.started_at, w.worker_id
@@ -33,7 +33,7 @@ class WorkerState(StrEnum):
     """What an operator can expect of a worker. Of several that apply, the first one here is shown."""
 
     SILENT = "silent"
-    """No heartbeat for SEEN_LEASES: it was killed, or it can't reach Postgres."""
+    """It has not been seen for four thirds of its lease: it was killed, or it can't reach Postgres."""
     DRAINING = "draining"
     """It is stopping: it ends its turns and begins no other."""
     PAUSED = "paused"
@@ -56,9 +56,10 @@ class RegisteredWorker:
     busy: int
     draining: bool
     deaf_for_seconds: float
-    lease_seconds: float
     started_at: datetime
     seen_at: datetime
+    alive: bool
+    """Whether it was seen lately, by its own lease."""
     paused: bool
     """Whether its queue is paused now."""
     read_at: datetime
@@ -80,9 +81,9 @@ class RunningTurn:
     seconds: float
 
 
-def judge_worker(worker: RegisteredWorker, now: datetime, settings: Settings) -> WorkerState:
-    """The worker's state at `now`, by the database's clock and by the worker's own lease."""
-    if now - worker.seen_at > timedelta(seconds=SEEN_LEASES * worker.lease_seconds):
+def judge_worker(worker: RegisteredWorker, settings: Settings) -> WorkerState:
+    """The worker's state when it was read. `deaf_seconds` is that of the settings; all else is the worker's own."""
+    if not worker.alive:
         return WorkerState.SILENT
     if worker.draining:
         return WorkerState.DRAINING

@@ -14,13 +14,7 @@ from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.session_head import DUE, IS_RUNNING
-
-SEEN_SHARE = 0.67
-"""Share of its own lease: a worker that was seen within this time is alive. A lost worker was last seen when it renewed its
-leases."""
-
-GONE_LEASES = 2.0
-"""A worker without running turns counts as lost if it was not seen for so many of its leases: heartbeats may be a lease apart."""
+from turnstile.statements.worker_registry import LOST_LEASES, LOST_WITH_TURNS_LEASES
 
 # It also returns the workers that it is the first to find lost (`lost_at`), with their turns that were just marked; and the
 # owners of marked turns that are no longer registered, each time that turns of theirs are marked.
@@ -36,8 +30,8 @@ WITH lost AS MATERIALIZED (
     SELECT m.worker_id, m.queue, count(*) AS turns FROM marked m GROUP BY m.worker_id, m.queue
 ), gone AS MATERIALIZED (
     SELECT w.worker_id FROM workers w
-     WHERE w.lost_at IS NULL AND w.seen_at <= now() - make_interval(secs => {SEEN_SHARE} * w.lease_seconds)
-       AND (w.seen_at < now() - make_interval(secs => {GONE_LEASES} * w.lease_seconds)
+     WHERE w.lost_at IS NULL AND w.seen_at <= now() - make_interval(secs => {LOST_WITH_TURNS_LEASES} * w.lease_seconds)
+       AND (w.seen_at < now() - make_interval(secs => {LOST_LEASES} * w.lease_seconds)
             OR EXISTS (SELECT FROM owners o WHERE o.worker_id = w.worker_id))
        FOR NO KEY UPDATE SKIP LOCKED
 ), found AS (

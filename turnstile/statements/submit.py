@@ -27,19 +27,19 @@ from turnstile.errors import (
 )
 from turnstile.statements.delete_old_rows import AT_ONCE, FORGET, OLDER
 from turnstile.statements.session_head import IS_RUNNING
-from turnstile.statements.worker_registry import SEEN_SECONDS
+from turnstile.statements.worker_registry import ALIVE
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.message import ID_RULE, WakeUp, is_valid_id
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.stored_json import encode
 
-QUEUE_LATENCY: LiteralString = """
+QUEUE_LATENCY: LiteralString = f"""
     (SELECT least(coalesce(max(w.queue_latency_seconds), 0), 900) FROM workers w
-      WHERE w.queue = {queue} AND w.seen_at > now() - make_interval(secs => %(seen)s))
+      WHERE w.queue = {{queue}} AND {ALIVE})
 """
-"""The queue latency in seconds, 900 at most: the highest of the queue's workers that were seen in the last `%(seen)s` seconds. A
-shorter resend deadline would send messages in vain; one of hours would be useless."""
+"""The queue latency in seconds, 900 at most: the highest of the queue's workers that are alive. A shorter resend deadline would
+send messages in vain; one of hours would be useless."""
 
 ANSWER: LiteralString = """jsonb_build_object('id', {of}.id, 'session_id', {of}.session_id, 'queue', {of}.queue,
         'execute_at', {of}.{execute_at}, 'expires_at', {of}.expires_at, 'created_at', {of}.created_at,
@@ -196,14 +196,14 @@ class Accepted:
 
 
 async def submit(
-    database: Database, submissions: Sequence[Submission], *, resend_seconds: float, seen_seconds: float = SEEN_SECONDS
+    database: Database, submissions: Sequence[Submission], *, resend_seconds: float
 ) -> list[Accepted | SubmissionRefusedError]:
     """Records many turns; returns the results in the order of `submissions`. A refusal is returned, so that it fails alone.
 
     Raises DatabaseUnavailableError. The call may then be repeated with the same submissions: it finds the turns that the lost
     call committed by their ids, and returns them as created.
     """
-    rows = await database.fetch(SUBMIT, submit_parameters(submissions, resend_seconds, seen_seconds))
+    rows = await database.fetch(SUBMIT, submit_parameters(submissions, resend_seconds))
     created = {row["ord"]: row for row in rows}
     others = [place for place in range(len(submissions)) if place not in created]
     stored = await _read(database, submissions, others) if others else {}
@@ -261,7 +261,7 @@ def accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accept
     )
 
 
-def submit_parameters(submissions: Sequence[Submission], resend_seconds: float, seen_seconds: float) -> dict[str, Any]:
+def submit_parameters(submissions: Sequence[Submission], resend_seconds: float) -> dict[str, Any]:
     parents = [submission.parent for submission in submissions]
     return {
         "ords": list(range(len(submissions))),
@@ -286,5 +286,4 @@ def submit_parameters(submissions: Sequence[Submission], resend_seconds: float, 
         "parent_fences": [parent and parent.fence for parent in parents],
         "child_keys": [parent and parent.child_key for parent in parents],
         "resend_after": resend_seconds,
-        "seen": seen_seconds,
     }

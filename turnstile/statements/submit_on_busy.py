@@ -30,7 +30,6 @@ from turnstile.statements.submit import (
     accepted,
     submit_parameters,
 )
-from turnstile.statements.worker_registry import SEEN_SECONDS
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.idempotency_key import turn_id_key
 from turnstile.turn.on_busy import LastInLine, Merge, OnBusy, Record, Refuse, SessionState, decide
@@ -98,7 +97,6 @@ async def submit_on_busy(
     submission: Submission,
     *,
     resend_seconds: float,
-    seen_seconds: float = SEEN_SECONDS,
 ) -> Texted:
     """Submits one turn under its policy `on_busy`.
 
@@ -127,7 +125,7 @@ async def submit_on_busy(
                 if interrupting:
                     who = (submission.tenant_id, submission.session_id)
                     canceled, asked = await cancel_open(connection, *who, CancelReason.SUPERSEDED, scheduled=False)
-                row = await _record(connection, submission, resend_seconds, seen_seconds)
+                row = await _record(connection, submission, resend_seconds)
                 kept = row["answer"]
                 answer = _answer(kept, wake=row["wake"])
             case decision:
@@ -170,13 +168,9 @@ async def _add_input(connection: Connection, turn_id: UUID, submission: Submissi
     return answer
 
 
-async def _record(
-    connection: Connection, submission: Submission, resend_seconds: float, seen_seconds: float
-) -> DictRow:
+async def _record(connection: Connection, submission: Submission, resend_seconds: float) -> DictRow:
     # Without its key: this transaction has recorded it already.
-    row = await _first(
-        connection, SUBMIT, submit_parameters([replace(submission, key=None)], resend_seconds, seen_seconds)
-    )
+    row = await _first(connection, SUBMIT, submit_parameters([replace(submission, key=None)], resend_seconds))
     if row is None:
         # This also rolls back the cancels made for it.
         raise TurnIdTakenError(submission.turn_id)

@@ -6,14 +6,17 @@ from functools import cache
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
-from turnstile.config.settings import Settings
 
-LEASE_SECONDS = 30.0
-"""The lease of the default settings."""
-SEEN_LEASES = 4 / 3
-"""For how many of its own leases after its last heartbeat a worker counts as alive: a lease and, by default, a heartbeat."""
-SEEN_SECONDS = SEEN_LEASES * LEASE_SECONDS
-"""`seen_seconds` of the default settings."""
+# After its last heartbeat, in leases of the worker's own: workers may differ, and nobody else's lease says anything of it.
+SILENT_LEASES = 4 / 3
+"""From then on nobody counts on a worker: a lease and, by default, a heartbeat."""
+LOST_LEASES = 2.0
+"""From then on a relay reports a worker as lost: its heartbeats may be a lease apart."""
+LOST_WITH_TURNS_LEASES = 0.67
+"""The same for a worker whose claims have run out: it last renewed them with a heartbeat."""
+
+ALIVE: LiteralString = f"w.seen_at > now() - make_interval(secs => {SILENT_LEASES} * w.lease_seconds)"
+"""Whether the worker `w` is alive, as far as anybody knows. The opposite of `silent`."""
 
 # It skips a locked row instead of waiting, because the same thread renews leases. A later heartbeat updates the row.
 ANNOUNCE: LiteralString = """
@@ -62,15 +65,10 @@ class WorkerRecord:
     busy: int
     queue_latency_seconds: float
     draining: bool
+    lease_seconds: float
     version: str = field(default_factory=program_version)
     deaf_for_seconds: float = 0.0
     """For how long no receive has returned; 0 in a Lambda function, which receives nothing itself."""
-    lease_seconds: float = LEASE_SECONDS
-
-
-def seen_seconds(settings: Settings) -> float:
-    """For how long after its last heartbeat a worker with these settings counts as alive, in seconds."""
-    return SEEN_LEASES * settings.lease_seconds
 
 
 async def announce(database: Database, record: WorkerRecord) -> None:

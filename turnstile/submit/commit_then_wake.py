@@ -17,7 +17,6 @@ from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, RowLockedError, SubmissionRefusedError, UnstorableContentError
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.statements.submit_on_busy import Texted, submit_on_busy
-from turnstile.statements.worker_registry import seen_seconds
 from turnstile.submit.wake_ups import WakeUpSending
 
 RETRY_SECONDS = 0.5
@@ -33,7 +32,7 @@ class Submitting:
     def __init__(self, settings: Settings, database: Database, sending: WakeUpSending) -> None:
         self._database = database
         self._sending = sending
-        self._terms = {"resend_seconds": settings.resend_seconds, "seen_seconds": seen_seconds(settings)}
+        self._resend_seconds = settings.resend_seconds
 
     async def commit(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
         """Records the turns with one statement; returns the results in the order of `submissions`. Ignores their `on_busy`.
@@ -44,7 +43,8 @@ class Submitting:
         them one by one to find the faulty one.
         """
         return await self._retry(
-            lambda: submit(self._database, submissions, **self._terms), alone=len(submissions) == 1
+            lambda: submit(self._database, submissions, resend_seconds=self._resend_seconds),
+            alone=len(submissions) == 1,
         )
 
     async def commit_on_busy(self, submission: Submission) -> Texted:
@@ -52,7 +52,9 @@ class Submitting:
 
         Raises SubmissionRefusedError, and what `commit` raises for one submission.
         """
-        return await self._retry(lambda: submit_on_busy(self._database, submission, **self._terms), alone=True)
+        return await self._retry(
+            lambda: submit_on_busy(self._database, submission, resend_seconds=self._resend_seconds), alone=True
+        )
 
     async def wake(self, submission: Submission, answer: Accepted | SubmissionRefusedError) -> bool | None:
         """Sends the wake-up of a committed turn. True if SQS is known to have it; None if none is due. Raises nothing."""

@@ -100,6 +100,8 @@ class SeenWorker:
     """Slots in use at its last heartbeat."""
     draining: bool
     seen_at: datetime
+    alive: bool
+    """Whether it was seen lately, by its own lease."""
     running: int
     """RUNNING turns that it has claimed."""
     running_of_tenant: int

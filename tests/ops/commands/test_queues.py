@@ -10,12 +10,13 @@ from tests.ops.command_line import invoke_plain
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_dead, make_failed
 from tests.support.claims import submit_turns
+from tests.support.factories import make_worker_record
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.paused_queues import pause_queue, read_paused_queues
-from turnstile.statements.worker_registry import WorkerRecord, announce
+from turnstile.statements.worker_registry import announce
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.message import WakeUp
 
@@ -37,12 +38,7 @@ async def test_a_queue_is_listed_with_its_messages_backlog_dead_letters_and_work
     await queues.send(queue.name, [OutgoingMessage(WakeUp("t", "d", turn), "")] * 3)
     await queues.receive(queue.name, 1)
     for name, draining in (("w", False), ("v", True)):
-        await announce(
-            database,
-            WorkerRecord(
-                worker_id=name, queue=queue.name, host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=draining
-            ),
-        )  # fmt: skip
+        await announce(database, make_worker_record(queue.name, name, draining=draining))
     more = {"TURNSTILE_QUEUES": declared(queue, purpose="answers the turns", owner="team chat")}
 
     ran = await turnstile("queues", "list", "--json", **more)
@@ -63,12 +59,7 @@ async def test_a_queue_is_listed_with_its_messages_backlog_dead_letters_and_work
 async def test_the_list_says_who_has_paused_a_queue_and_how_its_workers_are(
     turnstile: Turnstile, database: Database, queue: QueueSettings
 ) -> None:
-    await announce(
-        database,
-        WorkerRecord(
-            worker_id="w", queue=queue.name, host="h", pid=1, slots=1, busy=0, queue_latency_seconds=0.0, draining=False
-        ),
-    )
+    await announce(database, make_worker_record(queue.name))
     before = await turnstile("queues", "list")
     await pause_queue(database, queue.name, paused_by="ada@desk", reason="the provider is down")
 

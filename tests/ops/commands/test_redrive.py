@@ -11,7 +11,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import LetterKind
-from turnstile.ops.dead_letters.redrive import Redrive, RedriveResult
+from turnstile.ops.dead_letters.redrive import Pace, Redrive, RedriveResult
 from turnstile.queries.failed_turns import FailedFilter, list_failed
 
 ALL = FailedFilter()
@@ -149,7 +149,7 @@ async def test_the_rate_is_kept(redrive: Redrive, database: Database, settings: 
     await make_failed(database, settings, ["a"] * 3)
 
     started = time.monotonic()
-    result = await run(redrive, rate=2)
+    result = await run(redrive, pace=Pace(rate=2))
 
     assert len(result.revived) == 3
     assert time.monotonic() - started >= 1.0

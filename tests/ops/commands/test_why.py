@@ -116,6 +116,18 @@ async def test_no_live_worker_serves_the_queue(database: Database, settings: Set
     assert found["commands"] == [f"turnstile worker --queue {settings.queue}"]
 
 
+async def test_a_worker_is_alive_by_its_own_lease(database: Database, settings: Settings, why: Any) -> None:
+    turn = await make_pending(database, settings)
+    await make_worker(database, settings)
+    await tamper(settings, "UPDATE workers SET lease_seconds = 600, seen_at = now() - interval '5 min'")
+    patient = await why(turn)
+    await tamper(settings, "UPDATE workers SET lease_seconds = 60")
+
+    hasty = await why(turn)
+
+    assert (patient["reason"]["code"], hasty["reason"]["code"]) == ("on-its-way", "no-worker")
+
+
 async def test_all_slots_are_busy_with_older_turns_before(database: Database, settings: Settings, why: Any) -> None:
     await make_pending(database, settings, "older")
     turn = await make_pending(database, settings)

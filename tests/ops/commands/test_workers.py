@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from tests.ops.commands.conftest import Turnstile
+from tests.support.factories import make_worker_record
 from tests.support.tampered_turns import make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.paused_queues import pause_queue
-from turnstile.statements.worker_registry import WorkerRecord, announce, program_version
+from turnstile.statements.worker_registry import announce, program_version
 
 PATIENT = {"TURNSTILE_LEASE_SECONDS": "30"}
 """A worker is silent after 40 s: no busy machine makes this test so slow."""
@@ -22,8 +23,7 @@ def visibility_seconds() -> float:
 
 
 async def register(database: Database, worker_id: str, queue: str, **fields: Any) -> None:
-    record = {"host": "h", "pid": 7, "slots": 4, "busy": 1, "queue_latency_seconds": 0.0, "draining": False, **fields}
-    await announce(database, WorkerRecord(worker_id=worker_id, queue=queue, **record))
+    await announce(database, make_worker_record(queue, worker_id, busy=1, **fields))
 
 
 async def test_a_worker_is_shown_as_well_draining_deaf_silent_or_paused(

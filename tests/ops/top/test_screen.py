@@ -10,14 +10,17 @@ from uuid import UUID
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static, TabbedContent
 
+from tests.support.records import make_record
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.ops.queue_overview import QueueOverview, SqsCounts
 from turnstile.ops.top.screen import TopScreen, TurnDetails
 from turnstile.ops.top.snapshot import Snapshot
 from turnstile.ops.top.views import FAILURES
+from turnstile.ops.worker_overview import WorkerOverview
 from turnstile.queries.backlog import Backlog
 from turnstile.queries.stats import Percentiles, Stats
-from turnstile.queries.workers import RunningTurn
+from turnstile.queries.workers import RunningTurn, WorkerState
+from turnstile.turn.status import TurnStatus
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 HIDDEN_SECONDS = 3600.0
@@ -52,6 +55,21 @@ def running(number: int, queue_name: str) -> RunningTurn:
     )
 
 
+WORKER = WorkerOverview(
+    worker_id="worker-2", queue="bulk", host="h", pid=1, version="0.1.0", slots=4, busy=3, draining=False,
+    deaf_for_seconds=0.0, started_at=NOW, seen_at=NOW, alive=False, paused=False, read_at=NOW, state=WorkerState.SILENT,
+    seconds_since_heartbeat=300.0,
+)  # fmt: skip
+FAILED = replace(
+    make_record(UUID(int=9)),
+    queue="bulk",
+    status=TurnStatus.FAILED,
+    attempt=3,
+    error_class="Boom",
+    error="no answer",
+    finished_at=NOW,
+)
+
 SNAPSHOT = Snapshot(
     stats=Stats(
         since_seconds=300.0,
@@ -65,9 +83,9 @@ SNAPSHOT = Snapshot(
         attempts_per_turn=1.0,
     ),
     queues=[queue("chat", 7), queue("bulk", 2)],
-    workers=[],
+    workers=[WORKER],
     running=[running(1, "chat"), running(2, "bulk")],
-    failed=[],
+    failed=[FAILED],
 )
 
 
@@ -106,6 +124,11 @@ async def settle(app: TopScreen, pilot: Pilot[None]) -> None:
 def column(app: TopScreen, view: str, number: int) -> list[str]:
     table = cast("DataTable[Any]", app.query_one(f"#{view}-table", DataTable))
     return [str(table.get_row_at(row)[number]) for row in range(table.row_count)]
+
+
+def row(app: TopScreen, view: str) -> list[str]:
+    """The first one."""
+    return [str(value) for value in app.query_one(f"#{view}-table", DataTable).get_row_at(0)]
 
 
 def text(app: TopScreen, name: str) -> str:
@@ -147,6 +170,32 @@ async def test_enter_on_a_queue_shows_its_turns_and_escape_shows_all() -> None:
 
         await pilot.press("escape")
         assert column(app, "turns", 5) == ["chat", "bulk"]
+
+
+async def test_a_worker_is_shown_with_its_state_and_enter_shows_its_turns() -> None:
+    app = Source().screen()
+    async with app.run_test() as pilot:
+        await settle(app, pilot)
+
+        await pilot.press("2")
+        assert row(app, "workers") == ["worker-2", "bulk", "silent", "h", "5m ago", "3/4"]
+
+        await pilot.press("enter")
+        assert app.query_one("#views", TabbedContent).active == "turns"
+        assert column(app, "turns", 6) == ["worker-2"]
+
+
+async def test_a_failure_is_shown_with_its_error_and_enter_opens_the_turn() -> None:
+    source = Source()
+    app = source.screen()
+    async with app.run_test() as pilot:
+        await settle(app, pilot)
+
+        await pilot.press("4")
+        assert row(app, "failures") == [str(FAILED.id), "Boom: no answer", "2026-11-24 12:00:00Z", "bulk", "3"]
+
+        await pilot.press("enter")
+        assert source.explained == [FAILED.id]
 
 
 async def test_enter_on_a_turn_says_what_it_waits_for() -> None:

@@ -11,7 +11,7 @@ from turnstile.turn.wait_facts import LastAttempt, SeenLock, SeenPause, SeenQueu
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 TURN, HEAD, FAILED = (UUID(int=number) for number in (2, 1, 9))
-TERMS = WaitTerms(seen_seconds=50.0, overdue_seconds=25.0, tenant_share="fair")
+TERMS = WaitTerms(overdue_seconds=25.0, tenant_share="fair")
 PAUSE = SeenPause(by="ann@desk", since=NOW, reason=None)
 LOCK = SeenLock(key="lock:session:{t/s}", worker_id="w", seconds_left=12.0)
 
@@ -44,7 +44,8 @@ def running_turn(**fields: Any) -> SeenTurn:
 def seen_worker(worker_id: str = "w", **fields: Any) -> SeenWorker:
     """A worker with four free slots, seen a moment ago."""
     given: dict[str, Any] = {
-        "slots": 4, "busy": 0, "draining": False, "seen_at": ago(5), "running": 0, "running_of_tenant": 0,
+        "slots": 4, "busy": 0, "draining": False, "seen_at": ago(5), "alive": True, "running": 0,
+        "running_of_tenant": 0,
     }  # fmt: skip
     return SeenWorker(worker_id=worker_id, **{**given, **fields})
 

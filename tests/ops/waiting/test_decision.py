@@ -50,7 +50,7 @@ from turnstile.turn.wait_facts import OpenChild, SeenHalt, WaitFacts
 HALT = SeenHalt(turn_id=FAILED, error_class="ValueError", since=ago(60))
 PAUSED = Paused(queue="turns", by="ann@desk", since=NOW, reason=None)
 CHILD = OpenChild(id=HEAD, session_id="c", status=TurnStatus.PENDING)
-GONE = seen_worker(seen_at=ago(60))
+GONE = seen_worker(seen_at=ago(60), alive=False)
 NOBODY = NoWorker(queue="turns", draining=0, last_seen_at=ago(60))
 LATER = ago(-600)
 RETRIED = last_attempt(AttemptOutcome.RETRIED, error_class="TimeoutError", error="too slow")

@@ -116,22 +116,3 @@ async def test_the_usual_queue_is_the_only_one_declared(settings: Settings, conn
     async with connect(elsewhere) as client:
         answer = await client.post("/v1/sessions/s/turns", json={"input": "x"})
     assert answer.json()["queue"] == settings.queues[0].name
-
-
-@pytest.mark.parametrize(("lease_seconds", "resend_seconds"), [(30.0, 60.0), (120.0, 600.0)])
-async def test_the_queue_latency_of_a_worker_counts_between_its_heartbeats(
-    connect: Connect, settings: Settings, database: Database, lease_seconds: float, resend_seconds: float
-) -> None:
-    await database.fetch(
-        "INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds, seen_at)"
-        " VALUES ('w', %(q)s, 'h', 1, 1, 300, now() - interval '60 s')",
-        {"q": settings.queue},
-    )
-    leased = {"lease_seconds": lease_seconds, "heartbeat_seconds": None, "resend_seconds": 60.0}
-
-    async with connect(settings.model_copy(update=leased)) as client:
-        answer = await client.post("/v1/sessions/s/turns", json={"input": "hello"})
-
-    assert answer.status_code == 202
-    [row] = await database.fetch("SELECT extract(epoch FROM send_at - created_at)::float8 AS resend FROM turns", {})
-    assert row["resend"] == pytest.approx(resend_seconds, abs=1.0)

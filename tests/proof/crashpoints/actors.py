@@ -217,7 +217,7 @@ def _redrive(part: Part, settings: Any, plan: Plan) -> int:
 
 async def _put_back(part: Part, settings: Any, plan: Plan) -> None:
     from turnstile.message_queue import MessageQueues
-    from turnstile.ops.dead_letters.redrive import Redrive
+    from turnstile.ops.dead_letters.redrive import Pace, Redrive
     from turnstile.ops.terminal.operator_access import operator_database
     from turnstile.queries.failed_turns import FailedFilter, list_failed
 
@@ -226,7 +226,7 @@ async def _put_back(part: Part, settings: Any, plan: Plan) -> None:
     try:
         async with operator_database(settings) as database:
             redrive = Redrive(database, queues, settings, requested_by="the matrix")
-            result = await redrive.run(wanted, await list_failed(database, wanted), rate=part.rate)
+            result = await redrive.run(wanted, await list_failed(database, wanted), Pace(rate=part.rate))
             plan.tell(revived=[str(turn_id) for turn_id in result.revived])
     finally:
         await queues.close()

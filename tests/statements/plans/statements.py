@@ -100,7 +100,7 @@ def _submit(**fields: Callable[[int], Any]) -> dict[str, Any]:
             queue=QUEUE, content="said", fingerprint=b"x", trace=TraceContext("0" * 32, "0" * 16), **its,
         )  # fmt: skip
 
-    return submit_parameters([one(number) for number in NUMBERS], 60.0, 30.0)
+    return submit_parameters([one(number) for number in NUMBERS], 60.0)
 
 
 def _keys() -> dict[str, Any]:
@@ -221,7 +221,7 @@ def _calls_of_the_relay() -> Iterator[Call]:
     limit = {"limit": TURNS}
     asked: dict[str, Any] = {"left_out": [], "only": None}
     lines = {"queues": [QUEUE] * 2, "deads": [False, True], "limits": [TURNS] * 2, "reaches": [120.0] * 2}
-    resend = {"resend_after": 60.0, "seen": 30.0}
+    resend = {"resend_after": 60.0}
     yield Call("place scheduled turns", schedule.PLACE_SCHEDULED, {**asked, "queues": [QUEUE], **limit})
     yield Call("take due rows", relay_statements.TAKE_DUE, {**asked, **lines, "stamp": 15.0, "resend": 5.0})
     yield Call(

@@ -13,6 +13,7 @@ from turnstile.queries.backlog import BACKLOG
 from turnstile.statements import due_messages, lost_turns, schedule, session_head
 from turnstile.statements.defer import DEFER
 from turnstile.statements.waiting_tenants import FIND_WAITING_TENANT
+from turnstile.statements.worker_registry import LOST_LEASES, LOST_WITH_TURNS_LEASES
 from turnstile.turn.status import TurnStatus
 
 PENDING, RUNNING = TurnStatus.PENDING, TurnStatus.RUNNING
@@ -92,8 +93,8 @@ def _find_gone(tables: Tables, owners: Counter[str | None]) -> list[WorkerRow]:
         worker
         for worker in tables.workers.values()
         if worker.lost_at is None
-        and worker.seen_at <= now - interval(lost_turns.SEEN_SHARE * worker.lease_seconds)
-        and (worker.seen_at < now - interval(lost_turns.GONE_LEASES * worker.lease_seconds) or owners[worker.worker_id])
+        and worker.seen_at <= now - interval(LOST_WITH_TURNS_LEASES * worker.lease_seconds)
+        and (worker.seen_at < now - interval(LOST_LEASES * worker.lease_seconds) or owners[worker.worker_id])
     ]
     for worker in gone:
         tables.update(worker, lost_at=now)
@@ -167,7 +168,7 @@ def set_resend_deadline(tables: Tables, parameters: Parameters) -> Rows:
         row = tables.turns.get(turn_id)
         if row is None or row.status is not PENDING or row.send_at != tables.from_datetime(stamp):
             continue
-        resend = max(parameters["resend_after"], 2 * tables.queue_latency(row.queue, parameters["seen"]))
+        resend = max(parameters["resend_after"], 2 * tables.queue_latency(row.queue))
         tables.update_turn(row, sends=row.sends + 1, send_at=tables.now() + _backed_off(resend, row))
     return []
 

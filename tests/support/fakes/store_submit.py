@@ -46,18 +46,18 @@ def submit(tables: Tables, parameters: Parameters) -> Rows:
         fence = one["parent_fences"]
         if taken or (fence is not None and tables.find_claimed(one["parents"], fence) is None):
             continue
-        row = _record(tables, one, parameters["resend_after"], parameters["seen"])
+        row = _record(tables, one, parameters["resend_after"])
         if row is not None:
             wake = row.status is TurnStatus.PENDING
             answers.append({"ord": one["ords"], "answer": answer_of(tables, row), "wake": wake})
     return answers
 
 
-def _record(tables: Tables, asked: dict[str, Any], resend_seconds: float, seen_seconds: float) -> TurnRow | None:
+def _record(tables: Tables, asked: dict[str, Any], resend_seconds: float) -> TurnRow | None:
     now = tables.now()
     execute_at = tables.from_datetime(asked["execute_ats"])
     later = execute_at if execute_at is not None and execute_at > now else None
-    resend = interval(max(resend_seconds, 2 * tables.queue_latency(asked["queues"], seen_seconds)))
+    resend = interval(max(resend_seconds, 2 * tables.queue_latency(asked["queues"])))
     row = TurnRow(
         id=asked["ids"],
         tenant_id=asked["tenants"],

@@ -34,6 +34,7 @@ from tests.support.fakes.store_rows import (
     by_seq,
     interval,
 )
+from turnstile.statements.worker_registry import SILENT_LEASES
 from turnstile.turn.status import TurnStatus
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,11 +91,13 @@ class Tables:
     def from_datetime(self, moment: datetime | None) -> Instant | None:
         return None if moment is None else (moment - self._origin) // MICROSECOND
 
-    def queue_latency(self, queue: str, seen_seconds: float) -> float:
+    def queue_latency(self, queue: str) -> float:
         """`statements.submit.QUEUE_LATENCY`, in seconds."""
-        alive = self.now() - interval(seen_seconds)
+        now = self.now()
         waits = [
-            row.queue_latency_seconds for row in self.workers.values() if row.queue == queue and row.seen_at > alive
+            row.queue_latency_seconds
+            for row in self.workers.values()
+            if row.queue == queue and row.seen_at > now - interval(SILENT_LEASES * row.lease_seconds)
         ]
         return min(max(waits, default=0.0), MAX_QUEUE_LATENCY_SECONDS)
 
