@@ -22,7 +22,7 @@ def pause(
     """Pause a queue: its workers begin no turn, within a heartbeat. Turns that run come to their end, new ones are accepted.
 
     A pause does not move the turns' expires_at: a turn that has already been tried may expire meanwhile. A queue that is paused
-    already stays as it is. `turnstile queues resume` ends the pause.
+    already takes another --reason, and stays paused since then. `turnstile queues resume` ends the pause.
 
     --json: queue, paused, changed, paused_by, reason, paused_at.
     """
@@ -30,11 +30,14 @@ def pause(
     settings.find_queue(queue)
     before, due = operate(settings, _read, queue)
     changed = False
-    if before is None:
-        confirm(
-            f"Pause queue {queue!r}, with {many(due, 'due turn')}? Its workers begin no turn until it is resumed.",
-            yes=yes,
+    if before is None or reason not in {None, before.reason}:
+        begins = f"Within {settings.heartbeat:g} s its workers begin no turn any more, until it is resumed."
+        question = (
+            f"Pause queue {queue!r}, with {many(due, 'due turn')}? {begins}"
+            if before is None
+            else f"Change the reason of the pause of {queue!r}, which {_describe(before)}?"
         )
+        confirm(question, yes=yes)
         changed = operate(settings, _pause, queue, reason)
     after, _ = operate(settings, _read, queue)
     _print(queue, after, changed=changed, as_json=as_json)

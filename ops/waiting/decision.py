@@ -57,7 +57,7 @@ def decide(facts: WaitFacts, terms: WaitTerms) -> Reason:
             cancel_reason=turn.cancel_reason,
         )
     if halt is not None and (halts or turn.status is TurnStatus.PENDING):
-        return Halted(turn_id=halt.turn_id, error_class=halt.error_class, since=halt.since)
+        return Halted(turn_id=halt.turn_id, error_class=halt.error_class, error=halt.error, since=halt.since)
     if turn.seq is None:
         return _scheduled(turn, facts, terms)
     head = facts.head or turn
@@ -106,6 +106,7 @@ def _running(head: SeenTurn, facts: WaitFacts) -> Running | Lost:
         since=head.started_at,
         lease_until=head.lease_until,
         seen_at=seen_at,
+        crashes=head.crashes,
         cancel_requested_at=head.cancel_requested_at,
     )
 

@@ -34,6 +34,7 @@ class Halted:
 
     turn_id: UUID
     error_class: str | None
+    error: str | None
     since: datetime | None
 
 
@@ -46,6 +47,8 @@ class Running:
     lease_until: datetime | None
     seen_at: datetime | None
     """The worker's last heartbeat, if it is on record."""
+    crashes: int = 0
+    """How many workers died while they ran it."""
     cancel_requested_at: datetime | None = None
 
 

@@ -109,10 +109,11 @@ def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
                 f"It waits for an earlier turn of its session: {head.id}, seq {head.seq}, {head.status}. Of that turn:"
             )
             return Words(headline, (inner.headline, *inner.evidence), inner.commands)
-        case Halted(turn_id=halting, error_class=error_class, since=since):
+        case Halted(turn_id=halting, error_class=error_class, error=error, since=since):
+            failed = f"its error: {describe_error(error_class, error) or 'unknown'}"
             return Words(
                 f"The FAILED turn {halting} has halted the session {clock.since(since)}.",
-                (f"its error: {error_class or 'unknown'}", "no turn of the session begins until an operator decides"),
+                (failed, "no turn of the session begins until an operator decides"),
                 (f"turnstile retry {halting}", f"turnstile skip {halting}"),
             )
         case Running():
@@ -187,10 +188,14 @@ def _ended(reason: Ended, name: str, clock: _Clock) -> Words:
 
 def _running(reason: Running, name: str, clock: _Clock) -> Words:
     headline = f"It runs in worker {reason.worker_id} {clock.since(reason.since)}."
-    evidence = (f"its lease is valid {clock.until(reason.lease_until)}", _seen(reason.seen_at, clock))
+    evidence = [f"its lease is valid {clock.until(reason.lease_until)}", _seen(reason.seen_at, clock)]
+    if reason.crashes:
+        evidence.append(
+            f"{many(reason.crashes, 'worker')} died while running it; a few more, and it is FAILED as crash_loop"
+        )
     if reason.cancel_requested_at is not None:
         return Words(headline, (*evidence, f"it was asked to stop {clock.at(reason.cancel_requested_at)}"))
-    return Words(headline, evidence, (f"turnstile cancel {name}",))
+    return Words(headline, tuple(evidence), (f"turnstile cancel {name}",))
 
 
 def _seen(seen_at: datetime | None, clock: _Clock) -> str:

@@ -52,7 +52,7 @@ SELECT n.head_id, now() AS at, t.id, t.tenant_id, t.session_id, t.seq, t.queue, 
                                  ORDER BY c.id), '[]')
           FROM turns c WHERE c.id = ANY (t.joining) AND ('' || c.status) IN ('PENDING', 'RUNNING')) AS open_children,
        a.outcome AS last_outcome, a.error_class AS last_error_class, a.error AS last_error,
-       s.halted_by, f.error_class AS halt_error_class, f.finished_at AS halted_at
+       s.halted_by, f.error_class AS halt_error_class, f.error AS halt_error, f.finished_at AS halted_at
   FROM named n JOIN turns t ON t.id = ANY (ARRAY[n.id])
   LEFT JOIN LATERAL (
       SELECT a.* FROM turn_attempts a
@@ -190,4 +190,6 @@ def _turn(row: DictRow) -> SeenTurn:
 def _halt(row: DictRow) -> SeenHalt | None:
     if row["halted_by"] is None:
         return None
-    return SeenHalt(turn_id=row["halted_by"], error_class=row["halt_error_class"], since=row["halted_at"])
+    return SeenHalt(
+        turn_id=row["halted_by"], error_class=row["halt_error_class"], error=row["halt_error"], since=row["halted_at"]
+    )

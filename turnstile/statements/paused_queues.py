@@ -11,7 +11,9 @@ from typing import LiteralString
 from turnstile.backends.postgres.database import Database
 
 PAUSE: LiteralString = """
-INSERT INTO paused_queues (queue, paused_by, reason) VALUES (%(queue)s, %(paused_by)s, %(reason)s) ON CONFLICT DO NOTHING
+INSERT INTO paused_queues (queue, paused_by, reason) VALUES (%(queue)s, %(paused_by)s, %(reason)s)
+    ON CONFLICT (queue) DO UPDATE SET paused_by = excluded.paused_by, reason = excluded.reason
+ WHERE excluded.reason <> coalesce(paused_queues.reason, '')
 RETURNING queue
 """
 
@@ -29,7 +31,7 @@ class PausedQueue:
 
 
 async def pause_queue(database: Database, queue: str, *, paused_by: str, reason: str | None) -> bool:
-    """False if the queue was paused already; then nothing is changed."""
+    """Pauses the queue; of one that is paused already only a new `reason` is taken, with its author. False if nothing changed."""
     return bool(await database.fetch(PAUSE, {"queue": queue, "paused_by": paused_by, "reason": reason}))
 
 

@@ -78,6 +78,7 @@ class SeenHalt:
 
     turn_id: UUID
     error_class: str | None
+    error: str | None
     since: datetime | None
 
 

@@ -124,7 +124,7 @@ async def test_a_second_pause_or_resume_changes_nothing_and_asks_nothing(
 ) -> None:
     await pause_queue(database, settings.queue, paused_by="ada", reason="first")
 
-    again = await turnstile("queues", "pause", settings.queue, "--reason", "second", "--json")
+    again = await turnstile("queues", "pause", settings.queue, "--json")
     await turnstile("queues", "resume", settings.queue, "--yes")
     resumed = await turnstile("queues", "resume", settings.queue, "--json")
 
@@ -133,6 +133,21 @@ async def test_a_second_pause_or_resume_changes_nothing_and_asks_nothing(
     assert (resumed.code, json.loads(resumed.out)["changed"]) == (0, False)
     assert "nothing was changed" in again.err
     assert "nothing was changed" in resumed.err
+
+
+async def test_another_reason_of_a_pause_is_asked_for_and_taken(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    await pause_queue(database, settings.queue, paused_by="ada", reason=None)
+    words = ("queues", "pause", settings.queue, "--reason", "the model is away")
+
+    unasked = await turnstile(*words)
+    taken = await turnstile(*words, "--yes", "--json")
+
+    assert unasked.code != 0
+    assert "Change the reason" in unasked.err
+    document = json.loads(taken.out)
+    assert (document["changed"], document["reason"]) == (True, "the model is away")
 
 
 @pytest.mark.parametrize("what", ["pause", "resume"])

@@ -47,7 +47,7 @@ from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.wait_facts import OpenChild, SeenHalt, WaitFacts
 
-HALT = SeenHalt(turn_id=FAILED, error_class="ValueError", since=ago(60))
+HALT = SeenHalt(turn_id=FAILED, error_class="ValueError", error="no", since=ago(60))
 PAUSED = Paused(queue="turns", by="ann@desk", since=NOW, reason=None)
 CHILD = OpenChild(id=HEAD, session_id="c", status=TurnStatus.PENDING)
 GONE = seen_worker(seen_at=ago(60), alive=False)
@@ -93,11 +93,11 @@ STATES: dict[str, tuple[WaitFacts, Reason]] = {
     ),
     "failed, and halts its session": (
         replace(ended(TurnStatus.FAILED, id=FAILED), halt=HALT),
-        Halted(turn_id=FAILED, error_class="ValueError", since=ago(60)),
+        Halted(turn_id=FAILED, error_class="ValueError", error="no", since=ago(60)),
     ),
     "in a halted session, on a paused queue": (
         wait_facts(halt=HALT, queue=seen_queue(pause=PAUSE)),
-        Halted(turn_id=FAILED, error_class="ValueError", since=ago(60)),
+        Halted(turn_id=FAILED, error_class="ValueError", error="no", since=ago(60)),
     ),
     "runs": (wait_facts(running_turn()), RUNS),
     "runs on a paused queue": (wait_facts(running_turn(), queue=seen_queue(seen_worker(), pause=PAUSE)), RUNS),

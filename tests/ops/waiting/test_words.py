@@ -66,10 +66,16 @@ def answer(reason: Reason, **fields: Any) -> Answer:
         (Ended(status=TurnStatus.CANCELED, since=NOW, cancel_reason="user"), "reason of the cancel: user", []),
         (AtRest(), "no open turn", []),
         (
-            Halted(turn_id=FAILED, error_class="E", since=ago(300)),
+            Halted(turn_id=FAILED, error_class="E", error=None, since=ago(300)),
             f"The FAILED turn {FAILED} has halted the session since 2026-11-21 08:55:00Z (5m ago).",
             [f"turnstile retry {FAILED}", f"turnstile skip {FAILED}"],
         ),
+        (
+            Halted(turn_id=FAILED, error_class="E", error="no such model", since=ago(300)),
+            "its error: E: no such model",
+            [f"turnstile retry {FAILED}", f"turnstile skip {FAILED}"],
+        ),
+        (replace(RUNS, crashes=2), "2 workers died while running it", [f"turnstile cancel {TURN}"]),
         (RUNS, "in worker w since 2026-11-21 08:59:50Z (10s ago)", [f"turnstile cancel {TURN}"]),
         (RUNS, "its lease is valid until 2026-11-21 09:00:20Z (in 20s)", [f"turnstile cancel {TURN}"]),
         (replace(RUNS, cancel_requested_at=ago(1), seen_at=None), "no heartbeat of its worker is on record", []),
