@@ -26,6 +26,7 @@ ALARM_BLOCK = re.compile(r"^    ([a-z-]+) = \{\n(.*?)^    \}$", re.MULTILINE | r
 ALARM_NAMES = {
     # Alarms that are resources of their own, with the end of their name.
     "relay-silent": ("page", "operators", "relay-silent.md"),
+    "relay-step-failed": ("page", "operators", "relay-silent.md"),
     "producer-quiet": ("tell", "operators", "sqs-throttled.md"),
     "api-errors": ("page", "operators", "postgres-failover.md"),
     "api-down": ("page", "operators", "bad-deploy.md"),

@@ -63,11 +63,6 @@ locals {
       runbook     = "poison-pill.md", owner = "operators"
       source      = "log", metric = "message_malformed", statistic = "Sum", period = 60, all = 1, actions = local.page
     }
-    relay-step-failed = {
-      description = "Postgres refuses a row or a statement of the relay."
-      runbook     = "relay-silent.md", owner = "operators"
-      source      = "log", metric = "relay_step_failed", statistic = "Sum", period = 60, all = 1, actions = local.page
-    }
     # Metric: local.by_queue.
     oldest = {
       description = "Turns wait too long: too few workers, or workers that do not get on."
@@ -303,6 +298,23 @@ resource "aws_cloudwatch_metric_alarm" "computed" {
       }
     }
   }
+}
+
+# One for all queues: a relay serves them all.
+resource "aws_cloudwatch_metric_alarm" "relay_step_failed" {
+  alarm_name          = "${var.name}-relay-step-failed"
+  alarm_description   = "Postgres refuses a row or a statement of a relay. Owner: ${var.owner}. Runbook: ${var.runbooks}/relay-silent.md"
+  namespace           = local.namespace
+  metric_name         = "relay_step_failed"
+  statistic           = "Sum"
+  period              = 60
+  evaluation_periods  = 1
+  threshold           = local.thresholds["relay-step-failed"]
+  comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.page
+  ok_actions          = local.page
+  tags                = merge(var.tags, { owner = var.owner })
 }
 
 # The two alarms for which no news is bad news. A relay tells the backlog once a minute, an empty one too. Where it tells nothing it

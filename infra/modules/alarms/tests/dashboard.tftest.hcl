@@ -27,7 +27,7 @@ run "what_it_shows" {
       ])) == toset([for metric in [
       "backlog_due Maximum", "backlog_ready Maximum", "backlog_running Maximum", "backlog_oldest_seconds Maximum",
       "turn_succeeded Sum", "turn_failed Sum", "turn_canceled Sum", "waited_seconds p50", "waited_seconds p95",
-      "failed_lately Maximum", "halted Maximum", "message_malformed Sum", "halted_seconds Maximum", "untouched_seconds Maximum",
+      "failed_lately Maximum", "halted_lately Maximum", "message_malformed Sum", "halted_seconds Maximum", "untouched_seconds Maximum",
       "letters Maximum", "worker_lost Sum", "lease_lost Sum", "loop_blocked Sum", "paused Maximum",
       "lock_attempt Sum", "lock_busy Sum", "lock_unguarded Sum",
     ] : "turns.${metric}"])
@@ -67,7 +67,7 @@ run "what_it_shows" {
       for queue in ["turns", "strict"] : "${queue}: alarms" => toset(concat(
         [for key, one in aws_cloudwatch_metric_alarm.plain : one.arn if startswith(key, "${queue}/")],
         [for key, one in aws_cloudwatch_metric_alarm.computed : one.arn if startswith(key, "${queue}/")],
-        [aws_cloudwatch_metric_alarm.relay_silent[queue].arn, aws_cloudwatch_metric_alarm.producer_quiet[queue].arn],
+        [aws_cloudwatch_metric_alarm.relay_silent[queue].arn, aws_cloudwatch_metric_alarm.producer_quiet[queue].arn, aws_cloudwatch_metric_alarm.relay_step_failed.arn],
       ))
     }
     error_message = "The state of every alarm of the queue."
