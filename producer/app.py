@@ -107,6 +107,7 @@ def create_app(settings: Settings) -> FastAPI:
             stack.push_async_callback(queues.close)
             redis = RedisClients.open(settings)
             stack.push_async_callback(redis.close)
+            intake.begin_metrics(settings.queues_by_name)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings, redis)
             watch = TurnWatch(settings, reads, redis.memory)

@@ -1,4 +1,4 @@
-"""Writes log lines once a minute, whatever fails. Metrics are made from them."""
+"""Calls a report of the relay once a minute, whatever fails. After a failure its gauges show nothing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ log = structlog.get_logger("turnstile.metrics")
 
 
 async def report_every_minute(
-    what: str,
+    event_prefix: str,
     report: Callable[[], Awaitable[None]],
     stopping: asyncio.Event,
     *,
@@ -27,8 +27,8 @@ async def report_every_minute(
 ) -> None:
     """Calls `report` again and again until `stopping`. No failure ends the loop or reaches the relay beside it.
 
-    `what` is the prefix of the log events about failures. `gauges` are those that `report` sets, under `labels` only, if there
-    are any: they show nothing after a failure.
+    `event_prefix` begins the names of the log events about failures. `gauges` are those that `report` sets, under `labels` only,
+    if there are any: they show nothing after a failure.
     """
     while not stopping.is_set():
         well = False
@@ -37,10 +37,10 @@ async def report_every_minute(
             well = True
         except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError, psycopg.Error) as error:
             # Nothing is reported: a false 0 would scale workers in, or clear an alarm.
-            log.warning(f"{what}.not_read", error=str(error))
+            log.warning(f"{event_prefix}.not_read", error=str(error))
         except Exception:
             # A defect of this program. A metric must not end the worker that reports it.
-            log.exception(f"{what}.failed")
+            log.exception(f"{event_prefix}.failed")
         if not well:
             for gauge in gauges:
                 gauge.forget(*labels)

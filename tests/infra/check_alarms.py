@@ -16,7 +16,7 @@ from tests.support.given_queues import GivenQueues
 from tests.support.probes import until
 
 PAGES = {
-    "turn-failed", "session-halted", "session-still-halted", "message-malformed", "relay-step-failed", "oldest", "dlq-untouched",
+    "turn-failed", "session-halted", "session-still-halted", "message-malformed", "oldest", "dlq-untouched",
     "dlq-unexplained", "deaf-workers", "relay-silent",
 }  # fmt: skip
 TELLS = {
@@ -24,7 +24,7 @@ TELLS = {
     "worker-lost", "loop-blocked",
 }  # fmt: skip
 PLAIN = [
-    "turn-failed", "session-halted", "message-malformed", "relay-step-failed", "oldest", "depth", "lock-timeouts",
+    "turn-failed", "session-halted", "message-malformed", "oldest", "depth", "lock-timeouts",
     "lock-held-long", "leases-lost", "worker-lost", "loop-blocked",
 ]  # fmt: skip
 

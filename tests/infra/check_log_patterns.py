@@ -32,6 +32,7 @@ def test_the_filters_are_in_place_for_each_queue(given: GivenQueues) -> None:
     for queue in ("turns", "strict"):
         found = logs.describe_metric_filters(logGroupName=f"/turnstile/check-worker-{queue}")["metricFilters"]
         patterns = {one["metricTransformations"][0]["metricName"]: one["filterPattern"] for one in found}
+        assert "relay.step_failed" in patterns.pop("relay_step_failed"), "of a relay beside the worker"
         assert patterns == {f"{queue}.{metric}": pattern for metric, pattern in given.terraform["log_patterns"].items()}
 
 
@@ -104,7 +105,7 @@ async def test_what_waits_for_a_person_is_told_in_the_fields_that_are_read(
 
     lines = [line for line in worker.lines() if matches(pattern, line)]
     assert lines == [line for line in worker.said("queue.attention") if line["queue"] == queue]
-    read = ("failed_lately", "halted", "halted_lately", "halted_seconds", "letters", "untouched_seconds")
+    read = ("failed_lately", "halted_lately", "halted_seconds", "letters", "untouched_seconds")
     assert all(line[name] >= 0 for line in lines for name in read)
 
 

@@ -1,4 +1,4 @@
-"""The alarms on what Turnstile stands on fire and are heard, and a failed deployment is heard of.
+"""Alarms on what Turnstile stands on, and on a failed step of a relay, fire and are heard, and a failed deployment is heard of.
 
 The emulator runs none of it: its metrics are written by the tests. It refuses events of AWS's services, as AWS does, so the
 rule's pattern is judged beside an event, and its target is given an event of another source.
@@ -16,7 +16,7 @@ from tests.infra.metric_math import Series, evaluate
 from tests.support.given_queues import GivenQueues
 from tests.support.probes import until
 
-PAGES = {"postgres-storage", "locks-1-redis-memory", "api-errors"}
+PAGES = {"postgres-storage", "locks-1-redis-memory", "api-errors", "relay-step-failed"}
 TELLS = {
     "worker-service-cpu", "worker-service-memory", "postgres-cpu", "postgres-memory", "postgres-connections",
     "locks-1-redis-cpu", "locks-1-redis-evictions", "locks-1-redis-replication-lag",

@@ -26,6 +26,7 @@ ALARM_BLOCK = re.compile(r"^    ([a-z-]+) = \{\n(.*?)^    \}$", re.MULTILINE | r
 ALARM_NAMES = {
     # Alarms that are resources of their own, with the end of their name.
     "relay-silent": ("page", "operators", "relay-silent.md"),
+    "relay-step-failed": ("page", "operators", "relay-silent.md"),
     "producer-quiet": ("tell", "operators", "sqs-throttled.md"),
     "api-errors": ("page", "operators", "postgres-failover.md"),
     "api-down": ("page", "operators", "bad-deploy.md"),
@@ -107,9 +108,11 @@ def test_a_rule_says_who_mends_what_and_where_to_look(rule: dict[str, Any]) -> N
     assert rule["labels"].keys() == {"alarm", "severity", "owner"}
     assert rule["annotations"]["summary"].endswith(".")
     assert (ROOT / rule["annotations"]["runbook"]).is_file()
-    assert re.fullmatch(r"\d+m", rule.get("for", "0m"))
-    # What an event has set off is over by itself: it has no `for`. A state must last.
-    assert "for" in rule or re.search(r"increase\(|_failed_turns|_halted", rule["expr"])
+    assert re.fullmatch(r"\d+[mh]", rule.get("for", "0m"))
+    # What an event has set off is over by itself: it has no `for`. A state must last, and so must a count of nothing, with
+    # which each restart begins.
+    is_set_off = re.search(r"increase\(|_failed_turns|_halted", rule["expr"]) and "== 0" not in rule["expr"]
+    assert "for" in rule or is_set_off
 
 
 @pytest.mark.parametrize("name", sorted(terraform_alarms()))

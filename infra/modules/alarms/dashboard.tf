@@ -10,8 +10,8 @@ locals {
     { title = "oldest turn that waits, seconds", series = [["log", "backlog_oldest_seconds", "Maximum"]] },
     { title = "turns ended", series = [["log", "turn_succeeded", "Sum"], ["log", "turn_failed", "Sum"], ["log", "turn_canceled", "Sum"]] },
     { title = "waiting until the first start, seconds", series = [["log", "waited_seconds", "p50"], ["log", "waited_seconds", "p95"]] },
-    { title = "what waits for a person", series = [["log", "failed_lately", "Maximum"], ["log", "halted", "Maximum"], ["log", "message_malformed", "Sum"]] },
-    { title = "and for how long, seconds", series = [["log", "halted_seconds", "Maximum"], ["log", "untouched_seconds", "Maximum"]] },
+    { title = "new for a person: failed, halted, malformed", series = [["log", "failed_lately", "Maximum"], ["log", "halted_lately", "Maximum"], ["log", "message_malformed", "Sum"]] },
+    { title = "what waits longest for a person, seconds", series = [["log", "halted_seconds", "Maximum"], ["log", "untouched_seconds", "Maximum"]] },
     { title = "dead letters, and those that failed turns explain", series = [["dlq", "ApproximateNumberOfMessagesVisible", "Maximum"], ["log", "letters", "Maximum"]] },
     { title = "workers: lost, leases lost, loops blocked; queue paused", series = [["log", "worker_lost", "Sum"], ["log", "lease_lost", "Sum"], ["log", "loop_blocked", "Sum"], ["log", "paused", "Maximum"]] },
     { title = "messages: waiting and in hand", series = [["main", "ApproximateNumberOfMessagesVisible", "Maximum"], ["main", "ApproximateNumberOfMessagesNotVisible", "Maximum"]] },
@@ -35,6 +35,7 @@ locals {
       [for key in sort(keys(local.computed)) : aws_cloudwatch_metric_alarm.computed[key].arn if local.computed[key].queue == queue],
       [for key, alarm in aws_cloudwatch_metric_alarm.relay_silent : alarm.arn if key == queue],
       [for key, alarm in aws_cloudwatch_metric_alarm.producer_quiet : alarm.arn if key == queue],
+      [aws_cloudwatch_metric_alarm.relay_step_failed.arn],
     )
   }
 

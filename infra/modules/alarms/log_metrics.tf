@@ -28,13 +28,9 @@ locals {
     }
     # A claim that another worker took over while its handler ran: work that was done in vain.
     lease_lost = { pattern = "{ $.event = \"heartbeat.superseded\" }", value = "1" }
-    # A statement of a relay beside a worker was refused. A relay of its own: the filters of relay_step_failed below.
-    relay_step_failed = { pattern = local.relay_step_failed, value = "1" }
     # A handler that blocks the event loop. Its turns, and those beside it, do not get on meanwhile.
     loop_blocked = { pattern = "{ $.event = \"worker.loop_blocked\" }", value = "1" }
   }
-
-  relay_step_failed = "{ ($.event = \"relay.step_failed\") && ($.level = \"error\") }"
 
   filters = merge([
     for queue, names in var.queues : {
@@ -70,7 +66,6 @@ locals {
   attention_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.attention\") && ($.queue = \"${queue}\") }" }
   attention_values = {
     failed_lately     = "$.failed_lately"
-    halted            = "$.halted"
     halted_lately     = "$.halted_lately"
     halted_seconds    = "$.halted_seconds"
     letters           = "$.letters"
@@ -139,22 +134,48 @@ resource "aws_cloudwatch_log_metric_filter" "worker_lost" {
   }
 }
 
-# A relay serves all queues: its failed step counts for each of them.
-resource "aws_cloudwatch_log_metric_filter" "relay_step_failed" {
-  for_each = merge([
-    for queue in keys(var.queues) : { for group in var.relay_log_groups : "${queue}/${group}" => { queue = queue, group = group } }
-  ]...)
+# A statement of a relay was refused, of a relay beside a worker too. A relay serves all queues, so that its line names none.
+locals {
+  relay_step_failed = "{ ($.event = \"relay.step_failed\") && ($.level = \"error\") }"
+  all_log_groups    = toset(concat(var.relay_log_groups, [for names in values(var.queues) : names.worker_log_group]))
 
-  # Another name than beside a worker: both may write to one log group.
-  name           = "${var.name}-${each.value.queue}-relay-step-failed-alone"
-  log_group_name = each.value.group
+  filters_of_a_worker_queue = length(local.log_metrics)
+  filters_of_a_relay_queue  = length(local.backlog_values) + length(local.attention_values) + 1 # worker_lost
+
+  filters_by_group = {
+    for group in local.all_log_groups : group => (
+      length([for names in values(var.queues) : names if names.worker_log_group == group]) * local.filters_of_a_worker_queue
+      + (contains(var.relay_log_groups, group) ? length(var.queues) * local.filters_of_a_relay_queue : 0)
+      + 1 # relay_step_failed
+    )
+  }
+}
+
+resource "aws_cloudwatch_log_metric_filter" "relay_step_failed" {
+  for_each = local.all_log_groups
+
+  name           = "${var.name}-relay-step-failed"
+  log_group_name = each.key
   pattern        = local.relay_step_failed
 
   metric_transformation {
     namespace     = local.namespace
-    name          = "${each.value.queue}.relay_step_failed"
+    name          = "relay_step_failed"
     value         = "1"
     default_value = "0"
+  }
+
+  # Of the hundred and first filter AWS would complain in the middle of an apply.
+  lifecycle {
+    precondition {
+      condition     = local.filters_by_group[each.key] <= 100
+      error_message = <<-EOT
+        The log group ${each.key} would get ${local.filters_by_group[each.key]} metric filters; AWS allows 100 for one log group.
+        A queue takes ${local.filters_of_a_relay_queue} in a relay's log group, and ${local.filters_of_a_worker_queue} in its workers'. Run relays as a service with a log group of its own.
+        For more than ${floor(99 / local.filters_of_a_relay_queue)} queues, run a second such service: each relay tells of all queues, and another instance of this module watches
+        the other queues by that relay's log group.
+      EOT
+    }
   }
 }
 

@@ -63,11 +63,6 @@ locals {
       runbook     = "poison-pill.md", owner = "operators"
       source      = "log", metric = "message_malformed", statistic = "Sum", period = 60, all = 1, actions = local.page
     }
-    relay-step-failed = {
-      description = "Postgres refuses a row or a statement of the relay."
-      runbook     = "relay-silent.md", owner = "operators"
-      source      = "log", metric = "relay_step_failed", statistic = "Sum", period = 60, all = 1, actions = local.page
-    }
     # Metric: local.by_queue.
     oldest = {
       description = "Turns wait too long: too few workers, or workers that do not get on."
@@ -151,17 +146,16 @@ locals {
     }
     # `backlog_running` would tell busy workers from deaf ones, but turns of workers that are gone are RUNNING for as long as nobody
     # takes them over: with it, the loss of all workers would be the one case that nobody hears of. FILL(paused, 0): a relay that
-    # tells nothing must not silence it.
+    # tells nothing, or whose log is not known, must not silence it.
     deaf-workers = {
-      description = local.backlog_is_told ? "Messages wait and nobody receives, though the queue is not paused: the workers are gone, or deaf. ${local.too_small}" : "Messages wait and nobody receives: the workers are gone, or deaf, or the queue is paused. ${local.too_small}"
+      description = "Messages wait and nobody receives: the workers are gone, or deaf${local.backlog_is_told ? "" : ", or the queue is paused"}. ${local.too_small}"
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
-      expression  = "IF(waiting > 0 AND FILL(received, 0) == 0${local.backlog_is_told ? " AND FILL(paused, 0) == 0" : ""}, 1, 0)"
-      above       = 0, period = 60, all = 5, actions = local.page
-      metrics = { for id, one in {
+      expression  = "IF(waiting > 0 AND FILL(received, 0) == 0 AND FILL(paused, 0) == 0, 1, 0)", above = 0, period = 60, all = 5, actions = local.page
+      metrics = {
         waiting  = { source = "main", metric = "ApproximateNumberOfMessagesVisible", statistic = "Minimum" }
         received = { source = "main", metric = "NumberOfMessagesReceived", statistic = "Sum" }
         paused   = { source = "log", metric = "paused", statistic = "Maximum" }
-      } : id => one if id != "paused" || local.backlog_is_told }
+      }
     }
     lock-busy = {
       description = "More than 5 % of the attempts to lock a session found it taken (L6). Bursts in one session do that too."
@@ -303,6 +297,23 @@ resource "aws_cloudwatch_metric_alarm" "computed" {
       }
     }
   }
+}
+
+# One for all queues: a relay serves them all.
+resource "aws_cloudwatch_metric_alarm" "relay_step_failed" {
+  alarm_name          = "${var.name}-relay-step-failed"
+  alarm_description   = "Postgres refuses a row or a statement of a relay. Owner: ${var.owner}. Runbook: ${var.runbooks}/relay-silent.md"
+  namespace           = local.namespace
+  metric_name         = "relay_step_failed"
+  statistic           = "Sum"
+  period              = 60
+  evaluation_periods  = 1
+  threshold           = local.thresholds["relay-step-failed"]
+  comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.page
+  ok_actions          = local.page
+  tags                = merge(var.tags, { owner = var.owner })
 }
 
 # The two alarms for which no news is bad news. A relay tells the backlog once a minute, an empty one too. Where it tells nothing it

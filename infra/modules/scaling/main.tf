@@ -2,24 +2,31 @@
 # messages are few and slow. ADR 0025 says why work in hand counts too, and why the table's numbers are better than SQS's.
 
 locals {
-  sqs = { for id, name in { waiting = "ApproximateNumberOfMessagesVisible", in_hand = "ApproximateNumberOfMessagesNotVisible" } :
-    id => { namespace = "AWS/SQS", name = name, dimensions = { QueueName = var.sqs_name } }
-  }
-  table = { for id, name in { waiting = "ready", in_hand = "running" } :
-    id => { namespace = var.backlog.namespace, name = "${var.backlog.queue}.backlog_${name}", dimensions = {} } if var.backlog != null
-  }
-  loads = var.backlog == null ? local.sqs : local.table
+  by_table = var.backlog != null
+
+  # By their ids in the formulas.
+  names = local.by_table ? tomap({
+    waiting = "${var.backlog.queue}.backlog_ready"
+    in_hand = "${var.backlog.queue}.backlog_running"
+    oldest  = "${var.backlog.queue}.backlog_oldest_seconds"
+    paused  = "${var.backlog.queue}.paused"
+    }) : tomap({
+    waiting = "ApproximateNumberOfMessagesVisible"
+    in_hand = "ApproximateNumberOfMessagesNotVisible"
+    oldest  = "ApproximateAgeOfOldestMessage"
+  })
+  namespace  = local.by_table ? var.backlog.namespace : "AWS/SQS"
+  dimensions = local.by_table ? {} : { QueueName = var.sqs_name }
+
   # SQS tells nothing of a queue that nobody uses. The relay tells every minute: where it is silent it is away, and then nothing is
   # known, so that nothing is changed and somebody is paged (`relay-silent`).
-  load = var.backlog == null ? "FILL(waiting, 0) + FILL(in_hand, 0)" : "waiting + in_hand"
+  load     = local.by_table ? "(waiting + in_hand)" : "(FILL(waiting, 0) + FILL(in_hand, 0))"
+  per_task = "${local.load} / IF(FILL(tasks, 0) > 0, tasks, 1)"
+  # What waits grows during a pause, and no task can answer it: at its target, the policy changes nothing.
+  tracked = local.by_table ? "IF(FILL(paused, 0) > 0, ${var.messages_per_task}, ${local.per_task})" : local.per_task
+
   # SQS's oldest message may be in flight, where it gets as old as a turn may take: that asks for no task. The table's is unclaimed.
-  oldest = var.backlog == null ? {
-    namespace = "AWS/SQS", name = "ApproximateAgeOfOldestMessage", dimensions = { QueueName = var.sqs_name }
-    above     = var.timeout_seconds + var.oldest_seconds
-    } : {
-    namespace = var.backlog.namespace, name = "${var.backlog.queue}.backlog_oldest_seconds", dimensions = null
-    above     = var.oldest_seconds
-  }
+  oldest_above = local.by_table ? var.oldest_seconds : var.timeout_seconds + var.oldest_seconds
 }
 
 resource "aws_appautoscaling_target" "tasks" {
@@ -45,7 +52,7 @@ resource "aws_appautoscaling_policy" "backlog" {
 
     customized_metric_specification {
       dynamic "metrics" {
-        for_each = local.loads
+        for_each = { for id, name in local.names : id => name if id != "oldest" }
 
         content {
           id          = metrics.key
@@ -53,11 +60,11 @@ resource "aws_appautoscaling_policy" "backlog" {
           metric_stat {
             stat = "Maximum"
             metric {
-              namespace   = metrics.value.namespace
-              metric_name = metrics.value.name
+              namespace   = local.namespace
+              metric_name = metrics.value
 
               dynamic "dimensions" {
-                for_each = metrics.value.dimensions
+                for_each = local.dimensions
 
                 content {
                   name  = dimensions.key
@@ -90,7 +97,7 @@ resource "aws_appautoscaling_policy" "backlog" {
       metrics {
         id          = "per_task"
         label       = "work per running task"
-        expression  = "(${local.load}) / IF(FILL(tasks, 0) > 0, tasks, 1)"
+        expression  = local.tracked
         return_data = true
       }
     }
@@ -126,15 +133,38 @@ resource "aws_appautoscaling_policy" "oldest" {
 resource "aws_cloudwatch_metric_alarm" "oldest" {
   alarm_name          = "${var.service_name}-scale-out-on-oldest"
   alarm_description   = "Adds tasks; pages nobody."
-  namespace           = local.oldest.namespace
-  metric_name         = local.oldest.name
-  dimensions          = local.oldest.dimensions
-  statistic           = "Maximum"
-  period              = 60
   evaluation_periods  = 2
-  threshold           = local.oldest.above
+  threshold           = local.oldest_above
   comparison_operator = "GreaterThanThreshold"
   treat_missing_data  = "notBreaching"
   alarm_actions       = [aws_appautoscaling_policy.oldest.arn]
   tags                = var.tags
+
+  dynamic "metric_query" {
+    for_each = { for id, name in local.names : id => name if contains(["oldest", "paused"], id) }
+
+    content {
+      id = metric_query.key
+      # SQS knows of no pause: its number is judged as it is.
+      return_data = !local.by_table
+      metric {
+        namespace   = local.namespace
+        metric_name = metric_query.value
+        dimensions  = local.dimensions
+        stat        = "Maximum"
+        period      = 60
+      }
+    }
+  }
+
+  dynamic "metric_query" {
+    for_each = local.by_table ? ["IF(FILL(paused, 0) > 0, 0, oldest)"] : []
+
+    content {
+      id          = "unanswered"
+      label       = "age of the oldest turn, 0 while the queue is paused"
+      expression  = metric_query.value
+      return_data = true
+    }
+  }
 }

@@ -3,9 +3,11 @@
 import pytest
 from httpx import AsyncClient
 
+from tests.producer.api.conftest import Connect
 from tests.producer.api.conversation import Conversation
 from tests.support.metric_readings import reading, rising
 from tests.support.probes import until
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.telemetry.instruments import REGISTRY
 
@@ -33,6 +35,16 @@ async def test_a_submit_is_counted_by_its_result(client: AsyncClient, settings: 
     after = {result: reading(SUBMITTED, queue=settings.queue, result=result) or 0 for result in expected}
     assert {result: after[result] - before[result] for result in expected} == expected
     assert reading(SUBMITTED, queue="undeclared", result="refused") is None
+
+
+async def test_accepted_turns_are_0_from_the_start_for_each_declared_queue(
+    settings: Settings, connect: Connect
+) -> None:
+    """An API that has accepted nothing since its deployment has a broken producer: without a series nobody would be told."""
+    queues = tuple(QueueSettings(name=f"{settings.queue}-{place}") for place in ("first", "second"))
+
+    async with connect(settings.model_copy(update={"queues": queues})):
+        assert [reading(SUBMITTED, queue=one.name, result="accepted") for one in queues] == [0, 0]
 
 
 async def test_a_submit_is_counted_and_timed_by_its_route(client: AsyncClient) -> None:

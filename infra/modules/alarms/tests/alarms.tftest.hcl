@@ -48,13 +48,6 @@ run "what_is_computed" {
   }
 
   assert {
-    condition = [for query in aws_cloudwatch_metric_alarm.computed["turns/deaf-workers"].metric_query : query.expression if query.id == "judged"] == [
-      "IF(waiting > 0 AND FILL(received, 0) == 0, 1, 0)"
-    ]
-    error_message = "Messages wait and nobody receives."
-  }
-
-  assert {
     condition     = alltrue([for alarm in aws_cloudwatch_metric_alarm.computed : length([for query in alarm.metric_query : query if query.return_data == true]) == 1])
     error_message = "One number is judged."
   }
@@ -112,7 +105,6 @@ run "by_what_the_tables_say" {
       "${filter.log_group_name} ${filter.metric_transformation[0].name}" => "${filter.metric_transformation[0].value} ${coalesce(filter.metric_transformation[0].default_value, "none")}"
       } == merge([for group in ["/turnstile/relay", "/turnstile/worker"] : {
         "${group} turns.failed_lately"     = "$.failed_lately none"
-        "${group} turns.halted"            = "$.halted none"
         "${group} turns.halted_lately"     = "$.halted_lately none"
         "${group} turns.halted_seconds"    = "$.halted_seconds none"
         "${group} turns.letters"           = "$.letters none"
@@ -167,10 +159,6 @@ run "the_backlog" {
 }
 
 run "a_pause_pages_nobody" {
-  variables {
-    relay_log_groups = ["/turnstile/relay"]
-  }
-
   assert {
     condition = {
       for query in aws_cloudwatch_metric_alarm.computed["turns/deaf-workers"].metric_query :
@@ -320,7 +308,7 @@ run "thresholds_and_owners" {
 
   assert {
     condition = alltrue([
-      for one in concat(values(aws_cloudwatch_metric_alarm.plain), values(aws_cloudwatch_metric_alarm.computed), values(aws_cloudwatch_metric_alarm.relay_silent), values(aws_cloudwatch_metric_alarm.producer_quiet)) :
+      for one in concat(values(aws_cloudwatch_metric_alarm.plain), values(aws_cloudwatch_metric_alarm.computed), values(aws_cloudwatch_metric_alarm.relay_silent), values(aws_cloudwatch_metric_alarm.producer_quiet), [aws_cloudwatch_metric_alarm.relay_step_failed]) :
       can(regex(" Owner: \\w+\\. Runbook: https://wiki.example/turnstile/[a-z-]+\\.md$", one.alarm_description)) && one.tags.owner != ""
     ])
     error_message = "Every alarm has an owner and a runbook."
@@ -344,7 +332,7 @@ run "the_end_is_told" {
 
   assert {
     condition = alltrue([
-      for one in concat(values(aws_cloudwatch_metric_alarm.plain), values(aws_cloudwatch_metric_alarm.relay_silent), values(aws_cloudwatch_metric_alarm.producer_quiet)) : one.ok_actions == one.alarm_actions
+      for one in concat(values(aws_cloudwatch_metric_alarm.plain), values(aws_cloudwatch_metric_alarm.relay_silent), values(aws_cloudwatch_metric_alarm.producer_quiet), [aws_cloudwatch_metric_alarm.relay_step_failed]) : one.ok_actions == one.alarm_actions
     ])
     error_message = "Whoever heard the beginning hears the end."
   }
@@ -370,6 +358,71 @@ run "lost_workers" {
     )
     error_message = "A relay tells of them."
   }
+}
+
+run "a_failed_step_of_a_relay" {
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+    queues = {
+      turns  = { sqs_name = "t", dlq_name = "t-dlq", worker_log_group = "/turnstile/worker" }
+      others = { sqs_name = "o", dlq_name = "o-dlq", worker_log_group = "/turnstile/worker" }
+    }
+  }
+
+  assert {
+    condition = toset([for filter in aws_cloudwatch_log_metric_filter.relay_step_failed : "${filter.log_group_name} ${filter.metric_transformation[0].name}"]) == toset([
+      "/turnstile/relay relay_step_failed", "/turnstile/worker relay_step_failed",
+    ])
+    error_message = "Once for each log group, of relays beside workers too: its line names no queue."
+  }
+
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.relay_step_failed.metric_name == "relay_step_failed"
+      && aws_cloudwatch_metric_alarm.relay_step_failed.namespace == "Turnstile/test"
+      && aws_cloudwatch_metric_alarm.relay_step_failed.alarm_actions == toset([aws_sns_topic.alarms["page"].arn])
+    )
+    error_message = "One failed step is one page, however many queues there are."
+  }
+}
+
+run "as_many_queues_as_one_relays_log_group_has_room_for" {
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+    queues = {
+      for queue in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] : queue => { sqs_name = queue, dlq_name = "${queue}-dlq", worker_log_group = "/turnstile/worker-${queue}" }
+    }
+  }
+
+  assert {
+    condition = local.filters_by_group == {
+      for group in local.all_log_groups : group => length([
+        for filter in concat(
+          values(aws_cloudwatch_log_metric_filter.event), values(aws_cloudwatch_log_metric_filter.backlog), values(aws_cloudwatch_log_metric_filter.attention),
+          values(aws_cloudwatch_log_metric_filter.worker_lost), values(aws_cloudwatch_log_metric_filter.relay_step_failed),
+        ) : filter if filter.log_group_name == group
+      ])
+    }
+    error_message = "What is compared with AWS's limit is what is made."
+  }
+
+  assert {
+    condition     = local.filters_by_group["/turnstile/relay"] == 100
+    error_message = "infra/README.md says nine queues."
+  }
+}
+
+run "a_queue_more" {
+  command = plan
+
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+    queues = {
+      for queue in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"] : queue => { sqs_name = queue, dlq_name = "${queue}-dlq", worker_log_group = "/turnstile/worker-${queue}" }
+    }
+  }
+
+  expect_failures = [aws_cloudwatch_log_metric_filter.relay_step_failed]
 }
 
 run "topics" {

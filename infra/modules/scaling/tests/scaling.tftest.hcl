@@ -41,8 +41,8 @@ run "backlog_per_task" {
 
   assert {
     condition = (
-      aws_cloudwatch_metric_alarm.oldest.metric_name == "ApproximateAgeOfOldestMessage"
-      && aws_cloudwatch_metric_alarm.oldest.dimensions["QueueName"] == "turnstile-turns"
+      [for query in aws_cloudwatch_metric_alarm.oldest.metric_query : "${query.metric[0].metric_name} ${query.metric[0].dimensions["QueueName"]}" if query.return_data]
+      == ["ApproximateAgeOfOldestMessage turnstile-turns"]
       && aws_cloudwatch_metric_alarm.oldest.threshold == 360
     )
     error_message = "Messages in hand are as old as a turn may take: that alone adds no task."
@@ -51,7 +51,13 @@ run "backlog_per_task" {
 
 run "by_the_table" {
   variables {
-    backlog = { namespace = "Turnstile/test", queue = "turns" }
+    backlog           = { namespace = "Turnstile/test", queue = "turns" }
+    messages_per_task = 30
+  }
+
+  assert {
+    condition     = aws_appautoscaling_policy.backlog.target_tracking_scaling_policy_configuration[0].target_value == 30
+    error_message = "The number that a paused queue has below."
   }
 
   assert {
@@ -59,27 +65,28 @@ run "by_the_table" {
       for one in aws_appautoscaling_policy.backlog.target_tracking_scaling_policy_configuration[0].customized_metric_specification[0].metrics :
       [for stat in one.metric_stat : "${stat.metric[0].namespace} ${stat.metric[0].metric_name} ${stat.stat}"]
       ])) == toset([
-      "Turnstile/test turns.backlog_ready Maximum", "Turnstile/test turns.backlog_running Maximum", "ECS/ContainerInsights RunningTaskCount Average",
+      "Turnstile/test turns.backlog_ready Maximum", "Turnstile/test turns.backlog_running Maximum", "Turnstile/test turns.paused Maximum",
+      "ECS/ContainerInsights RunningTaskCount Average",
     ])
-    error_message = "What could be begun and what is being answered; of several relays the greatest."
+    error_message = "What could be begun and what is being answered, and whether nobody may; of several relays the greatest."
   }
 
   assert {
     condition = [
       for one in aws_appautoscaling_policy.backlog.target_tracking_scaling_policy_configuration[0].customized_metric_specification[0].metrics :
       one.expression if one.return_data
-    ] == ["(waiting + in_hand) / IF(FILL(tasks, 0) > 0, tasks, 1)"]
-    error_message = "A silent relay is no empty queue."
+    ] == ["IF(FILL(paused, 0) > 0, 30, (waiting + in_hand) / IF(FILL(tasks, 0) > 0, tasks, 1))"]
+    error_message = "A silent relay is no empty queue, and a paused queue is at its target: it gets no task, and loses none."
   }
 
   assert {
     condition = (
-      aws_cloudwatch_metric_alarm.oldest.namespace == "Turnstile/test"
-      && aws_cloudwatch_metric_alarm.oldest.metric_name == "turns.backlog_oldest_seconds"
-      && aws_cloudwatch_metric_alarm.oldest.dimensions == null
+      { for query in aws_cloudwatch_metric_alarm.oldest.metric_query : query.id => "${query.metric[0].namespace} ${query.metric[0].metric_name}" if !query.return_data }
+      == { oldest = "Turnstile/test turns.backlog_oldest_seconds", paused = "Turnstile/test turns.paused" }
+      && [for query in aws_cloudwatch_metric_alarm.oldest.metric_query : query.expression if query.return_data] == ["IF(FILL(paused, 0) > 0, 0, oldest)"]
       && aws_cloudwatch_metric_alarm.oldest.threshold == 60
     )
-    error_message = "Only turns that nobody has claimed ask for tasks, however long those that are claimed take."
+    error_message = "Only turns that nobody has claimed ask for tasks, however long those that are claimed take; those of a paused queue do not."
   }
 }
 
