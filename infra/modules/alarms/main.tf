@@ -146,16 +146,17 @@ locals {
     }
     # `backlog_running` would tell busy workers from deaf ones, but turns of workers that are gone are RUNNING for as long as nobody
     # takes them over: with it, the loss of all workers would be the one case that nobody hears of. FILL(paused, 0): a relay that
-    # tells nothing, or whose log is not known, must not silence it.
+    # tells nothing must not silence it.
     deaf-workers = {
-      description = "Messages wait and nobody receives: the workers are gone, or deaf${local.backlog_is_told ? "" : ", or the queue is paused"}. ${local.too_small}"
+      description = local.backlog_is_told ? "Messages wait and nobody receives, though the queue is not paused: the workers are gone, or deaf. ${local.too_small}" : "Messages wait and nobody receives: the workers are gone, or deaf, or the queue is paused. ${local.too_small}"
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
-      expression  = "IF(waiting > 0 AND FILL(received, 0) == 0 AND FILL(paused, 0) == 0, 1, 0)", above = 0, period = 60, all = 5, actions = local.page
-      metrics = {
+      expression  = "IF(waiting > 0 AND FILL(received, 0) == 0${local.backlog_is_told ? " AND FILL(paused, 0) == 0" : ""}, 1, 0)"
+      above       = 0, period = 60, all = 5, actions = local.page
+      metrics = { for id, one in {
         waiting  = { source = "main", metric = "ApproximateNumberOfMessagesVisible", statistic = "Minimum" }
         received = { source = "main", metric = "NumberOfMessagesReceived", statistic = "Sum" }
         paused   = { source = "log", metric = "paused", statistic = "Maximum" }
-      }
+      } : id => one if id != "paused" || local.backlog_is_told }
     }
     lock-busy = {
       description = "More than 5 % of the attempts to lock a session found it taken (L6). Bursts in one session do that too."

@@ -48,6 +48,13 @@ run "what_is_computed" {
   }
 
   assert {
+    condition = [for query in aws_cloudwatch_metric_alarm.computed["turns/deaf-workers"].metric_query : query.expression if query.id == "judged"] == [
+      "IF(waiting > 0 AND FILL(received, 0) == 0, 1, 0)"
+    ]
+    error_message = "Messages wait and nobody receives."
+  }
+
+  assert {
     condition     = alltrue([for alarm in aws_cloudwatch_metric_alarm.computed : length([for query in alarm.metric_query : query if query.return_data == true]) == 1])
     error_message = "One number is judged."
   }
@@ -159,6 +166,10 @@ run "the_backlog" {
 }
 
 run "a_pause_pages_nobody" {
+  variables {
+    relay_log_groups = ["/turnstile/relay"]
+  }
+
   assert {
     condition = {
       for query in aws_cloudwatch_metric_alarm.computed["turns/deaf-workers"].metric_query :
