@@ -12,14 +12,14 @@ from turnstile.queries.workers import RunningTurn, read_running
 def workers(queue: QueueName = None, limit: Limit = 50, as_json: AsJson = False) -> None:
     """List the worker processes, their states, and the turns that they run.
 
-    State: well; draining (it is stopping); paused (its queue is); deaf (it receives nothing, though it has free slots);
-    silent (its heartbeats have ended). Slots and busy slots are those of the last heartbeat. --limit bounds the turns; those
-    that run longest come first.
+    State: well; draining (it is stopping); blocked (a handler blocks its event loop); paused (its queue is); deaf (it receives
+    nothing, though it has free slots); silent (its heartbeats have ended). Slots and busy slots are those of the last heartbeat.
+    --limit bounds the turns; those that run longest come first.
 
-    --json: workers: worker_id, queue, state, host, pid, version, slots, busy, draining, paused, deaf_for_seconds, started_at,
-    seen_at (its last heartbeat), alive, seconds_since_heartbeat, read_at. running: worker_id, turn_id, tenant_id, session_id,
-    queue, attempt, started_at, lease_until, seconds. The worker of a turn may be missing among the workers: it was lost long ago,
-    and another one takes the turn over.
+    --json: workers: worker_id, queue, state, host, pid, version, slots, busy, draining, paused, deaf_for_seconds,
+    blocked_for_seconds, started_at, seen_at (its last heartbeat), alive, seconds_since_heartbeat, read_at. running: worker_id,
+    turn_id, tenant_id, session_id, queue, attempt, started_at, lease_until, seconds. The worker of a turn may be missing among
+    the workers: it was lost long ago, and another one takes the turn over.
     """
     settings = load_settings()
     settings.select_queues(queue)

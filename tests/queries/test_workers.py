@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 WORKER = RegisteredWorker(
     worker_id="w", queue="turns", host="h", pid=1, version="0.1.0", slots=4, busy=0, draining=False, deaf_for_seconds=0.0,
-    started_at=NOW, seen_at=NOW, alive=True, paused=False, read_at=NOW,
+    blocked_for_seconds=0.0, started_at=NOW, seen_at=NOW, alive=True, paused=False, read_at=NOW,
 )  # fmt: skip
 
 # A receive may take 120 s.
@@ -33,6 +33,10 @@ SETTINGS = Settings()
         (replace(WORKER, deaf_for_seconds=120.0), WorkerState.DEAF),
         (replace(WORKER, draining=True), WorkerState.DRAINING),
         (replace(WORKER, paused=True), WorkerState.PAUSED),
+        (replace(WORKER, blocked_for_seconds=1.0), WorkerState.BLOCKED),
+        # It hears nothing because it is blocked, and stays blocked when its queue is resumed.
+        (replace(WORKER, blocked_for_seconds=1.0, paused=True, deaf_for_seconds=500.0), WorkerState.BLOCKED),
+        (replace(WORKER, blocked_for_seconds=1.0, draining=True), WorkerState.DRAINING),
         # A worker that stops receives nothing more, and a killed one does nothing at all.
         (replace(WORKER, draining=True, paused=True, deaf_for_seconds=500.0), WorkerState.DRAINING),
         (replace(WORKER, draining=True, paused=True, deaf_for_seconds=500.0, alive=False), WorkerState.SILENT),
@@ -58,13 +62,14 @@ async def test_a_worker_is_alive_by_its_own_lease(
 async def test_a_worker_is_read_as_its_last_heartbeat_described_it(database: Database) -> None:
     record = make_worker_record("turns")
     await announce(database, record)
-    await announce(database, replace(record, busy=3, draining=True, deaf_for_seconds=130.0))
+    await announce(database, replace(record, busy=3, draining=True, deaf_for_seconds=130.0, blocked_for_seconds=45.0))
     await pause_queue(database, "turns", paused_by="ada", reason=None)
 
     (found,) = await read_workers(database)
 
     assert (found.host, found.pid, found.version, found.slots) == ("h", 7, record.version, 4)
-    assert (found.busy, found.draining, found.deaf_for_seconds, found.paused) == (3, True, 130.0, True)
+    assert (found.busy, found.draining, found.paused) == (3, True, True)
+    assert (found.deaf_for_seconds, found.blocked_for_seconds) == (130.0, 45.0)
     assert found.seen_at <= found.read_at
 
 

@@ -13,7 +13,7 @@ from turnstile.statements.worker_registry import ALIVE
 # The registry has a row for each process of the last day or so.
 WORKERS: LiteralString = f"""
 SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.slots, w.busy, w.draining, w.deaf_for_seconds,
-       w.started_at, w.seen_at, {ALIVE} AS alive, p.queue IS NOT NULL AS paused, now() AS read_at
+       w.blocked_for_seconds, w.started_at, w.seen_at, {ALIVE} AS alive, p.queue IS NOT NULL AS paused, now() AS read_at
   FROM workers w LEFT JOIN paused_queues p ON p.queue = w.queue
  WHERE %(queue)s::text IS NULL OR w.queue = %(queue)s
  ORDER BY w.queue, w.started_at, w.worker_id
@@ -36,6 +36,8 @@ class WorkerState(StrEnum):
     """It has not been seen for four thirds of its lease: it was killed, or it can't reach Postgres."""
     DRAINING = "draining"
     """It is stopping: it ends its turns and begins no other."""
+    BLOCKED = "blocked"
+    """A handler blocks its event loop: none of its turns goes on."""
     PAUSED = "paused"
     """An operator has paused its queue."""
     DEAF = "deaf"
@@ -56,6 +58,7 @@ class RegisteredWorker:
     busy: int
     draining: bool
     deaf_for_seconds: float
+    blocked_for_seconds: float
     started_at: datetime
     seen_at: datetime
     alive: bool
@@ -87,6 +90,8 @@ def judge_worker(worker: RegisteredWorker, settings: Settings) -> WorkerState:
         return WorkerState.SILENT
     if worker.draining:
         return WorkerState.DRAINING
+    if worker.blocked_for_seconds > 0:
+        return WorkerState.BLOCKED
     if worker.paused:
         return WorkerState.PAUSED
     if worker.deaf_for_seconds >= settings.deaf_seconds:

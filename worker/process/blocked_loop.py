@@ -74,6 +74,13 @@ class BlockedLoopWatch:
             if self._line_at is None or now - self._line_at >= LINE_SECONDS:
                 self._report(now)
 
+    def blocked_for(self) -> float:
+        """For how long the loop has been blocked, in seconds; 0 below BLOCKED_SECONDS. For any thread."""
+        # The answer is read first: when the loop has answered since, at worst the block that has just ended is told.
+        if self._answered_at is None and self._is_blocked:
+            return time.monotonic() - self._asked_at
+        return 0.0
+
     def _answer(self) -> None:
         self._answered_at = time.monotonic()
 

@@ -26,12 +26,11 @@ async def register(database: Database, worker_id: str, queue: str, **fields: Any
     await announce(database, make_worker_record(queue, worker_id, busy=1, **fields))
 
 
-async def test_a_worker_is_shown_as_well_draining_deaf_silent_or_paused(
-    turnstile: Turnstile, database: Database, settings: Settings
-) -> None:
+async def test_a_worker_is_shown_with_its_state(turnstile: Turnstile, database: Database, settings: Settings) -> None:
     await register(database, "wanda", settings.queue)
     await register(database, "dora", settings.queue, draining=True)
     await register(database, "della", settings.queue, deaf_for_seconds=121.0)
+    await register(database, "bella", settings.queue, blocked_for_seconds=12.0)
     await register(database, "silvia", settings.queue)
     await tamper(settings, "UPDATE workers SET seen_at = now() - interval '5 min' WHERE worker_id = 'silvia'")
 
@@ -40,8 +39,9 @@ async def test_a_worker_is_shown_as_well_draining_deaf_silent_or_paused(
     await pause_queue(database, settings.queue, paused_by="ada", reason=None)
     paused = await turnstile("workers", "--json", **PATIENT)
 
-    assert states(ran.out) == {"wanda": "well", "dora": "draining", "della": "deaf", "silvia": "silent"}
-    assert states(paused.out) == {"wanda": "paused", "dora": "draining", "della": "paused", "silvia": "silent"}
+    always = {"dora": "draining", "bella": "blocked", "silvia": "silent"}
+    assert states(ran.out) == {"wanda": "well", "della": "deaf", **always}
+    assert states(paused.out) == {"wanda": "paused", "della": "paused", **always}
     (line,) = [line for line in shown.out.splitlines() if line.startswith("silvia")]
     assert line.split()[2:] == ["silent", "h", "7", program_version(), "5m", "ago", "1/4"]
 

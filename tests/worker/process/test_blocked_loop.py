@@ -154,6 +154,16 @@ def test_blocks_in_a_row_have_a_line_a_minute_that_counts_them(rig: Rig, logs: l
     assert [line["blocks"] for line in logs] == [1, 20]
 
 
+def test_a_block_is_told_from_a_second_on_until_the_loop_answers(rig: Rig) -> None:
+    rig.look_for(BLOCKED_SECONDS - LOOK_SECONDS, blocked=True)
+    before = rig.watch.blocked_for()
+    rig.look_for(10.0, blocked=True)
+    meanwhile = rig.watch.blocked_for()
+    rig.look_for(LOOK_SECONDS, blocked=False)
+
+    assert (before, meanwhile, rig.watch.blocked_for()) == (0.0, pytest.approx(11.0, abs=2 * LOOK_SECONDS), 0.0)
+
+
 def test_the_length_of_a_block_is_counted_at_its_end(rig: Rig, recording: None) -> None:
     rig.look_for(5.0, blocked=True)
 
