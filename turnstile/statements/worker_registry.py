@@ -17,6 +17,8 @@ LOST_WITH_TURNS_LEASES = 0.67
 
 ALIVE: LiteralString = f"w.seen_at > now() - make_interval(secs => {SILENT_LEASES} * w.lease_seconds)"
 """Whether the worker `w` is alive, as far as anybody knows. The opposite of `silent`."""
+LOST_LATELY: LiteralString = "w.lost_at > now() - interval '10 min'"
+"""Whether a relay has found the worker `w` lost so lately that operators still look for it. NULL: it is not lost."""
 
 # It skips a locked row instead of waiting, because the same thread renews leases. A later heartbeat updates the row.
 ANNOUNCE: LiteralString = """
