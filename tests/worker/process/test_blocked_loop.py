@@ -45,6 +45,9 @@ async def test_a_handler_that_blocks_is_named_while_it_blocks_and_its_values_are
     assert (line["event"], line["log_level"], line["blocks"]) == ("worker.loop_blocked", "warning", 1)
     assert (line["turn_id"], line["trace_id"]) == (str(CLAIMED.id), CLAIMED.trace_id)
     assert BLOCKED_SECONDS <= line["seconds"] < 30
+    # It begins with the handler: above it are the frames of the command line, the event loop and the attempt.
+    assert line["stack"].startswith(f'  File "{__file__}", line ')
+    assert line["stack"].splitlines()[0].endswith(", in compute")
     assert "in compute\n    wait_until(lambda: logs)" in line["stack"]
     assert SECRET not in str(line)
 
