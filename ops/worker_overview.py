@@ -23,7 +23,7 @@ WORKERS: Columns = {
     "pid": "pid",
     "version": "version",
     "heartbeat": lambda worker: f"{short_duration(worker.seconds_since_heartbeat)} ago",
-    "busy then": lambda worker: f"{worker.busy}/{worker.slots}",
+    "busy at heartbeat": lambda worker: f"{worker.busy}/{worker.slots}",
 }
 
 RUNNING: Columns = {

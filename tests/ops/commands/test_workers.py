@@ -44,6 +44,7 @@ async def test_a_worker_is_shown_with_its_state(turnstile: Turnstile, database: 
     assert states(ran.out) == {"wanda": "well", "della": "deaf", **always}
     assert states(paused.out) == {"wanda": "paused", "della": "paused", **always}
     (line,) = [line for line in shown.out.splitlines() if line.startswith("silvia")]
+    assert "busy at heartbeat" in shown.out
     assert line.split()[2:] == ["silent", "h", "7", program_version(), "5m", "ago", "1/4"]
 
 
