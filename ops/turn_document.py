@@ -6,6 +6,7 @@ from typing import Any
 
 from turnstile.queries.attempts import EndedAttempt
 from turnstile.queries.turns import TurnRecord
+from turnstile.turn.settlement import AttemptOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +38,15 @@ def turn_document(turn: TurnRecord) -> dict[str, Any]:
 
 
 def attempt_document(attempt: EndedAttempt) -> dict[str, Any]:
-    """The row of the attempt, and how long it waited and ran; null if it never started."""
+    """The row of the attempt, and how long it waited and ran; null if it never started.
+
+    A lost attempt has no running time: nobody knows when its worker died, and its `finished_at` is that of the takeover.
+    """
+    end = None if attempt.outcome == AttemptOutcome.LOST else attempt.finished_at
     return {
         **asdict(attempt),
         "waiting_seconds": seconds_between(attempt.due_at, attempt.started_at),
-        "running_seconds": seconds_between(attempt.started_at, attempt.finished_at),
+        "running_seconds": seconds_between(attempt.started_at, end),
     }
 
 

@@ -23,7 +23,7 @@ WORKERS: Columns = {
     "pid": "pid",
     "version": "version",
     "heartbeat": lambda worker: f"{short_duration(worker.seconds_since_heartbeat)} ago",
-    "busy then": lambda worker: f"{worker.busy}/{worker.slots}",
+    "busy at heartbeat": lambda worker: f"{worker.busy}/{worker.slots}",
 }
 
 RUNNING: Columns = {
@@ -37,13 +37,15 @@ RUNNING: Columns = {
 }
 
 
-async def read_worker_overview(operator: Operator, queue: str | None = None) -> list[WorkerOverview]:
-    """The registered workers of one queue or of all, by queue and start. Raises DatabaseUnavailableError."""
+async def read_worker_overview(
+    operator: Operator, queue: str | None = None, *, lost_long_ago: bool = False
+) -> list[WorkerOverview]:
+    """As `read_workers`, with their states. Raises DatabaseUnavailableError."""
     return [
         WorkerOverview(
             **asdict(worker),
             state=judge_worker(worker, operator.settings),
             seconds_since_heartbeat=max(0.0, (worker.read_at - worker.seen_at).total_seconds()),
         )
-        for worker in await read_workers(operator.database, queue)
+        for worker in await read_workers(operator.database, queue, lost_long_ago=lost_long_ago)
     ]

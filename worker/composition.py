@@ -189,5 +189,6 @@ class TurnWork:
             queue_latency_seconds=self.processor.handling.queue_latency.seconds(time.monotonic()),
             draining=self._shutdown.stopping.is_set(),
             deaf_for_seconds=self._deaf_for(),
+            blocked_for_seconds=self._blocked_loop.blocked_for(),
             lease_seconds=self._resources.settings.lease_seconds,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import typer
 
@@ -9,6 +10,7 @@ from turnstile.ops.terminal.output import Columns, describe_error, harmless, pri
 from turnstile.ops.turn_document import attempt_document, seconds_between
 from turnstile.queries.attempts import EndedAttempt
 from turnstile.queries.turns import TurnRecord
+from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
 
 
@@ -39,7 +41,7 @@ def print_attempts(turn: TurnRecord, attempts: Sequence[EndedAttempt], now: date
         "finished": lambda row: row.get("finished_at"),
         "worker": lambda row: row["worker_id"],
         "fence": lambda row: row.get("fence"),
-        "reason": lambda row: describe_error(row.get("error_class"), row.get("error")),
+        "reason": _reason,
     }
     print_table(columns, rows)
     for attempt in reversed(attempts):
@@ -47,3 +49,9 @@ def print_attempts(turn: TurnRecord, attempts: Sequence[EndedAttempt], now: date
             typer.echo(f"\ntraceback of attempt {attempt.attempt} of generation {attempt.generation}:")
             typer.echo(harmless(attempt.traceback.rstrip("\n")))
             break
+
+
+def _reason(row: dict[str, Any]) -> str:
+    if row["outcome"] == AttemptOutcome.LOST:
+        return "its worker was lost"
+    return describe_error(row.get("error_class"), row.get("error"))

@@ -41,7 +41,7 @@ class View:
 
 
 QUEUE_COLUMNS = ("queue", "due", "running", "oldest", "DLQ", "halted", "workers", "paused")
-WORKER_COLUMNS = ("worker", "queue", "state", "host", "heartbeat", "busy then")
+WORKER_COLUMNS = ("worker", "queue", "state", "host", "heartbeat", "busy at heartbeat")
 
 QUEUES = View(
     "queues",

@@ -8,7 +8,7 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from tests.ops.commands.dead_turns import make_failed
-from tests.support.factories import make_submission
+from tests.support.factories import make_submission, make_worker_record
 from tests.support.tampered_turns import FRUITLESS, LOST, make_pending, make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -16,6 +16,7 @@ from turnstile.ops.doctor.run_checks import DoctorFinding, look
 from turnstile.statements.cancel import cancel
 from turnstile.statements.paused_queues import pause_queue
 from turnstile.statements.submit import submit
+from turnstile.statements.worker_registry import announce
 from turnstile.turn.cancel_reason import CancelReason
 
 WORKER = """
@@ -80,6 +81,26 @@ async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, 
     found = await only(settings)
 
     assert (living, found.code, found.subject) == ([], "no-worker", settings.queue)
+
+
+async def test_workers_that_were_lost_lately_are_counted_by_queue_and_the_newest_is_named(
+    database: Database, settings: Settings
+) -> None:
+    lost = {"old": "chat", "newest": "chat", "other": "bulk", "forgotten": "chat", "here": "chat"}
+    for name, queue in lost.items():
+        await announce(database, make_worker_record(queue, name))
+    for name, minutes in (("old", 9), ("newest", 1), ("other", 5), ("forgotten", 11)):
+        ago = f"now() - interval '{minutes} min'"
+        await tamper(settings, f"UPDATE workers SET seen_at = {ago}, lost_at = {ago} WHERE worker_id = '{name}'")
+
+    bulk, chat = await look(settings, dlq=False)
+
+    assert (bulk.code, bulk.subject, bulk.detail) == ("workers-lost", "bulk", "in ten minutes: 1, the newest: other")
+    assert (chat.code, chat.subject, chat.detail) == ("workers-lost", "chat", "in ten minutes: 2, the newest: newest")
+    assert chat.since is not None
+    assert bulk.since is not None
+    assert chat.since > bulk.since
+    assert chat.advice.startswith("see turnstile workers --queue chat, and")
 
 
 async def test_a_worker_is_alive_by_its_own_lease_and_not_by_that_of_the_operator(

@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 WORKER = RegisteredWorker(
     worker_id="w", queue="turns", host="h", pid=1, version="0.1.0", slots=4, busy=0, draining=False, deaf_for_seconds=0.0,
-    started_at=NOW, seen_at=NOW, alive=True, paused=False, read_at=NOW,
+    blocked_for_seconds=0.0, started_at=NOW, seen_at=NOW, lost_at=None, alive=True, paused=False, read_at=NOW,
 )  # fmt: skip
 
 # A receive may take 120 s.
@@ -33,9 +33,16 @@ SETTINGS = Settings()
         (replace(WORKER, deaf_for_seconds=120.0), WorkerState.DEAF),
         (replace(WORKER, draining=True), WorkerState.DRAINING),
         (replace(WORKER, paused=True), WorkerState.PAUSED),
+        (replace(WORKER, blocked_for_seconds=1.0), WorkerState.BLOCKED),
+        # It hears nothing because it is blocked, and stays blocked when its queue is resumed.
+        (replace(WORKER, blocked_for_seconds=1.0, paused=True, deaf_for_seconds=500.0), WorkerState.BLOCKED),
+        (replace(WORKER, blocked_for_seconds=1.0, draining=True), WorkerState.DRAINING),
         # A worker that stops receives nothing more, and a killed one does nothing at all.
         (replace(WORKER, draining=True, paused=True, deaf_for_seconds=500.0), WorkerState.DRAINING),
         (replace(WORKER, draining=True, paused=True, deaf_for_seconds=500.0, alive=False), WorkerState.SILENT),
+        # A relay has seen that its claims ran out, before four thirds of its lease.
+        (replace(WORKER, lost_at=NOW), WorkerState.LOST),
+        (replace(WORKER, lost_at=NOW, draining=True, alive=False), WorkerState.LOST),
     ],
 )
 def test_the_state_of_a_worker(worker: RegisteredWorker, state: WorkerState) -> None:
@@ -58,13 +65,14 @@ async def test_a_worker_is_alive_by_its_own_lease(
 async def test_a_worker_is_read_as_its_last_heartbeat_described_it(database: Database) -> None:
     record = make_worker_record("turns")
     await announce(database, record)
-    await announce(database, replace(record, busy=3, draining=True, deaf_for_seconds=130.0))
+    await announce(database, replace(record, busy=3, draining=True, deaf_for_seconds=130.0, blocked_for_seconds=45.0))
     await pause_queue(database, "turns", paused_by="ada", reason=None)
 
     (found,) = await read_workers(database)
 
     assert (found.host, found.pid, found.version, found.slots) == ("h", 7, record.version, 4)
-    assert (found.busy, found.draining, found.deaf_for_seconds, found.paused) == (3, True, 130.0, True)
+    assert (found.busy, found.draining, found.paused) == (3, True, True)
+    assert (found.deaf_for_seconds, found.blocked_for_seconds) == (130.0, 45.0)
     assert found.seen_at <= found.read_at
 
 
@@ -74,6 +82,23 @@ async def test_workers_are_those_of_the_queue(database: Database) -> None:
 
     assert [one.worker_id for one in await read_workers(database, "bulk")] == ["b"]
     assert [one.worker_id for one in await read_workers(database)] == ["b", "a"]
+
+
+async def test_a_worker_that_was_lost_long_ago_is_left_out_unless_asked_for(
+    database: Database, settings: Settings
+) -> None:
+    for name, minutes in (("a", "NULL"), ("b", "9"), ("c", "11")):
+        await announce(database, make_worker_record("turns", name))
+        lost = f"UPDATE workers SET lost_at = now() - {minutes} * interval '1 min' WHERE worker_id = '{name}'"
+        await tamper(settings, lost)
+    # Not a worker of this queue, however long ago it was lost.
+    await announce(database, make_worker_record("bulk", "d"))
+
+    found = await read_workers(database, "turns")
+    everyone = await read_workers(database, "turns", lost_long_ago=True)
+
+    assert [(one.worker_id, one.lost_at is not None) for one in found] == [("a", False), ("b", True)]
+    assert [one.worker_id for one in everyone] == ["a", "b", "c"]
 
 
 async def test_running_turns_come_with_their_worker_and_age_those_that_run_longest_first(

@@ -5,10 +5,11 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.support.metric_readings import reading
-from tests.support.probes import until
+from tests.support.probes import until, wait_until
 from tests.support.processors import ECHO
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -39,6 +40,26 @@ async def test_the_registry_has_version_and_lease_and_for_how_long_no_receive_ha
                 "lease_seconds": settings.lease_seconds,
             }
         ]
+
+
+async def test_the_registry_has_for_how_long_the_event_loop_is_blocked_while_it_is(
+    settings: Settings, database: Database, queues: MessageQueues
+) -> None:
+    blocked = "SELECT FROM workers WHERE blocked_for_seconds > 1"
+    free = "SELECT FROM workers WHERE blocked_for_seconds = 0"
+
+    async with AsyncExitStack() as stack:
+        address = await queues.find(settings.queue)
+        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address)
+        work = TurnWork(resources, Shutdown(), is_full=lambda: False, nudge_relay=lambda: None, deaf_for=lambda: 0.0)
+        work.start()
+        stack.push_async_callback(work.end, 10.0)
+
+        with psycopg.connect(settings.database_url, autocommit=True) as connection:
+            # On the event loop's thread, which this blocks.
+            wait_until(lambda: connection.execute(blocked).fetchall())
+
+        assert await until(lambda: database.fetch(free, {}))
 
 
 @pytest.mark.usefixtures("recording")

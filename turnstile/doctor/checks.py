@@ -13,7 +13,7 @@ from typing import LiteralString
 
 from turnstile.statements.session_head import DUE
 from turnstile.statements.submit import QUEUE_LATENCY
-from turnstile.statements.worker_registry import ALIVE
+from turnstile.statements.worker_registry import ALIVE, LOST_LATELY
 
 LIMIT = 1000
 """Findings of one check in one run, at most."""
@@ -114,6 +114,14 @@ SELECT q.queue AS subject, q.queue, due.since, '' AS detail FROM unnest(%(queues
  LIMIT %(limit)s
 """
 
+# All queues, declared here or not: a worker may be lost that nobody has replaced. `since` is of the newest.
+_WORKERS_LOST: LiteralString = f"""
+SELECT w.queue AS subject, w.queue, max(w.lost_at) AS since,
+       'in ten minutes: ' || count(*) || ', the newest: ' || (array_agg(w.worker_id ORDER BY w.lost_at DESC))[1] AS detail
+  FROM workers w WHERE {LOST_LATELY}
+ GROUP BY w.queue ORDER BY w.queue LIMIT %(limit)s
+"""
+
 _QUEUE_PAUSED: LiteralString = """
 SELECT p.queue AS subject, p.queue, p.paused_at AS since, 'by ' || p.paused_by || coalesce(': ' || p.reason, '') AS detail
   FROM paused_queues p ORDER BY p.queue LIMIT %(limit)s
@@ -193,6 +201,13 @@ CHECKS: tuple[Check, ...] = (
         "turns of this queue are due, and no worker of it is alive",
         "start a worker: turnstile worker --queue {queue}",
         statement=_NO_WORKER,
+    ),
+    Check(
+        "workers-lost",
+        _WARNING,
+        "workers of this queue died or vanished without a shutdown",
+        "see turnstile workers --queue {queue}, and docs/runbooks/deaf-or-silent-worker.md",
+        statement=_WORKERS_LOST,
     ),
     Check(
         "queue-paused",

@@ -8,14 +8,15 @@ from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.statements.worker_registry import ALIVE
+from turnstile.statements.worker_registry import ALIVE, LOST_LATELY
 
 # The registry has a row for each process of the last day or so.
 WORKERS: LiteralString = f"""
 SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.slots, w.busy, w.draining, w.deaf_for_seconds,
-       w.started_at, w.seen_at, {ALIVE} AS alive, p.queue IS NOT NULL AS paused, now() AS read_at
+       w.blocked_for_seconds, w.started_at, w.seen_at, w.lost_at, {ALIVE} AS alive, p.queue IS NOT NULL AS paused,
+       now() AS read_at
   FROM workers w LEFT JOIN paused_queues p ON p.queue = w.queue
- WHERE %(queue)s::text IS NULL OR w.queue = %(queue)s
+ WHERE (%(queue)s::text IS NULL OR w.queue = %(queue)s) AND (%(lost_long_ago)s OR w.lost_at IS NULL OR {LOST_LATELY})
  ORDER BY w.queue, w.started_at, w.worker_id
 """
 
@@ -32,10 +33,14 @@ SELECT t.worker_id, t.id AS turn_id, t.tenant_id, t.session_id, t.queue, t.attem
 class WorkerState(StrEnum):
     """What an operator can expect of a worker. Of several that apply, the first one here is shown."""
 
+    LOST = "lost"
+    """A relay has given it up, and its turns are taken over."""
     SILENT = "silent"
     """It has not been seen for four thirds of its lease: it was killed, or it can't reach Postgres."""
     DRAINING = "draining"
     """It is stopping: it ends its turns and begins no other."""
+    BLOCKED = "blocked"
+    """A handler blocks its event loop: none of its turns goes on."""
     PAUSED = "paused"
     """An operator has paused its queue."""
     DEAF = "deaf"
@@ -56,8 +61,11 @@ class RegisteredWorker:
     busy: int
     draining: bool
     deaf_for_seconds: float
+    blocked_for_seconds: float
     started_at: datetime
     seen_at: datetime
+    lost_at: datetime | None
+    """When a relay found it lost; None after a later heartbeat."""
     alive: bool
     """Whether it was seen lately, by its own lease."""
     paused: bool
@@ -83,10 +91,14 @@ class RunningTurn:
 
 def judge_worker(worker: RegisteredWorker, settings: Settings) -> WorkerState:
     """The worker's state when it was read. `deaf_seconds` is that of the settings; all else is the worker's own."""
+    if worker.lost_at is not None:
+        return WorkerState.LOST
     if not worker.alive:
         return WorkerState.SILENT
     if worker.draining:
         return WorkerState.DRAINING
+    if worker.blocked_for_seconds > 0:
+        return WorkerState.BLOCKED
     if worker.paused:
         return WorkerState.PAUSED
     if worker.deaf_for_seconds >= settings.deaf_seconds:
@@ -94,9 +106,15 @@ def judge_worker(worker: RegisteredWorker, settings: Settings) -> WorkerState:
     return WorkerState.WELL
 
 
-async def read_workers(database: Database, queue: str | None = None) -> list[RegisteredWorker]:
-    """The registered workers of one queue or of all, by queue and start. Raises DatabaseUnavailableError."""
-    return [RegisteredWorker(**row) for row in await database.fetch(WORKERS, {"queue": queue})]
+async def read_workers(
+    database: Database, queue: str | None = None, *, lost_long_ago: bool = False
+) -> list[RegisteredWorker]:
+    """The registered workers of one queue or of all, by queue and start. Raises DatabaseUnavailableError.
+
+    `lost_long_ago`: also those that were lost more than ten minutes ago. Their rows stay for a day or so.
+    """
+    rows = await database.fetch(WORKERS, {"queue": queue, "lost_long_ago": lost_long_ago})
+    return [RegisteredWorker(**row) for row in rows]
 
 
 async def read_running(database: Database, queue: str | None, limit: int) -> list[RunningTurn]:

@@ -17,6 +17,8 @@ LOST_WITH_TURNS_LEASES = 0.67
 
 ALIVE: LiteralString = f"w.seen_at > now() - make_interval(secs => {SILENT_LEASES} * w.lease_seconds)"
 """Whether the worker `w` is alive, as far as anybody knows. The opposite of `silent`."""
+LOST_LATELY: LiteralString = "w.lost_at > now() - interval '10 min'"
+"""Whether a relay has found the worker `w` lost so lately that operators still look for it. NULL: it is not lost."""
 
 # It skips a locked row instead of waiting, because the same thread renews leases. A later heartbeat updates the row.
 ANNOUNCE: LiteralString = """
@@ -25,13 +27,14 @@ WITH free AS MATERIALIZED (
 ), updated AS (
     UPDATE workers w
        SET busy = %(busy)s, queue_latency_seconds = %(queue_latency_seconds)s, draining = %(draining)s,
-           deaf_for_seconds = %(deaf_for_seconds)s, seen_at = clock_timestamp(), lost_at = NULL
+           deaf_for_seconds = %(deaf_for_seconds)s, blocked_for_seconds = %(blocked_for_seconds)s,
+           seen_at = clock_timestamp(), lost_at = NULL
       FROM free WHERE w.worker_id = free.worker_id
 )
 INSERT INTO workers (worker_id, queue, host, pid, version, slots, busy, queue_latency_seconds, draining, deaf_for_seconds,
-                     lease_seconds)
+                     blocked_for_seconds, lease_seconds)
 SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(version)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s,
-       %(draining)s, %(deaf_for_seconds)s, %(lease_seconds)s
+       %(draining)s, %(deaf_for_seconds)s, %(blocked_for_seconds)s, %(lease_seconds)s
  WHERE NOT EXISTS (SELECT FROM workers WHERE worker_id = %(worker_id)s)
     ON CONFLICT (worker_id) DO NOTHING
 """
@@ -69,6 +72,8 @@ class WorkerRecord:
     version: str = field(default_factory=program_version)
     deaf_for_seconds: float = 0.0
     """For how long no receive has returned; 0 in a Lambda function, which receives nothing itself."""
+    blocked_for_seconds: float = 0.0
+    """For how long the event loop has been blocked; 0 for a block that `worker.process.blocked_loop` does not count."""
 
 
 async def announce(database: Database, record: WorkerRecord) -> None:

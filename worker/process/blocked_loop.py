@@ -18,7 +18,7 @@ import traceback
 import structlog
 
 from turnstile.telemetry.metrics import EVENT_LOOP_BLOCKED
-from turnstile.worker.attempt.attempt import TASK
+from turnstile.worker.attempt.attempt import TASK, Attempt
 
 BLOCKED_SECONDS = 1.0
 """The loop counts as blocked when it has not answered for so long. Shorter blocks are never named."""
@@ -28,6 +28,9 @@ LINE_SECONDS = 60.0
 """A line a minute at most, however often the loop is blocked."""
 FRAMES = 20
 """Of the stack, the innermost."""
+
+ATTEMPT_FILE = Attempt.run.__code__.co_filename
+"""In a stack, the last frame of this file calls the handler."""
 
 log = structlog.get_logger("turnstile.worker")
 
@@ -74,6 +77,13 @@ class BlockedLoopWatch:
             if self._line_at is None or now - self._line_at >= LINE_SECONDS:
                 self._report(now)
 
+    def blocked_for(self) -> float:
+        """For how long the loop has been blocked, in seconds; 0 below BLOCKED_SECONDS. For any thread."""
+        # The answer is read first: when the loop has answered since, at worst the block that has just ended is told.
+        if self._answered_at is None and self._is_blocked:
+            return time.monotonic() - self._asked_at
+        return 0.0
+
     def _answer(self) -> None:
         self._answered_at = time.monotonic()
 
@@ -82,7 +92,7 @@ class BlockedLoopWatch:
         if frame is None:
             return
         # Files, lines and source, no values.
-        stack = "".join(traceback.format_stack(frame, FRAMES))
+        stack = "".join(traceback.format_list(_from_handler_on(traceback.extract_stack(frame, FRAMES))))
         task = asyncio.current_task(self._loop)
         match task.get_name().split() if task is not None else []:
             case [word, turn_id, trace_id] if word == TASK:
@@ -105,3 +115,9 @@ class BlockedLoopWatch:
             except Exception:
                 # A defect of this program. The next block must still be named.
                 log.exception("worker.blocked_loop_watch_failed")
+
+
+def _from_handler_on(stack: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    # All frames if no call of a handler is among them: of another task, or deep within a handler.
+    calls = [place for place, frame in enumerate(stack, start=1) if frame.filename == ATTEMPT_FILE]
+    return stack[max(calls, default=0) :] or stack

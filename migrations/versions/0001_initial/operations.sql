@@ -12,6 +12,8 @@ CREATE TABLE workers (
     draining      boolean NOT NULL DEFAULT false,
     -- For how long no receive has returned, as of `seen_at`.
     deaf_for_seconds double precision NOT NULL DEFAULT 0,
+    -- For how long the event loop has been blocked, as of `seen_at`.
+    blocked_for_seconds double precision NOT NULL DEFAULT 0,
     -- The worker's own: others may have another one.
     lease_seconds double precision NOT NULL DEFAULT 30,
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),

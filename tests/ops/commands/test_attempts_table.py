@@ -6,7 +6,8 @@ from dataclasses import replace
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed
 from tests.statements.calls import FAILURE, RETRY, SNOOZE
-from tests.support.claims import claimed, settle_one, submit_turns
+from tests.support.claims import claimed, expire_leases, settle_one, submit_turns
+from tests.support.tampered_turns import tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 
@@ -51,6 +52,25 @@ async def test_the_attempt_under_way_is_shown_with_its_worker(
 
     [line] = [line for line in shown.splitlines() if " runs " in line]
     assert "worker-a" in line
+
+
+async def test_an_attempt_whose_worker_was_lost_says_so_and_not_how_long_it_ran(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    (turn,) = await submit_turns(database, settings, "hello")
+    await claimed(database, settings)
+    await expire_leases(database)
+    again = await claimed(database, settings)
+    await settle_one(database, settings, again, FAILURE)
+    await tamper(settings, "UPDATE turn_attempts SET started_at = finished_at - interval '72 s'")
+
+    shown = (await turnstile("status", str(turn))).out
+    lost, failed = json.loads((await turnstile("status", str(turn), "--json")).out)["attempts"]
+
+    [line] = [line for line in shown.splitlines() if " lost " in line]
+    assert ("1m" in line, line.rstrip().endswith("its worker was lost")) == (False, True)
+    assert (lost["outcome"], lost["running_seconds"], lost["finished_at"] is None) == ("lost", None, False)
+    assert failed["running_seconds"] == 72
 
 
 async def test_a_traceback_can_not_move_the_cursor(

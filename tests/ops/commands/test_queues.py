@@ -60,6 +60,7 @@ async def test_the_list_says_who_has_paused_a_queue_and_how_its_workers_are(
     turnstile: Turnstile, database: Database, queue: QueueSettings
 ) -> None:
     await announce(database, make_worker_record(queue.name))
+    await announce(database, make_worker_record(queue.name, "stuck", blocked_for_seconds=12.0))
     before = await turnstile("queues", "list")
     await pause_queue(database, queue.name, paused_by="ada@desk", reason="the provider is down")
 
@@ -70,8 +71,8 @@ async def test_the_list_says_who_has_paused_a_queue_and_how_its_workers_are(
     assert (found["paused"]["paused_by"], found["paused"]["reason"]) == ("ada@desk", "the provider is down")
     assert "by ada@desk since 20" in shown.out
     assert "the provider is down" in shown.out
-    # A pause is no fault of the worker.
-    assert ("1/1" in before.out, "1/1" in shown.out) == (True, True)
+    # A pause is no fault of a worker, a blocked loop is.
+    assert ("1/2" in before.out, "1/2" in shown.out) == (True, True)
 
 
 async def test_without_sqs_the_list_says_so_and_has_the_rest(

@@ -10,6 +10,7 @@ from tests.support.factories import make_worker_record
 from tests.support.tampered_turns import make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.statements.lost_turns import MARK_LOST
 from turnstile.statements.paused_queues import pause_queue
 from turnstile.statements.worker_registry import announce, program_version
 
@@ -26,12 +27,11 @@ async def register(database: Database, worker_id: str, queue: str, **fields: Any
     await announce(database, make_worker_record(queue, worker_id, busy=1, **fields))
 
 
-async def test_a_worker_is_shown_as_well_draining_deaf_silent_or_paused(
-    turnstile: Turnstile, database: Database, settings: Settings
-) -> None:
+async def test_a_worker_is_shown_with_its_state(turnstile: Turnstile, database: Database, settings: Settings) -> None:
     await register(database, "wanda", settings.queue)
     await register(database, "dora", settings.queue, draining=True)
     await register(database, "della", settings.queue, deaf_for_seconds=121.0)
+    await register(database, "bella", settings.queue, blocked_for_seconds=12.0)
     await register(database, "silvia", settings.queue)
     await tamper(settings, "UPDATE workers SET seen_at = now() - interval '5 min' WHERE worker_id = 'silvia'")
 
@@ -40,10 +40,34 @@ async def test_a_worker_is_shown_as_well_draining_deaf_silent_or_paused(
     await pause_queue(database, settings.queue, paused_by="ada", reason=None)
     paused = await turnstile("workers", "--json", **PATIENT)
 
-    assert states(ran.out) == {"wanda": "well", "dora": "draining", "della": "deaf", "silvia": "silent"}
-    assert states(paused.out) == {"wanda": "paused", "dora": "draining", "della": "paused", "silvia": "silent"}
+    always = {"dora": "draining", "bella": "blocked", "silvia": "silent"}
+    assert states(ran.out) == {"wanda": "well", "della": "deaf", **always}
+    assert states(paused.out) == {"wanda": "paused", "della": "paused", **always}
     (line,) = [line for line in shown.out.splitlines() if line.startswith("silvia")]
+    assert "busy at heartbeat" in shown.out
     assert line.split()[2:] == ["silent", "h", "7", program_version(), "5m", "ago", "1/4"]
+
+
+async def test_a_worker_that_a_relay_gave_up_is_lost_and_after_ten_minutes_only_shown_on_demand(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    await register(database, "wanda", settings.queue)
+    await register(database, "lotte", settings.queue)
+    await tamper(settings, "UPDATE workers SET seen_at = now() - interval '5 min' WHERE worker_id = 'lotte'")
+
+    [found] = await database.fetch(MARK_LOST, {"limit": 100})
+    ran = await turnstile("workers", "--json", **PATIENT)
+    listed = await turnstile("queues", "list", **PATIENT)
+    await tamper(settings, "UPDATE workers SET lost_at = now() - interval '11 min' WHERE worker_id = 'lotte'")
+    later = await turnstile("workers", "--json", **PATIENT)
+    later_listed = await turnstile("queues", "list", **PATIENT)
+    everyone = await turnstile("workers", "--all", "--json", **PATIENT)
+
+    assert found["worker_id"] == "lotte"
+    assert states(ran.out) == {"wanda": "well", "lotte": "lost"}
+    assert states(later.out) == {"wanda": "well"}
+    assert ("1/2" in listed.out, "1/1" in later_listed.out) == (True, True)
+    assert states(everyone.out) == {"wanda": "well", "lotte": "lost"}
 
 
 def states(out: str) -> dict[str, str]:

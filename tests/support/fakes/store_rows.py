@@ -168,6 +168,7 @@ class WorkerRow:
     draining: bool
     version: str
     deaf_for_seconds: float
+    blocked_for_seconds: float
     lease_seconds: float
     started_at: Instant
     seen_at: Instant

@@ -45,6 +45,9 @@ async def test_a_handler_that_blocks_is_named_while_it_blocks_and_its_values_are
     assert (line["event"], line["log_level"], line["blocks"]) == ("worker.loop_blocked", "warning", 1)
     assert (line["turn_id"], line["trace_id"]) == (str(CLAIMED.id), CLAIMED.trace_id)
     assert BLOCKED_SECONDS <= line["seconds"] < 30
+    # It begins with the handler: above it are the frames of the command line, the event loop and the attempt.
+    assert line["stack"].startswith(f'  File "{__file__}", line ')
+    assert line["stack"].splitlines()[0].endswith(", in compute")
     assert "in compute\n    wait_until(lambda: logs)" in line["stack"]
     assert SECRET not in str(line)
 
@@ -152,6 +155,16 @@ def test_blocks_in_a_row_have_a_line_a_minute_that_counts_them(rig: Rig, logs: l
         rig.look_for(1.0, blocked=False)
 
     assert [line["blocks"] for line in logs] == [1, 20]
+
+
+def test_a_block_is_told_from_a_second_on_until_the_loop_answers(rig: Rig) -> None:
+    rig.look_for(BLOCKED_SECONDS - LOOK_SECONDS, blocked=True)
+    before = rig.watch.blocked_for()
+    rig.look_for(10.0, blocked=True)
+    meanwhile = rig.watch.blocked_for()
+    rig.look_for(LOOK_SECONDS, blocked=False)
+
+    assert (before, meanwhile, rig.watch.blocked_for()) == (0.0, pytest.approx(11.0, abs=2 * LOOK_SECONDS), 0.0)
 
 
 def test_the_length_of_a_block_is_counted_at_its_end(rig: Rig, recording: None) -> None:
