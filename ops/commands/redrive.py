@@ -70,7 +70,8 @@ def redrive(
     """Put FAILED turns back to work, at the end of their sessions, and tidy up their dead letters.
 
     Can be stopped at any point and run again; two at once do no harm. Stops by itself (exit code 1) when the turns that it has
-    put back fail again. `turnstile redrives` lists what was done. Exit code 0 also if no turn matches.
+    put back fail again. `turnstile redrives` lists what was done. Exit code 0 also if no turn matches a filter, 1 if of
+    turns named by --turn none is put back.
 
     --json: dry_run, matched, by_error_class, oldest and newest (times of their failures), redrive_id, revived (how many),
     turn_ids, moved_on (no longer FAILED), compensated (left alone, for their compensation), undeclared (left alone, by queue),
@@ -115,6 +116,8 @@ def redrive(
             raise CommandError(f"stopped, with {many(result.not_tried, 'turn')} left FAILED: {result.stopped}")
         if result.undeclared:
             raise typer.Exit(ExitCode.FAILED)
+    if wanted.turn_ids and not document["turn_ids"]:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 async def _find(
