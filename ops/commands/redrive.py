@@ -1,5 +1,7 @@
 """`turnstile redrive`: asks for confirmation, prints the result."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any
 
@@ -29,6 +31,7 @@ from turnstile.ops.terminal.options import (
 from turnstile.ops.terminal.output import many, print_fields, print_json, say
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
+from turnstile.statements.paused_queues import PausedQueue, read_paused_queues
 
 
 def redrive(
@@ -67,7 +70,8 @@ def redrive(
     """Put FAILED turns back to work, at the end of their sessions, and tidy up their dead letters.
 
     Can be stopped at any point and run again; two at once do no harm. Stops by itself (exit code 1) when the turns that it has
-    put back fail again. `turnstile redrives` lists what was done. Exit code 0 also if no turn matches.
+    put back fail again. `turnstile redrives` lists what was done. Exit code 0 also if no turn matches a filter, 1 if of
+    turns named by --turn none is put back.
 
     --json: dry_run, matched, by_error_class, oldest and newest (times of their failures), redrive_id, revived (how many),
     turn_ids, moved_on (no longer FAILED), compensated (left alone, for their compensation), undeclared (left alone, by queue),
@@ -94,7 +98,8 @@ def redrive(
         canary_wait_seconds=canary_wait,
         stop_share=stop_at,
     )
-    failed = operate(settings, find_failed, wanted, limit)
+    failed, paused = operate(settings, _find, wanted, limit)
+    _refuse_or_warn(failed, paused, pace)
     if failed and not dry_run:
         confirm(f"{describe_failed(failed, wanted, limit)}. Put them back to work?", yes=yes)
     result = None if dry_run else operate(settings, _redrive, wanted, failed, pace)
@@ -111,6 +116,23 @@ def redrive(
             raise CommandError(f"stopped, with {many(result.not_tried, 'turn')} left FAILED: {result.stopped}")
         if result.undeclared:
             raise typer.Exit(ExitCode.FAILED)
+    if wanted.turn_ids and not document["turn_ids"]:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+async def _find(
+    operator: Operator, wanted: FailedFilter, limit: int | None
+) -> tuple[list[TurnRecord], Mapping[str, PausedQueue]]:
+    return await find_failed(operator, wanted, limit), await read_paused_queues(operator.database)
+
+
+def _refuse_or_warn(failed: list[TurnRecord], paused: Mapping[str, PausedQueue], pace: Pace) -> None:
+    """Raises CommandError for a canary in a paused queue: its turns would not end."""
+    for queue, turns in sorted(Counter(turn.queue for turn in failed if turn.queue in paused).items()):
+        by, resume = f"queue {queue} is paused by {paused[queue].paused_by}", f"turnstile queues resume {queue}"
+        if pace.canary:
+            raise CommandError(f"{by}: resume it first: {resume}")
+        say(f"{by}: turns put back wait for the resume ({turns}): {resume}")
 
 
 async def _redrive(operator: Operator, wanted: FailedFilter, failed: list[TurnRecord], pace: Pace) -> RedriveResult:

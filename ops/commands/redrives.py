@@ -15,8 +15,8 @@ def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
     outcome: finished; stopped (by itself, for the reason); broken off (by the operator or an error); none while the command runs,
     and if it was killed.
 
-    --json: redrives. Each: id, action, requested_by, queue, filter, matched, turns (put back, or dropped), left_alone, sent and
-    unsent (wake-ups), started_at, finished_at, outcome, reason.
+    --json: redrives. Each: id, action, requested_by, queue, filter, matched, turns (put back, dropped or passed over),
+    left_alone, sent and unsent (wake-ups), started_at, finished_at, outcome, reason.
     """
     found = operate(load_settings(), _read, limit)
     if as_json:

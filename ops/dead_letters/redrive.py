@@ -36,6 +36,9 @@ BATCH = 50
 
 CANARY_WAIT_SECONDS = 600.0
 
+SHOWN_OPEN = 5
+"""Turns of the canary that are named if they have not ended."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
@@ -163,7 +166,12 @@ class Redrive:
             f"canary: {many(start, 'turn')} put back; waiting {short_duration(pace.canary_wait_seconds)} at most for the end"
         )
         verdict = await redriven.wait_for_canary(pace.canary_share, pace.canary_wait_seconds)
-        say(f"canary: {redriven.ends}")
+        if isinstance(verdict, GoOn):
+            say(f"canary: {redriven.ends}")
+        if left := redriven.open_ids:
+            named = ", ".join(map(str, left[:SHOWN_OPEN]))
+            more = f" and {len(left) - SHOWN_OPEN} more" if left[SHOWN_OPEN:] else ""
+            say(f"canary: not ended yet: {named}{more}; look with turnstile why {left[0]}")
         return verdict
 
     async def revive(self, batch: Sequence[TurnRecord], result: RedriveResult) -> list[Revived]:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.ops.dead_letters.stop_rule import WINDOW, Ends, GoOn, Stop, Wait, judge_canary
+from turnstile.ops.terminal.output import Progress
 from turnstile.queries.redriven_ends import RedrivenEnd, read_ends
 from turnstile.turn.status import TurnStatus
 
@@ -58,6 +59,11 @@ class RedrivenTurns:
         )
 
     @property
+    def open_ids(self) -> list[UUID]:
+        """Those that have not ended, in the order in which they were put back."""
+        return list(self._open)
+
+    @property
     def lately(self) -> Ends:
         """Of the `WINDOW` turns that ended last."""
         counts = Counter(end.status for end in self._lately)
@@ -70,11 +76,13 @@ class RedrivenTurns:
     async def wait_for_canary(self, least_share: float, wait_seconds: float) -> GoOn | Stop:
         """Waits until the turns so far have decided whether the redrive goes on, at most `wait_seconds`."""
         deadline = time.monotonic() + wait_seconds
+        progress = Progress()
         while True:
             await self.look()
             verdict = judge_canary(self.ends, least_share=least_share, time_is_up=time.monotonic() >= deadline)
             if not isinstance(verdict, Wait):
                 return verdict
+            progress.say(f"canary: {self.ends}")
             await asyncio.sleep(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
 
 

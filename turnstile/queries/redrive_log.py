@@ -6,7 +6,8 @@ from typing import Any, LiteralString
 
 from turnstile.backends.postgres.database import Database
 
-# A record of many turns has several rows (`statements.redrive_audit`).
+# A record of many turns has several rows (`statements.redrive_audit`). That of a skip has no turn ids: its turn keeps its dead
+# letter, which they would explain a second time (`queries.attention`).
 LOG: LiteralString = """
 WITH shown AS MATERIALIZED (
     SELECT r.* FROM redrives r WHERE r.filter -> 'continues' IS NULL ORDER BY r.id DESC LIMIT %(limit)s
@@ -14,7 +15,8 @@ WITH shown AS MATERIALIZED (
     SELECT (c.filter ->> 'continues')::bigint AS id, sum(cardinality(c.turn_ids)) AS turns
       FROM redrives c WHERE c.id > (SELECT min(id) FROM shown) AND c.filter -> 'continues' IS NOT NULL GROUP BY 1
 )
-SELECT s.id, s.requested_by, s.queue, s.filter, s.matched, (cardinality(s.turn_ids) + coalesce(f.turns, 0))::int AS turns,
+SELECT s.id, s.requested_by, s.queue, s.filter, s.matched,
+       CASE WHEN s.filter ? 'skip' THEN s.matched ELSE (cardinality(s.turn_ids) + coalesce(f.turns, 0))::int END AS turns,
        s.sent, s.unsent, s.started_at, s.finished_at, s.outcome, s.reason,
        CASE WHEN s.filter ? 'retry' THEN 'retry' WHEN s.filter ? 'skip' THEN 'skip' WHEN s.filter ? 'drop' THEN 'drop'
             ELSE 'redrive' END AS action
@@ -34,7 +36,7 @@ class RecordedRedrive:
     filter: dict[str, Any]
     matched: int
     turns: int
-    """How many turns it put back to work; of a drop, how many it gave up."""
+    """How many turns it put back to work; of a drop, how many it gave up; of a skip, how many it passed over."""
     sent: int
     unsent: int
     """Wake-ups that SQS did not accept: the relay sent them."""
@@ -47,7 +49,7 @@ class RecordedRedrive:
     @property
     def left_alone(self) -> int:
         """Matching turns that it did not put back, or not yet."""
-        return 0 if self.action == "skip" else self.matched - self.turns
+        return self.matched - self.turns
 
 
 async def read_redrive_log(database: Database, limit: int) -> list[RecordedRedrive]:

@@ -135,7 +135,8 @@ SESSIONS_HALTED_SECONDS = Gauge(
 )  # fmt: skip
 DEAD_LETTERS_EXPECTED = Gauge(
     R, "turnstile_dead_letters_expected",
-    "Messages that FAILED turns explain on the DLQ, at most; NaN if there are too many to count.", ["queue"],
+    "Messages that FAILED turns explain on the DLQ, at most, and for ten minutes those of turns put back or dropped; NaN if "
+    "there are too many to count.", ["queue"],
 )  # fmt: skip
 DLQ_MESSAGES = Gauge(R, "turnstile_dlq_messages", "Messages on the DLQ, as SQS counts them approximately.", ["queue"])
 DLQ_UNTOUCHED = Gauge(

@@ -56,6 +56,8 @@ async def test_a_skip_passes_over_the_turn_wakes_the_next_and_is_recorded(
     assert await halted_sessions(database) == []
     [record] = await database.fetch("SELECT * FROM redrives", {})
     assert (record["filter"], record["turn_ids"]) == ({"skip": str(failed)}, [])
+    [entry] = json.loads((await turnstile("redrives", "--json")).out)["redrives"]
+    assert (entry["action"], entry["matched"], entry["turns"], entry["left_alone"]) == ("skip", 1, 1, 0)
     assert await queues.count(settings.queue, dead=True) == 1
 
 
@@ -107,7 +109,9 @@ async def test_a_redrive_leaves_a_turn_that_halts_alone_and_names_the_commands_f
     named = await turnstile("redrive", "--turn", str(failed), "--yes")
     everything = await turnstile("redrive", "--yes", "--json")
 
+    assert named.code == 1
     assert f"{failed} is FAILED and halts its session: see turnstile retry {failed}" in named.err
+    assert everything.code == 0
     assert json.loads(everything.out)["matched"] == 0
     assert await halted_sessions(database) == [failed]
 

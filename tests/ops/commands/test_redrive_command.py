@@ -113,7 +113,7 @@ async def test_redrive_puts_named_turns_back_which_both_traces_find(
 
     document = json.loads(ran.out)
     assert (ran.code, document["turn_ids"], document["sent"], document["swept"]) == (0, [str(second)], 1, 1)
-    assert (again.code, json.loads(again.out)["revived"]) == (0, 0)
+    assert (again.code, json.loads(again.out)["revived"]) == (1, 0)
     assert "PENDING: left as it is" in again.err
     assert unknown.code == 3
     assert (await rows(database))[first]["status"] == "FAILED"

@@ -91,6 +91,25 @@ async def test_a_canary_that_does_not_end_in_time_stops_the_redrive(
     assert await generations(database, failed) == [2, 1]
 
 
+async def test_while_a_canary_runs_a_line_says_how_far_it_is_and_at_its_end_which_turns_have_not_ended(
+    redrive: Answered,
+    database: Database,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("turnstile.ops.terminal.output.PROGRESS_EVERY_SECONDS", 0.0)
+    failed = await make_failed(database, settings, [f"s{number}" for number in range(8)])
+    redrive.answers = False
+
+    await run(redrive, Pace(canary=7, canary_wait_seconds=0.05))
+
+    lines = capsys.readouterr().err.splitlines()
+    assert "canary: 7 not ended yet" in lines
+    named = ", ".join(map(str, failed[:5]))
+    assert lines[-1] == f"canary: not ended yet: {named} and 2 more; look with turnstile why {failed[0]}"
+
+
 async def test_without_a_canary_it_stops_when_the_turns_fail_again(
     redrive: Answered, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
