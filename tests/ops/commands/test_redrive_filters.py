@@ -82,12 +82,11 @@ async def test_bad_lines_are_named_before_anything_is_done(
 
 
 async def test_a_canary_that_does_not_succeed_ends_the_command_with_1_and_the_log_says_why(
-    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
-    monkeypatch.setattr("turnstile.ops.commands.redrive.CANARY_WAIT_SECONDS", 0.05)
     await make_failed(database, settings, ["a", "b", "c"])
 
-    ran = await turnstile("redrive", "--canary", "1", "--yes", "--json")
+    ran = await turnstile("redrive", "--canary", "1", "--canary-wait", "1s", "--yes", "--json")
     log = json.loads((await turnstile("redrives", "--json")).out)["redrives"]
     table = (await turnstile("redrives")).out
 
@@ -114,7 +113,7 @@ async def test_the_log_shows_redrives_retries_skips_and_drops(
 
     assert [(one["action"], one["matched"], one["turns"], one["outcome"]) for one in log] == [
         ("drop", 1, 1, "finished"),
-        ("skip", 1, 0, "finished"),
+        ("skip", 1, 1, "finished"),
         ("retry", 1, 1, "finished"),
     ]
     assert log[0]["filter"] == {"drop": {"session_id": "b"}}
