@@ -124,7 +124,7 @@ async def test_an_archived_turn_can_not_run_again_and_the_commands_say_so(
         )
     ]
 
-    assert [one.code for one in ran] == [1, 1, 0, 0]
+    assert [one.code for one in ran] == [1, 1, 1, 0]
     reason = f"{turn_id} is FAILED and in the archive: it can't run again; see turnstile status {turn_id}"
     assert [reason in one.err for one in ran] == [True] * 4
     assert [str(one) for one in await in_archive(database)] == [turn_id]

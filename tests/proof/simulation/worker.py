@@ -131,7 +131,9 @@ def simulated_parts() -> Iterator[None]:
             "listen": _hear_nothing,
             "Heartbeat": SimulatedHeartbeat,
             # A thread that watches real time.
-            "BlockedLoopWatch": lambda *_: SimpleNamespace(start=lambda: None, stop=lambda: None),
+            "BlockedLoopWatch": lambda *_: SimpleNamespace(
+                start=lambda: None, stop=lambda: None, blocked_for=lambda: 0.0
+            ),
             "in_own_thread": _at_once,
             "ThreadPoolExecutor": lambda *_: HandlerThreads(),
         },
