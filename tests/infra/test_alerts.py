@@ -132,7 +132,7 @@ def test_every_metric_and_label_of_an_expression_is_declared(
         of_the_expression |= labels_by_metric[metric]
         selected = {one.strip().partition("=")[0].rstrip("!~") for one in selectors.split(",") if one.strip()}
         assert selected <= labels_by_metric[metric] | OF_THE_SCRAPE, f"{title}: {metric} has no such label"
-    grouped = {one.strip() for group in BY.findall(expression) for one in group.split(",")}
+    grouped = {one.strip() for group in BY.findall(expression) if group for one in group.split(",")}
     assert grouped <= of_the_expression | OF_THE_SCRAPE, f"{title}: grouped by what no metric has"
 
 
