@@ -59,7 +59,7 @@ class TraceContext:
 
 def start_trace(random_bits: int) -> TraceContext:
     """A new root span, sampled; uses 192 random bits."""
-    return TraceContext(_nonzero_hex(random_bits >> 64, 32), _span_id(random_bits, sampled=True))
+    return TraceContext(_trace_id(random_bits >> 64), _span_id(random_bits, sampled=True))
 
 
 def continue_trace(traceparent: str | None, random_bits: int, xray: str | None = None) -> TraceContext:
@@ -113,6 +113,6 @@ def _with_decision(span_id: str, sampled: bool) -> str:
     return format(int(span_id, 16) & ~1 | sampled or 2, "016x")
 
 
-def _nonzero_hex(bits: int, digits: int) -> str:
+def _trace_id(bits: int) -> str:
     # W3C declares the all-zero id invalid.
-    return format(bits & (1 << 4 * digits) - 1 or 1, f"0{digits}x")
+    return format(bits & (1 << 128) - 1 or 1, "032x")
