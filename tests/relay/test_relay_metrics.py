@@ -172,11 +172,26 @@ async def test_a_missing_dlq_hides_no_other_and_nothing_old_is_shown_of_it(
     assert {line["event"] for line in logs} == {"dlq.not_read"}
 
 
+class Counted:
+    """Queues that count how often they are asked."""
+
+    calls = 0
+
+    async def count(self, queue: str, *, dead: bool) -> int:
+        self.calls += 1
+        return 0
+
+
 async def test_without_exported_metrics_no_call_is_made(settings: Settings) -> None:
     stopping = asyncio.Event()
-    nothing = cast("Any", None)
+    queues = Counted()
 
-    running = asyncio.create_task(measure(nothing, nothing, settings, stopping, every_seconds=OFTEN))
+    running = asyncio.create_task(
+        measure(cast("Any", None), cast("Any", queues), settings, stopping, every_seconds=OFTEN)
+    )
+    for _ in range(9):
+        await asyncio.sleep(0)  # enough turns of the loop for a first call
     stopping.set()
-
     await running
+
+    assert not queues.calls
