@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -182,16 +182,17 @@ class Counted:
         return 0
 
 
+class StopsWhoWaits(asyncio.Event):
+    """Is set by the first who waits for it."""
+
+    async def wait(self) -> Literal[True]:
+        self.set()
+        return True
+
+
 async def test_without_exported_metrics_no_call_is_made(settings: Settings) -> None:
-    stopping = asyncio.Event()
     queues = Counted()
 
-    running = asyncio.create_task(
-        measure(cast("Any", None), cast("Any", queues), settings, stopping, every_seconds=OFTEN)
-    )
-    for _ in range(9):
-        await asyncio.sleep(0)  # enough turns of the loop for a first call
-    stopping.set()
-    await running
+    await measure(cast("Any", None), cast("Any", queues), settings, StopsWhoWaits(), every_seconds=OFTEN)
 
     assert not queues.calls
