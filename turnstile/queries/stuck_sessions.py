@@ -82,7 +82,7 @@ class StuckSession:
 
 
 async def find_stuck_sessions(
-    database: Database, *, older_than_seconds: float, limit: int, queue: str | None = None
+    database: Database, *, older_than_seconds: float, limit: int, queue: str | None
 ) -> list[StuckSession]:
     """The sessions that have been stuck longest, of all queues or of one, at most `limit`. A head counts once it has been due for
     `older_than_seconds`; expired leases and halts count at once. Raises DatabaseUnavailableError."""
