@@ -1,15 +1,20 @@
 """`turnstile retry`, `turnstile skip`, and what other commands show of a halted session."""
 
+import asyncio
 import json
 from uuid import UUID, uuid4
 
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed, rows, send_dead_letters
+from tests.statements.calls import FAILURE, SUCCESS
+from tests.support.claims import claim_sessions, settle_one
 from tests.support.factories import make_submission
+from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import submit
+from turnstile.turn.settlement import Settlement
 
 
 async def make_halted(database: Database, settings: Settings, session_id: str = "s", *, waiting: int = 1) -> UUID:
@@ -59,6 +64,36 @@ async def test_a_skip_passes_over_the_turn_wakes_the_next_and_is_recorded(
     [entry] = json.loads((await turnstile("redrives", "--json")).out)["redrives"]
     assert (entry["action"], entry["matched"], entry["turns"], entry["left_alone"]) == ("skip", 1, 1, 0)
     assert await queues.count(settings.queue, dead=True) == 1
+
+
+async def test_a_retry_waits_for_its_turn_if_asked_to_and_ends_with_1_unless_it_has_succeeded(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    halting, answered, again = await make_failed(database, settings, ["a", "b", "c"], halt=True)
+
+    async def settle_soon(session_id: str, settlement: Settlement) -> None:
+        async def claimable() -> bool:
+            found = await database.fetch(
+                "SELECT FROM turns WHERE session_id = %(id)s AND status = 'PENDING'", {"id": session_id}
+            )
+            return bool(found)
+
+        await until(claimable)
+        [turn] = await claim_sessions(database, settings, session_id)
+        await settle_one(database, settings, turn, settlement)
+
+    timed_out = await turnstile("retry", str(halting), "--yes", "--wait", "0")
+    ends = [
+        (
+            await asyncio.gather(
+                turnstile("retry", str(turn), "--yes", "--wait", "60"), settle_soon(session, settlement)
+            )
+        )[0]
+        for turn, session, settlement in ((answered, "b", SUCCESS), (again, "c", FAILURE))
+    ]
+
+    assert (timed_out.code, timed_out.err) == (1, f"{halting} is PENDING\n")
+    assert [(one.code, one.err) for one in ends] == [(0, f"{answered} is SUCCEEDED\n"), (1, f"{again} is FAILED\n")]
 
 
 async def test_a_dry_run_changes_nothing(turnstile: Turnstile, database: Database, settings: Settings) -> None:
