@@ -2,12 +2,15 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from turnstile.ops.dead_letters.letter import LetterKind, classify, read_wake_up
+from turnstile.errors import QueueUnavailableError
+from turnstile.ops.commands.dlq import _as_queued
+from turnstile.ops.dead_letters.letter import Letter, LetterKind, classify, read_wake_up
 from turnstile.ops.dead_letters.read_dlq import FRUITLESS_RECEIVES, DeadLetterPass
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import DEAD_LETTER_GENERATION, WakeUp
@@ -47,6 +50,16 @@ def test_a_dead_letter_is_classified_by_the_row_of_its_turn(
     assert classify(message, read_wake_up(message), row) is kind
 
 
+@pytest.mark.parametrize("moved", [True, False])
+def test_an_operator_sees_that_sqs_has_moved_a_letter_although_its_turn_is_failed(*, moved: bool) -> None:
+    message = make_message(moved=moved)
+
+    shown = _as_queued("turns", Letter(message, read_wake_up(message), LetterKind.STILL_DEAD), show_text=True)
+
+    assert shown.kind is (LetterKind.MOVED_BY_SQS if moved else LetterKind.STILL_DEAD)
+    assert (shown.turn_id, shown.body) == (TURN, None)
+
+
 class FakeQueues:
     """A DLQ by script: the messages of each receive."""
 
@@ -54,6 +67,8 @@ class FakeQueues:
         self._receives = iter(receives)
         self._count = count
         self.given_back: list[str] = []
+        self.handles: list[str] = []
+        self.away = False
         self.deleted: list[str] = []
         self.refuses: set[str] = set()
         self.asked = 0
@@ -63,7 +78,8 @@ class FakeQueues:
 
     async def receive(self, queue: str, most: int, *, dead: bool) -> list[ReceivedMessage]:
         self.asked += 1
-        return [make_message(message_id=name) for name in next(self._receives, [])][:most]
+        received = [make_message(message_id=name) for name in next(self._receives, [])][:most]
+        return [replace(message, receipt_handle=f"{message.message_id}, receive {self.asked}") for message in received]
 
     async def delete(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool) -> list[ReceivedMessage]:
         gone = [message for message in messages if message.message_id not in self.refuses]
@@ -71,7 +87,10 @@ class FakeQueues:
         return gone
 
     async def give_back(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool) -> None:
+        if self.away:
+            raise QueueUnavailableError("gone")
         self.given_back += [message.message_id for message in messages]
+        self.handles += [message.receipt_handle for message in messages]
 
 
 async def look_through(queues: FakeQueues, most: int | None = None, delete: Sequence[str] = ()) -> list[str]:
@@ -88,6 +107,21 @@ async def test_each_message_is_seen_once_and_given_back() -> None:
 
     assert await look_through(queues) == ["a", "b", "c"]
     assert sorted(queues.given_back) == ["a", "b", "c"]
+
+
+async def test_a_message_is_given_back_by_its_latest_handle_because_sqs_refuses_an_earlier_one() -> None:
+    queues = FakeQueues([["a"], ["a"]], 1)
+
+    await look_through(queues)
+
+    assert queues.handles == ["a, receive 2"]
+
+
+async def test_a_pass_whose_messages_can_not_be_given_back_has_still_seen_them() -> None:
+    queues = FakeQueues([["a"]], 1)
+    queues.away = True
+
+    assert await look_through(queues) == ["a"]
 
 
 async def test_one_empty_response_of_a_short_poll_is_not_the_end() -> None:
@@ -121,9 +155,11 @@ async def test_a_message_that_can_not_be_deleted_again_is_given_back() -> None:
 
 
 async def test_a_queue_that_never_gets_empty_ends_the_pass_too() -> None:
-    endless = ([f"m{number}"] for number in itertools.count())
+    for delete in (False, True):
+        endless = ([f"m{number}"] for number in range(1000))
+        doomed = [f"m{number}" for number in range(1000)] if delete else []
 
-    assert 10 < len(await look_through(FakeQueues(endless, 10))) < 200
+        assert 10 < len(await look_through(FakeQueues(endless, 10), delete=doomed)) < 200
 
 
 async def test_a_queue_that_repeats_its_messages_ends_the_pass_too() -> None:
