@@ -68,6 +68,21 @@ async def test_groups_show_the_last_turn_of_each_with_its_message(
     assert "second line" not in out
 
 
+async def test_without_sqs_the_list_is_complete_and_says_that_the_messages_are_not(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    failed, _ = await make_failed(database, settings, ["a", "b"])
+
+    ran = await turnstile(
+        "dlq", "list", "--messages", "--limit", "1", AWS_ENDPOINT_URL_SQS="http://127.0.0.1:1", COLUMNS="250"
+    )
+
+    assert (ran.code, str(failed) in ran.out) == (0, True)
+    assert f"the messages of {settings.queue} are not shown: " in ran.err
+    assert f"messages on the dead-letter queue of {settings.queue}: unknown, SQS is away" in ran.err
+    assert "the oldest 1; there may be more (--limit)" in ran.err
+
+
 # --- turns that halt their session
 
 LEFT_OUT = "2 FAILED turns halt their sessions and are left out: turnstile list --halting"
