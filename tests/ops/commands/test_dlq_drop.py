@@ -151,6 +151,31 @@ async def test_malformed_messages_are_deleted_after_a_question_and_no_others(
     assert (len(left), unknown in left) == (2, True)
 
 
+@pytest.mark.usefixtures("one_deletion_is_refused")
+async def test_malformed_messages_that_sqs_does_not_delete_end_the_command_with_1(
+    turnstile: Turnstile, queues: MessageQueues, settings: Settings, stack: Stack
+) -> None:
+    address = await queues.find(settings.queue)
+    for body in ("not ours", "nor this"):
+        sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody=body)
+
+    dry = await turnstile("dlq", "drop", "--malformed", "--dry-run")
+    ran = await turnstile("dlq", "drop", "--malformed", "--yes")
+
+    assert (dry.code, dry.out) == (0, f"would delete 2 malformed messages ({settings.queue} 2)\n")
+    assert (ran.code, ran.out) == (1, "1 of 2 malformed messages deleted\n")
+    assert ran.err == "SQS did not delete 1 of them; run it again\n"
+
+
+@pytest.mark.parametrize("command", ["drop --yes", "export -"])
+async def test_malformed_messages_are_not_chosen_by_what_turns_are_chosen_by(
+    turnstile: Turnstile, command: str
+) -> None:
+    ran = await turnstile("dlq", *command.split(), "--malformed", "--session", "a")
+
+    assert (ran.code, "--malformed goes with --queue only" in ran.err) == (2, True)
+
+
 async def test_failed_turns_are_counted_by_queue_and_class(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+from unittest.mock import AsyncMock
 from uuid import UUID, uuid4
+
+import pytest
 
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed, rows, send_dead_letters
@@ -121,6 +124,19 @@ async def test_a_turn_that_halts_nothing_is_refused_with_one_line(
     assert [ran.err.count("\n") for ran in refused] == [1, 1, 1]
     assert "is FAILED and halts no session; nothing was changed; try turnstile redrive" in refused[0].err
     assert "is PENDING and halts no session" in refused[1].err
+
+
+@pytest.mark.parametrize("command", ["retry", "skip"])
+async def test_a_command_that_comes_second_says_so_and_ends_with_1(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    failed = await make_halted(database, settings)
+    monkeypatch.setattr(f"turnstile.statements.halt.{command}", AsyncMock(return_value=None))
+
+    ran = await turnstile(command, str(failed), "--yes")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert "no longer halts its session: another command was faster; nothing was changed" in ran.err
 
 
 async def test_a_skip_works_after_the_queue_is_gone_from_the_settings(
