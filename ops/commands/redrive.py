@@ -163,7 +163,7 @@ def _print(failed: list[TurnRecord], result: RedriveResult) -> None:
         print_text(f"{len(result.revived)} of {many(len(failed), 'turn')} put back to work{ended}")
     if result.swept:
         print_text(f"{many(result.swept, 'obsolete dead letter')} deleted")
-    if still_dead := result.letters[LetterKind.STILL_DEAD]:
+    if failed and (still_dead := result.letters[LetterKind.STILL_DEAD]):
         print_text(f"{many(still_dead, 'dead letter')} left on the dead-letter queues: the turns are FAILED still")
 
 

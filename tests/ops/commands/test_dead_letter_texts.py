@@ -26,7 +26,7 @@ async def test_a_redrive_says_in_sentences_what_it_would_do_and_what_it_has_done
         "2 obsolete dead letters deleted",
         "1 dead letter left on the dead-letter queues: the turns are FAILED still",
     ]
-    assert nothing.out == "1 dead letter left on the dead-letter queues: the turns are FAILED still\n"
+    assert nothing.out == ""
     assert (dry.err, ran.err) == ("", "")
 
 
