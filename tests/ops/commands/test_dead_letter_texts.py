@@ -1,5 +1,7 @@
 """What the commands about dead letters say to people: short sentences, and how many turns they leave out."""
 
+from uuid import uuid4
+
 import pytest
 
 from tests.ops.commands.conftest import Turnstile
@@ -7,6 +9,10 @@ from tests.ops.commands.dead_turns import make_dead, make_failed, rows
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
+from turnstile.ops.commands.dlq import _as_queued
+from turnstile.ops.dead_letters.letter import Letter, LetterKind
+from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.message import WakeUp
 
 
 async def test_a_redrive_says_in_sentences_what_it_would_do_and_what_it_has_done(
@@ -81,6 +87,17 @@ async def test_without_sqs_the_list_is_complete_and_says_that_the_messages_are_n
     assert f"the messages of {settings.queue} are not shown: " in ran.err
     assert f"messages on the dead-letter queue of {settings.queue}: unknown, SQS is away" in ran.err
     assert "the oldest 1; there may be more (--limit)" in ran.err
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_letter_that_sqs_has_moved_is_shown_so_although_its_turn_is_failed(*, moved: bool) -> None:
+    wake_up = WakeUp("t", "s", uuid4())
+    message = ReceivedMessage("m", wake_up.encode(), "handle", receive_count=1, attributes={}, moved_by_sqs=moved)
+
+    shown = _as_queued("turns", Letter(message, wake_up, LetterKind.STILL_DEAD), show_text=True)
+
+    assert shown.kind is (LetterKind.MOVED_BY_SQS if moved else LetterKind.STILL_DEAD)
+    assert (shown.turn_id, shown.body) == (wake_up.turn_id, None)
 
 
 # --- turns that halt their session

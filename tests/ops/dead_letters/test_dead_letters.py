@@ -9,8 +9,7 @@ from uuid import UUID
 import pytest
 
 from turnstile.errors import QueueUnavailableError
-from turnstile.ops.commands.dlq import _as_queued
-from turnstile.ops.dead_letters.letter import Letter, LetterKind, classify, read_wake_up
+from turnstile.ops.dead_letters.letter import LetterKind, classify, read_wake_up
 from turnstile.ops.dead_letters.read_dlq import FRUITLESS_RECEIVES, DeadLetterPass
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import DEAD_LETTER_GENERATION, WakeUp
@@ -48,16 +47,6 @@ def test_a_dead_letter_is_classified_by_the_row_of_its_turn(
     message: ReceivedMessage, row: tuple[int, str] | None, kind: LetterKind
 ) -> None:
     assert classify(message, read_wake_up(message), row) is kind
-
-
-@pytest.mark.parametrize("moved", [True, False])
-def test_an_operator_sees_that_sqs_has_moved_a_letter_although_its_turn_is_failed(*, moved: bool) -> None:
-    message = make_message(moved=moved)
-
-    shown = _as_queued("turns", Letter(message, read_wake_up(message), LetterKind.STILL_DEAD), show_text=True)
-
-    assert shown.kind is (LetterKind.MOVED_BY_SQS if moved else LetterKind.STILL_DEAD)
-    assert (shown.turn_id, shown.body) == (TURN, None)
 
 
 class FakeQueues:
