@@ -21,6 +21,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.batches import BATCH, slices
+from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redriven_turns import RedrivenTurns
 from turnstile.ops.dead_letters.stop_rule import STOP_SHARE, Ends, GoOn, Stop, judge_ends
 from turnstile.ops.dead_letters.sweep import sweep_queues
@@ -69,7 +70,7 @@ class RedriveResult:
     """Revived turns whose wake-up SQS did not accept: the relay sends it at `send_at`."""
     undeclared: Counter[str] = field(default_factory=Counter)
     """Turns left alone because the settings do not declare their queue; counts by queue."""
-    letters: Counter[str] = field(default_factory=Counter)
+    letters: Counter[LetterKind] = field(default_factory=Counter)
     """Messages on the dead-letter queues, by kind."""
     swept: int = 0
     unswept: int = 0
@@ -207,7 +208,7 @@ class Redrive:
             if swept is None:
                 result.unswept_queues.append(queue)
                 continue
-            result.letters.update({kind.value: many for kind, many in swept.found.items()})
+            result.letters.update(swept.found)
             result.swept += swept.swept
             result.unswept += swept.unswept
 
