@@ -149,10 +149,11 @@ async def test_retry_and_skip_say_in_a_sentence_how_the_session_goes_on(
 ) -> None:
     retried, skipped = await make_failed(database, settings, ["a", "b"], halt=True)
 
-    dry = await turnstile("retry", str(retried), "--dry-run")
+    dry = await turnstile("retry", str(retried), "--dry-run", "--wait", "60")
     ran = [await turnstile(*words, "--yes") for words in (("retry", str(retried)), ("skip", str(skipped)))]
 
     assert dry.out.startswith(f"{retried} has halted session a of tenant t since 20")
+    assert (dry.code, dry.err) == (0, "")
     assert dry.out.endswith(" (ValueError). Turns that wait behind it: 0. This would run it again.\n")
     assert [one.out for one in ran] == [
         f"{retried} is PENDING again, in its old place: session a goes on with it\n",
