@@ -70,7 +70,7 @@ def list_dead(
         bool, typer.Option("--dropped", help="Those that an operator has given up (`dlq drop`).")
     ] = False,
     groups: Annotated[
-        bool, typer.Option("--groups", help="Count them by queue and error class, in place of the list.")
+        bool, typer.Option("--groups", help="Count them by queue and error class, with the last turn of each.")
     ] = False,
     limit: Limit = 100,
     messages: Annotated[
