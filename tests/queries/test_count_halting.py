@@ -91,7 +91,8 @@ async def test_the_count_reads_only_the_turns_that_halt(database: Database, sett
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(CROWD, {"many": MANY})
         connection.execute(SESSIONS)
-        connection.execute("ANALYZE turns, sessions")
+        # Not of turns: with their statistics the planner would find the way by itself.
+        connection.execute("ANALYZE sessions")
         for wanted in (
             {"queue": "turns"},
             {"tenant_id": "t", "error_class": "ValueError"},
