@@ -9,6 +9,7 @@ import typer
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.commands.dlq_drop import drop
 from turnstile.ops.commands.dlq_export import export
+from turnstile.ops.commands.failed_turns import count_left_out, say_halting
 from turnstile.ops.commands.turns import ShownTurn, print_shown, read_shown
 from turnstile.ops.dead_letters.letter import Letter, LetterKind
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
@@ -29,7 +30,7 @@ from turnstile.ops.terminal.options import (
     TurnId,
     make_typer,
 )
-from turnstile.ops.terminal.output import Columns, describe_error, harmless, print_json, print_table, say
+from turnstile.ops.terminal.output import Columns, describe_error, harmless, print_json, print_table, say, shortened
 from turnstile.ops.turn_document import turn_document
 from turnstile.queries.failed_turns import FailedFilter, FailedGroup, group_failed, list_failed
 from turnstile.queries.turns import TurnRecord
@@ -69,7 +70,7 @@ def list_dead(
         bool, typer.Option("--dropped", help="Those that an operator has given up (`dlq drop`).")
     ] = False,
     groups: Annotated[
-        bool, typer.Option("--groups", help="Count them by queue and error class, in place of the list.")
+        bool, typer.Option("--groups", help="Count them by queue and error class, with the last turn of each.")
     ] = False,
     limit: Limit = 100,
     messages: Annotated[
@@ -82,7 +83,7 @@ def list_dead(
 
     --json: turns (as `turnstile list --json`), queues (queue, messages; null: SQS is away), and with --messages messages (queue,
     message_id, kind, turn_id, generation, reason, receive_count, body). With --groups only groups: queue, error_class, turns and
-    tenants (how many), first_failed_at, last_failed_at.
+    tenants (how many), first_failed_at, last_failed_at, sample_turn_id (the turn that failed last) and sample_error.
     """
     settings = load_settings()
     names = settings.select_queues(queue)
@@ -97,23 +98,25 @@ def list_dead(
         dropped=dropped,
     )
     if groups:
-        _print_groups(operate(settings, _group, wanted), as_json=as_json)
+        found, halting = operate(settings, _group, wanted)
+        _print_groups(found, as_json=as_json)
+        say_halting(wanted, halting)
         return
-    failed, counts, letters = operate(settings, _look, wanted, names, limit, messages=messages, show_text=show_text)
+    failed, halting, counts, letters = operate(
+        settings, _look, wanted, names, limit, messages=messages, show_text=show_text
+    )
     if as_json:
         shown = {"messages": letters} if messages else {}
         queues = [{"queue": name, "messages": count} for name, count in counts.items()]
         print_json({"turns": [turn_document(turn) for turn in failed], "queues": queues, **shown})
+        say_halting(wanted, halting)
         return
     columns: Columns = {
         "turn": "id",
         "tenant": "tenant_id",
         "session": "session_id",
         "queue": "queue",
-        "attempts": "attempt",
-        "crashes": "crashes",
         "failed": "finished_at",
-        "dead letter": lambda turn: "sent" if turn.dead_lettered_at else "",
         "error": lambda turn: describe_error(turn.error_class, turn.error),
     }
     if dropped:
@@ -121,6 +124,7 @@ def list_dead(
     print_table(columns, failed)
     if len(failed) == limit:
         say(f"the oldest {limit}; there may be more (--limit)")
+    say_halting(wanted, halting)
     for name, count in counts.items():
         say(
             f"messages on the dead-letter queue of {name}: {'unknown, SQS is away' if count is None else f'about {count}'}"
@@ -143,8 +147,9 @@ def show(turn: TurnId, show_text: ShowText = False, tenant: TenantId = None, as_
 
 async def _look(
     operator: Operator, wanted: FailedFilter, names: list[str], limit: int, *, messages: bool, show_text: bool
-) -> tuple[list[TurnRecord], dict[str, int | None], list[QueuedLetter]]:
+) -> tuple[list[TurnRecord], int, dict[str, int | None], list[QueuedLetter]]:
     failed = await list_failed(operator.database, wanted, limit)
+    halting = await count_left_out(operator, wanted)
     counts: dict[str, int | None] = dict.fromkeys(names)
     letters: list[QueuedLetter] = []
     for name in names:
@@ -158,7 +163,7 @@ async def _look(
         except (QueueUnavailableError, UnknownQueueError) as error:
             # The list comes from the table and is complete without SQS.
             say(f"the messages of {name} are not shown: {error}")
-    return failed, counts, letters
+    return failed, halting, counts, letters
 
 
 def _as_queued(queue: str, letter: Letter, *, show_text: bool) -> QueuedLetter:
@@ -180,8 +185,8 @@ async def _show(operator: Operator, turn_id: UUID, tenant: str | None) -> tuple[
     return await read_shown(operator, turn_id, tenant), await why_left_alone(operator.database, turn_id)
 
 
-async def _group(operator: Operator, wanted: FailedFilter) -> list[FailedGroup]:
-    return await group_failed(operator.database, wanted)
+async def _group(operator: Operator, wanted: FailedFilter) -> tuple[list[FailedGroup], int]:
+    return await group_failed(operator.database, wanted), await count_left_out(operator, wanted)
 
 
 def _print_groups(groups: list[FailedGroup], *, as_json: bool) -> None:
@@ -196,4 +201,13 @@ def _print_groups(groups: list[FailedGroup], *, as_json: bool) -> None:
         "first": "first_failed_at",
         "last": "last_failed_at",
     }
+    samples: Columns = {
+        "queue": "queue",
+        "error": "error_class",
+        "the last turn": "sample_turn_id",
+        "its message": lambda group: shortened(group.sample_error),
+    }
+    # Two tables: one is too wide for a terminal.
     print_table(columns, groups)
+    if groups:
+        print_table(samples, groups)

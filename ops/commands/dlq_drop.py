@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.commands.failed_turns import describe_failed, find_failed, read_turn_ids
 from turnstile.ops.dead_letters.drop import DropResult, drop_turns
@@ -26,7 +27,7 @@ from turnstile.ops.terminal.options import (
     Yes,
     confirm,
 )
-from turnstile.ops.terminal.output import many, print_result, say
+from turnstile.ops.terminal.output import many, print_json, print_text, say
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
 
@@ -72,38 +73,49 @@ def drop(
     if malformed:
         if wanted != FailedFilter(queue=queue) or limit is not None:
             raise typer.BadParameter("--malformed goes with --queue only: a message that can't be read has no turn")
-        found = operate(settings, _find_malformed, names)
-        if found and not dry_run:
-            confirm(_question(found), yes=yes)
-        deleted = 0 if dry_run or not found else operate(settings, _delete_malformed, found)
-        matched = sum(map(len, found.values()))
-        print_result({"dry_run": dry_run, "matched": matched, "deleted": deleted}, as_json=as_json)
-        if not dry_run and deleted < matched:
-            say(f"SQS did not delete {matched - deleted} of them; run it again")
-            raise typer.Exit(ExitCode.FAILED)
+        _drop_malformed(settings, names, dry_run=dry_run, yes=yes, as_json=as_json)
         return
     failed = operate(settings, find_failed, wanted, limit)
     if failed and not dry_run:
         confirm(f"{describe_failed(failed, wanted, limit)}. Give them up?", yes=yes)
     result = DropResult() if dry_run or not failed else operate(settings, _drop, wanted, failed)
-    _report(failed, result, dry_run=dry_run, as_json=as_json)
-
-
-def _report(failed: list[TurnRecord], result: DropResult, *, dry_run: bool, as_json: bool) -> None:
-    ids = {"turn_ids": [turn.id for turn in failed] if dry_run else result.dropped} if as_json else {}
-    document = {"dry_run": dry_run, "matched": len(failed), **asdict(result), "dropped": len(result.dropped), **ids}
-    print_result(document, as_json=as_json)
+    if as_json:
+        ids = [turn.id for turn in failed] if dry_run else result.dropped
+        counts = {**asdict(result), "dropped": len(result.dropped)}
+        print_json({"dry_run": dry_run, "matched": len(failed), **counts, "turn_ids": ids})
+    elif failed:
+        print_text(f"would give up {describe_failed(failed, wanted, limit)}" if dry_run else _sentence(failed, result))
     if result.unswept_queues:
-        names = ", ".join(result.unswept_queues)
-        say(f"the dead letters of {names} are not all deleted: `turnstile doctor --fix`, or the next redrive, does it")
+        unswept = ", ".join(result.unswept_queues)
+        say(
+            f"the dead letters of {unswept} are not all deleted: `turnstile doctor --fix`, or the next redrive, does it"
+        )
 
 
-def _question(found: MalformedIds) -> str:
+def _sentence(failed: list[TurnRecord], result: DropResult) -> str:
+    moved_on = f", {result.moved_on} no longer FAILED or given up before" if result.moved_on else ""
+    swept = f"; {many(result.swept, 'dead letter')} deleted" if result.swept else ""
+    return f"{len(result.dropped)} of {many(len(failed), 'turn')} given up{moved_on}{swept}"
+
+
+def _drop_malformed(settings: Settings, names: list[str], *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    found = operate(settings, _find_malformed, names)
+    matched = sum(map(len, found.values()))
+    messages = many(matched, "malformed message")
     counts = ", ".join(f"{name} {len(ids)}" for name, ids in found.items())
-    return (
-        f"{many(sum(map(len, found.values())), 'malformed message')} ({counts}). No other copy exists: "
-        "`turnstile dlq export --malformed --show-text FILE` makes one. Delete?"
-    )
+    if found and not dry_run:
+        copy = "`turnstile dlq export --malformed --show-text FILE` makes one"
+        confirm(f"{messages} ({counts}). No other copy exists: {copy}. Delete?", yes=yes)
+    deleted = 0 if dry_run or not found else operate(settings, _delete_malformed, found)
+    if as_json:
+        print_json({"dry_run": dry_run, "matched": matched, "deleted": deleted})
+    elif not found:
+        say("no malformed message is on the dead-letter queues")
+    else:
+        print_text(f"would delete {messages} ({counts})" if dry_run else f"{deleted} of {messages} deleted")
+    if not dry_run and deleted < matched:
+        say(f"SQS did not delete {matched - deleted} of them; run it again")
+        raise typer.Exit(ExitCode.FAILED)
 
 
 async def _drop(operator: Operator, wanted: FailedFilter, failed: list[TurnRecord]) -> DropResult:

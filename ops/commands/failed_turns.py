@@ -11,7 +11,7 @@ from turnstile.ops.dead_letters.redrive_refusals import why_left_alone
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator
 from turnstile.ops.terminal.output import many, say, short_duration, short_time
-from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.queries.failed_turns import FailedFilter, count_halting, list_failed
 from turnstile.queries.turns import TurnRecord
 
 SHOWN_LINES = 10
@@ -43,14 +43,33 @@ def _as_id(text: str) -> UUID | None:
 
 
 async def find_failed(operator: Operator, wanted: FailedFilter, limit: int | None) -> list[TurnRecord]:
-    """The matching turns. Says if there are none, and of each named turn that is none of them why it is left as it is."""
+    """The matching turns. Says if there are none, how many are left out because they halt their session, and of each named turn
+    that is none of them why it is left as it is."""
     failed = await list_failed(operator.database, wanted, limit)
     for turn_id in sorted({*wanted.turn_ids} - {turn.id for turn in failed}):
         reason = await why_left_alone(operator.database, turn_id)
         say(f"{turn_id} {reason or 'does not match the other filters'}: left as it is")
     if not failed and not wanted.turn_ids:
         say(f"no FAILED turn matches ({describe_filter(wanted.as_recorded()) or 'no filter'})")
+    say_halting(wanted, await count_left_out(operator, wanted))
     return failed
+
+
+async def count_left_out(operator: Operator, wanted: FailedFilter) -> int:
+    """How many matching turns are no dead letters because they halt their session.
+
+    0 if the turns are named, because each has a line of its own, or dropped, because none of those halts.
+    """
+    return 0 if wanted.turn_ids or wanted.dropped else await count_halting(operator.database, wanted)
+
+
+def say_halting(wanted: FailedFilter, turns: int) -> None:
+    """Says how many matching turns halt their session, if there are any, and which commands are for them."""
+    if turns:
+        options = {"queue": wanted.queue, "tenant": wanted.tenant_id, "session": wanted.session_id}
+        narrowed = "".join(f" --{name} {value}" for name, value in options.items() if value is not None)
+        which = "turn halts its session and is" if turns == 1 else "turns halt their sessions and are"
+        say(f"{turns} FAILED {which} left out: turnstile list --halting{narrowed}, then turnstile retry or skip")
 
 
 def describe_failed(failed: Sequence[TurnRecord], wanted: FailedFilter, limit: int | None) -> str:

@@ -4,24 +4,36 @@ import secrets
 from typing import Any
 from uuid import UUID
 
+import typer
+
+from turnstile.config.settings import Settings
+from turnstile.ops.commands.turns import read_shown
 from turnstile.ops.dead_letters.redrive_refusals import why_left_alone, why_not_again
-from turnstile.ops.terminal.exit_codes import CommandError
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, describe_operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson, DryRun, TurnId, Yes, confirm
-from turnstile.ops.terminal.output import print_result, short_time
+from turnstile.ops.terminal.options import AsJson, DryRun, TurnId, WaitSeconds, Yes, confirm
+from turnstile.ops.terminal.output import print_json, print_text, say, short_time
 from turnstile.statements import halt as statements
 from turnstile.statements.halt import Halt, Resumed, WayOn
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.status import TurnStatus
 
 
-def retry(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
+def retry(
+    turn: TurnId, wait: WaitSeconds = None, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False
+) -> None:
     """Run a turn that halts its session again: in its old place, with fresh budgets. The session then goes on.
 
     --json: dry_run, action, turn, tenant_id, session_id, queue, error_class, failed_at, waiting (turns behind it), woken (the
-    turn with which the session goes on).
+    turn with which the session goes on). With --wait it is printed before the wait.
     """
-    _let_go_on(turn, WayOn.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
+    settings = load_settings()
+    _let_go_on(settings, turn, WayOn.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
+    if wait is not None and not dry_run:
+        ended = operate(settings, read_shown, turn, None, wait).turn
+        say(f"{turn} is {ended.status}")
+        if ended.status is not TurnStatus.SUCCEEDED:
+            raise typer.Exit(ExitCode.FAILED)
 
 
 def skip(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
@@ -30,20 +42,24 @@ def skip(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJso
     --json: dry_run, action, turn, tenant_id, session_id, queue, error_class, failed_at, waiting (turns behind it), woken (the
     turn with which the session goes on).
     """
-    _let_go_on(turn, WayOn.SKIP, dry_run=dry_run, yes=yes, as_json=as_json)
+    _let_go_on(load_settings(), turn, WayOn.SKIP, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _let_go_on(turn_id: UUID, way: WayOn, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    settings = load_settings()
+def _let_go_on(settings: Settings, turn_id: UUID, way: WayOn, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     halt = operate(settings, _read, turn_id, way)
     if way is WayOn.RETRY:
         # Checked before the confirmation: a retry takes its new budgets from the queue. A skip does not need the queue.
         settings.find_queue(halt.queue)
-    resumed = None
+    resumed, asked = None, "run it again" if way is WayOn.RETRY else "pass it over"
     if not dry_run:
-        confirm(_question(halt, way), yes=yes)
+        confirm(f"{_describe(halt)} {asked.capitalize()}?", yes=yes)
         resumed = operate(settings, _resume, halt, way)
-    print_result(_as_document(halt, way, resumed), as_json=as_json)
+    if as_json:
+        print_json(_as_document(halt, way, resumed))
+    elif resumed is None:
+        print_text(f"{_describe(halt)} This would {asked}.")
+    else:
+        print_text(_describe_result(halt, way, resumed))
 
 
 async def _read(operator: Operator, turn_id: UUID, way: WayOn) -> Halt:
@@ -90,9 +106,15 @@ def _as_document(halt: Halt, way: WayOn, resumed: Resumed | None) -> dict[str, A
     }
 
 
-def _question(halt: Halt, way: WayOn) -> str:
-    asked = "Run it again" if way is WayOn.RETRY else "Pass it over"
+def _describe(halt: Halt) -> str:
     return (
-        f"Session {halt.session_id} of tenant {halt.tenant_id} has been halted since {short_time(halt.finished_at)} "
-        f"({halt.error_class}). Turns that wait behind it: {halt.waiting}. {asked}?"
+        f"{halt.id} has halted session {halt.session_id} of tenant {halt.tenant_id} since {short_time(halt.finished_at)} "
+        f"({halt.error_class}). Turns that wait behind it: {halt.waiting}."
     )
+
+
+def _describe_result(halt: Halt, way: WayOn, resumed: Resumed) -> str:
+    if way is WayOn.RETRY:
+        return f"{halt.id} is PENDING again, in its old place: session {halt.session_id} goes on with it"
+    on = f"goes on with {resumed.woken[1].wake_up.turn_id}" if resumed.woken else "is no longer halted"
+    return f"{halt.id} is passed over and stays FAILED: session {halt.session_id} {on}"

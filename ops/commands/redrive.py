@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from turnstile.ops.commands.failed_turns import count_classes, describe_failed, find_failed, read_ends, read_turn_ids
+from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redrive import CANARY_WAIT_SECONDS, Pace, Redrive, RedriveResult
-from turnstile.ops.dead_letters.stop_rule import LEAST_ENDED, STOP_SHARE, WINDOW, Ends
+from turnstile.ops.dead_letters.stop_rule import LEAST_ENDED, STOP_SHARE, WINDOW
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import (
@@ -28,7 +29,7 @@ from turnstile.ops.terminal.options import (
     age_option,
     confirm,
 )
-from turnstile.ops.terminal.output import many, print_fields, print_json, say
+from turnstile.ops.terminal.output import many, print_json, print_text, say
 from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.paused_queues import PausedQueue, read_paused_queues
@@ -106,10 +107,10 @@ def redrive(
     document = as_document(failed, result)
     if as_json:
         print_json(document)
-    else:
-        print_fields(
-            {name: value for name, value in document.items() if value and value != Ends() and name != "turn_ids"}
-        )
+    elif result is not None:
+        _print(failed, result)
+    elif failed:
+        print_text(f"would put back {describe_failed(failed, wanted, limit)}")
     if result is not None:
         _explain(result)
         if result.stopped is not None:
@@ -155,7 +156,20 @@ def as_document(failed: list[TurnRecord], result: RedriveResult | None) -> dict[
     }
 
 
+def _print(failed: list[TurnRecord], result: RedriveResult) -> None:
+    """What was done. What is left to know is for `_explain`, and a stop's reason for the error at the end."""
+    if failed:
+        ended = f"; so far {result.ended}" if result.ended.total and result.stopped is None else ""
+        print_text(f"{len(result.revived)} of {many(len(failed), 'turn')} put back to work{ended}")
+    if result.swept:
+        print_text(f"{many(result.swept, 'obsolete dead letter')} deleted")
+    if failed and (still_dead := result.letters[LetterKind.STILL_DEAD]):
+        print_text(f"{many(still_dead, 'dead letter')} left on the dead-letter queues: the turns are FAILED still")
+
+
 def _explain(result: RedriveResult) -> None:
+    if result.moved_on:
+        say(f"{many(result.moved_on, 'turn')} left alone: no longer FAILED, or put back by another command meanwhile")
     if result.compensated:
         say(
             f"{many(result.compensated, 'turn')} left alone: the compensation has not ended yet (redrive when it has), "
@@ -171,7 +185,11 @@ def _explain(result: RedriveResult) -> None:
         say(
             f"SQS is away: the dead letters of {', '.join(result.unswept_queues)} are not swept; the next redrive does it"
         )
-    if malformed := result.letters["malformed"]:
-        say(f"{many(malformed, 'malformed message')} left on the dead-letter queue: see turnstile dlq list --messages")
+    for kind, noun in (
+        (LetterKind.MALFORMED, "malformed message"),
+        (LetterKind.UNKNOWN_TURN, "message without a known turn"),
+    ):
+        if left := result.letters[kind]:
+            say(f"{many(left, noun)} left on the dead-letter queue: see turnstile dlq list --messages")
     for queue, turns in result.undeclared.items():
         say(f"{many(turns, 'turn')} of queue {queue!r} left alone: these settings do not declare it")

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from turnstile.ops.commands.failed_turns import describe_filter
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Limit
-from turnstile.ops.terminal.output import Columns, print_json, print_table, shortened
+from turnstile.ops.terminal.output import Columns, many, print_json, print_table, shortened
 from turnstile.queries.redrive_log import RecordedRedrive, read_redrive_log
 
 
@@ -28,16 +28,16 @@ def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
         "action": "action",
         "by": "requested_by",
         "filter": lambda one: shortened(_filter(one), 80),
-        "matched": "matched",
-        "done": "turns",
-        "left alone": "left_alone",
-        "sent": "sent",
-        "unsent": "unsent",
-        "finished": "finished_at",
-        "outcome": lambda one: (one.outcome or "runs, or was killed").replace("_", " "),
-        "reason": lambda one: shortened(one.reason, 120),
+        "done": lambda one: f"{one.turns} of {one.matched}",
+        "outcome": _outcome,
     }
     print_table(columns, found)
+
+
+def _outcome(one: RecordedRedrive) -> str:
+    outcome = (one.outcome or "runs, or was killed").replace("_", " ")
+    unsent = f"{many(one.unsent, 'wake-up')} left to a relay" if one.unsent else None
+    return ": ".join(filter(None, (outcome, shortened(one.reason, 120), unsent)))
 
 
 def _filter(one: RecordedRedrive) -> str:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.redrive import BATCH
+from turnstile.ops.dead_letters.batches import BATCH, slices
 from turnstile.ops.dead_letters.sweep import sweep_queues
 from turnstile.ops.terminal.operator_access import describe_operator
 from turnstile.ops.terminal.output import Progress, many
@@ -62,14 +62,14 @@ async def _drop(
     result: DropResult,
 ) -> None:
     progress = Progress()
-    for start in range(0, len(failed), BATCH):
-        batch = failed[start : start + BATCH]
+    for start, end in slices(len(failed), BATCH):
+        batch = failed[start:end]
         dropped = await drop_failed(database, [(turn.id, turn.generation) for turn in batch], dropped_by=who)
         if dropped:
             await record.note(dropped)
         result.dropped += dropped
         result.moved_on += len(batch) - len(dropped)
-        progress.say(f"{start + len(batch)} of {many(len(failed), 'turn')} dropped")
+        progress.say(f"{end} of {many(len(failed), 'turn')} dropped")
     swept = await sweep_queues(database, queues, sorted({turn.queue for turn in failed}))
     result.swept = sum(one.swept for one in swept.values() if one is not None)
     result.unswept_queues = [queue for queue, one in swept.items() if one is None or one.unswept]

@@ -10,9 +10,9 @@ import math
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import assert_never
 from uuid import UUID
 
@@ -20,6 +20,8 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.batches import BATCH, slices
+from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redriven_turns import RedrivenTurns
 from turnstile.ops.dead_letters.stop_rule import STOP_SHARE, Ends, GoOn, Stop, judge_ends
 from turnstile.ops.dead_letters.sweep import sweep_queues
@@ -30,9 +32,6 @@ from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive import Revived, find_compensated, revive
 from turnstile.statements.redrive_audit import RedriveOutcome, RedriveRecord, begin
 from turnstile.turn.identifiers import start_trace
-
-BATCH = 50
-"""Turns per statement. Small, because the statement locks the rows of their sessions."""
 
 CANARY_WAIT_SECONDS = 600.0
 
@@ -71,7 +70,7 @@ class RedriveResult:
     """Revived turns whose wake-up SQS did not accept: the relay sends it at `send_at`."""
     undeclared: Counter[str] = field(default_factory=Counter)
     """Turns left alone because the settings do not declare their queue; counts by queue."""
-    letters: Counter[str] = field(default_factory=Counter)
+    letters: Counter[LetterKind] = field(default_factory=Counter)
     """Messages on the dead-letter queues, by kind."""
     swept: int = 0
     unswept: int = 0
@@ -135,7 +134,7 @@ class Redrive:
         progress = Progress()
         free_at = time.monotonic()
         size = BATCH if pace.rate is None else max(1, min(BATCH, math.ceil(pace.rate)))
-        for start, end in _slices(len(turns), size, pace.canary):
+        for start, end in slices(len(turns), size, pace.canary):
             await asyncio.sleep(max(0.0, free_at - time.monotonic()))
             match await self._judge(redriven, start, pace):
                 case Stop(reason):
@@ -209,7 +208,7 @@ class Redrive:
             if swept is None:
                 result.unswept_queues.append(queue)
                 continue
-            result.letters.update({kind.value: many for kind, many in swept.found.items()})
+            result.letters.update(swept.found)
             result.swept += swept.swept
             result.unswept += swept.unswept
 
@@ -228,9 +227,3 @@ def in_session_order(turns: Sequence[TurnRecord]) -> list[TurnRecord]:
     for turn in sorted(turns, key=lambda turn: turn.seq or 0, reverse=True):
         sessions[turn.tenant_id, turn.session_id].append(turn)
     return [sessions[turn.tenant_id, turn.session_id].pop() for turn in turns]
-
-
-def _slices(many: int, size: int, first: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each batch of `size` turns at most. One batch ends after the `first` turns."""
-    bounds = [*range(0, min(first, many), size), *range(min(first, many), many, size), many]
-    return ((start, end) for start, end in pairwise(bounds) if start < end)

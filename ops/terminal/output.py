@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
+from uuid import UUID
 
 import typer
 
@@ -55,11 +56,13 @@ def print_table(columns: Columns, rows: Iterable[Any]) -> None:
     if not console.is_terminal:
         console = Console(width=_PIPE_WIDTH)
     table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
     values = [reader(column) for column in columns.values()]
-    for row in rows:
-        table.add_row(*(Text(cell(value(row))) for value in values))
+    cells = [[value(row) for value in values] for row in rows]
+    for place, title in enumerate(columns):
+        # An id is there to be copied, so the other columns are folded first.
+        table.add_column(title, overflow="fold", no_wrap=any(isinstance(row[place], UUID) for row in cells))
+    for row in cells:
+        table.add_row(*(Text(cell(value)) for value in row))
     console.print(table)
 
 

@@ -28,6 +28,17 @@ def test_a_table_shows_markup_as_it_is_and_does_not_fold_in_a_pipe(capsys: pytes
     assert "[/nope]" in out
 
 
+def test_an_id_stays_in_one_line_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    print_table({"turn": itemgetter(0), "error": itemgetter(1)}, [(UUID(int=1), "much to say " * 5), (None, "")])
+
+    assert str(UUID(int=1)) in capsys.readouterr().out
+
+
 def test_json_knows_the_values_of_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     moment = datetime(2026, 1, 2, tzinfo=UTC)
     print_json({"id": UUID(int=1), "at": moment, "status": TurnStatus.FAILED, "text": "für"})

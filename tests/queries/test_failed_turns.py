@@ -1,4 +1,4 @@
-"""The list of FAILED turns. How one goes back to work: tests/statements/test_revive.py."""
+"""The list of FAILED turns, and their groups. How one goes back to work: tests/statements/test_revive.py."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from tests.statements.calls import FAILURE
 from tests.support.claims import claimed, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.queries.failed_turns import FailedFilter, group_failed, list_failed
 from turnstile.turn.claimed_turn import ClaimedTurn
 
 
@@ -60,3 +60,22 @@ async def test_a_turn_without_a_dead_letter_is_listed_only_by_its_id(database: D
 
     assert await listed(database) == []
     assert await listed(database, turn_ids=(turn.id,)) == [turn.id]
+
+
+async def test_the_sample_of_a_group_is_the_turn_that_failed_last(
+    database: Database, failed: list[ClaimedTurn]
+) -> None:
+    first, second, third = (turn.id for turn in failed)
+    for turn_id, minutes in ((first, 1), (third, 2)):
+        await database.fetch(
+            "UPDATE turns SET finished_at = now() - make_interval(mins => %(ago)s), error = %(error)s WHERE id = %(id)s",
+            {"id": turn_id, "ago": minutes, "error": f"{minutes} ago"},
+        )
+
+    groups = await group_failed(database, FailedFilter())
+
+    assert [(one.error_class, one.turns, one.sample_turn_id) for one in groups] == [
+        ("Boom", 2, first),
+        ("Crash", 1, second),
+    ]
+    assert groups[0].sample_error == "1 ago"

@@ -21,10 +21,24 @@ _OF_TRACE: LiteralString = """(t.id, t.tenant_id, t.created_at) IN (
      UNION ALL
     SELECT e.turn_id, e.tenant_id, e.turn_created_at FROM turn_traces e WHERE e.trace_id = %(trace_id)s)"""
 
+# The sample is the turn that failed last: its logs are the most likely to be there still.
 _GROUPS: LiteralString = """
-SELECT t.queue, coalesce(t.error_class, 'unknown') AS error_class, count(*) AS turns, count(DISTINCT t.tenant_id) AS tenants,
-       min(t.finished_at) AS first_failed_at, max(t.finished_at) AS last_failed_at
-  FROM turns t WHERE {terms} GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2
+SELECT g.*, (SELECT n.error FROM turns n WHERE n.id = g.sample_turn_id) AS sample_error
+  FROM (SELECT t.queue, coalesce(t.error_class, 'unknown') AS error_class, count(*) AS turns,
+               count(DISTINCT t.tenant_id) AS tenants, min(t.finished_at) AS first_failed_at,
+               max(t.finished_at) AS last_failed_at,
+               (array_agg(t.id ORDER BY t.finished_at DESC, t.id DESC))[1] AS sample_turn_id
+          FROM turns t WHERE {terms} GROUP BY 1, 2) g
+ ORDER BY g.turns DESC, g.queue, g.error_class
+"""
+
+# From the sessions that are halted, which are few, to each one's turn by its key: no other index of `turns` is bounded by their
+# number. OFFSET 0 keeps the planner from any other order.
+_COUNT_HALTING: LiteralString = """
+SELECT count(*) AS turns
+  FROM (SELECT s.halted_by FROM sessions s WHERE s.halted_by IS NOT NULL OFFSET 0) s
+ CROSS JOIN LATERAL (SELECT t.* FROM turns t WHERE t.id = s.halted_by OFFSET 0) t
+ WHERE {terms}
 """
 
 MOST_RECORDED_IDS = 100
@@ -66,6 +80,9 @@ class FailedGroup:
     tenants: int
     first_failed_at: datetime
     last_failed_at: datetime
+    sample_turn_id: UUID
+    """The turn that failed last."""
+    sample_error: str | None
 
 
 async def list_failed(database: Database, wanted: FailedFilter, limit: int | None = None) -> list[TurnRecord]:
@@ -91,20 +108,15 @@ async def group_failed(database: Database, wanted: FailedFilter) -> list[FailedG
     return [FailedGroup(**row) for row in rows]
 
 
+async def count_halting(database: Database, wanted: FailedFilter) -> int:
+    """How many turns `list_failed` leaves out because they halt their session. `turn_ids` and `dropped` play no part: a turn
+    that halts is not dropped."""
+    (row,) = await database.fetch(_COUNT_HALTING.format(terms=" AND ".join(_of_filter(wanted))), _values(wanted))
+    return int(row["turns"])
+
+
 def _terms(wanted: FailedFilter) -> list[LiteralString]:
-    terms = equal(
-        queue=wanted.queue,
-        error_class=wanted.error_class,
-        tenant_id=wanted.tenant_id,
-        session_id=wanted.session_id,
-    )
-    terms += ["t.status = 'FAILED'", f"NOT {HALTING}", f"NOT {HAS_SUCCESSOR}"]
-    if wanted.older_than_seconds is not None:
-        terms.append("t.finished_at < now() - make_interval(secs => %(older_than_seconds)s)")
-    if wanted.younger_than_seconds is not None:
-        terms.append("t.finished_at > now() - make_interval(secs => %(younger_than_seconds)s)")
-    if wanted.trace_id is not None:
-        terms.append(_OF_TRACE)
+    terms = [*_of_filter(wanted), f"NOT {HALTING}"]
     if wanted.turn_ids:
         terms.append("t.id = ANY (%(turn_ids)s::uuid[])")
     elif wanted.dropped:
@@ -112,6 +124,23 @@ def _terms(wanted: FailedFilter) -> list[LiteralString]:
     else:
         # A FAILED row with a `send_at` has a dead letter that is still to be sent.
         terms += ["t.dropped_at IS NULL", "(t.dead_lettered_at IS NOT NULL OR t.send_at IS NOT NULL)"]
+    return terms
+
+
+def _of_filter(wanted: FailedFilter) -> list[LiteralString]:
+    terms = equal(
+        queue=wanted.queue,
+        error_class=wanted.error_class,
+        tenant_id=wanted.tenant_id,
+        session_id=wanted.session_id,
+    )
+    terms += ["t.status = 'FAILED'", f"NOT {HAS_SUCCESSOR}"]
+    if wanted.older_than_seconds is not None:
+        terms.append("t.finished_at < now() - make_interval(secs => %(older_than_seconds)s)")
+    if wanted.younger_than_seconds is not None:
+        terms.append("t.finished_at > now() - make_interval(secs => %(younger_than_seconds)s)")
+    if wanted.trace_id is not None:
+        terms.append(_OF_TRACE)
     return terms
 
 

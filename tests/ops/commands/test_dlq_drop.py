@@ -1,7 +1,10 @@
 """`turnstile dlq drop`: an operator gives FAILED turns up, or deletes messages that can't be read. `dlq list --groups`."""
 
 import json
+from unittest.mock import AsyncMock
 from uuid import uuid4
+
+import pytest
 
 from tests.conftest import sqs_client
 from tests.ops.commands.conftest import Turnstile
@@ -9,7 +12,9 @@ from tests.ops.commands.dead_turns import make_dead, make_failed, rows, send_dea
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
 from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.malformed import delete_malformed, read_malformed
 from turnstile.queries.attention import read_attention
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.message import WakeUp
@@ -85,6 +90,45 @@ async def test_without_sqs_the_turns_are_dropped_and_the_letters_named(
     assert await queues.count(settings.queue, dead=True) == 0
 
 
+@pytest.mark.usefixtures("one_deletion_is_refused")
+async def test_a_letter_that_sqs_does_not_delete_is_named(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    await make_dead(database, queues, settings, ["a", "b"])
+
+    ran = await turnstile("dlq", "drop", "--yes", "--json")
+
+    assert (ran.code, json.loads(ran.out)["unswept_queues"]) == (0, [settings.queue])
+
+
+async def test_a_drop_that_breaks_off_is_recorded_so(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_failed(database, settings, ["a"])
+    away = AsyncMock(side_effect=DatabaseUnavailableError("gone"))
+    monkeypatch.setattr("turnstile.ops.dead_letters.drop.drop_failed", away)
+
+    ran = await turnstile("dlq", "drop", "--yes")
+    [entry] = json.loads((await turnstile("redrives", "--json")).out)["redrives"]
+
+    assert (ran.code, entry["action"], entry["outcome"]) == (4, "drop", "broken_off")
+    assert entry["reason"] == "DatabaseUnavailableError"
+
+
+async def test_a_malformed_message_that_came_after_the_look_stays(
+    queues: MessageQueues, settings: Settings, stack: Stack
+) -> None:
+    address = await queues.find(settings.queue)
+    for body in ("seen", "came later"):
+        sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody=body)
+    ids = {message.body: message.message_id async for message in read_malformed(queues, settings.queue)}
+
+    deleted = await delete_malformed(queues, settings.queue, [ids["seen"]])
+
+    left = [message.body for message in await queues.receive(settings.queue, 10, dead=True)]
+    assert (deleted, left) == (1, ["came later"])
+
+
 async def test_malformed_messages_are_deleted_after_a_question_and_no_others(
     turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings, stack: Stack
 ) -> None:
@@ -105,6 +149,31 @@ async def test_malformed_messages_are_deleted_after_a_question_and_no_others(
     assert (ran.code, json.loads(ran.out)) == (0, {"dry_run": False, "matched": 2, "deleted": 2})
     left = [message.body for message in await queues.receive(settings.queue, 10, dead=True)]
     assert (len(left), unknown in left) == (2, True)
+
+
+@pytest.mark.usefixtures("one_deletion_is_refused")
+async def test_malformed_messages_that_sqs_does_not_delete_end_the_command_with_1(
+    turnstile: Turnstile, queues: MessageQueues, settings: Settings, stack: Stack
+) -> None:
+    address = await queues.find(settings.queue)
+    for body in ("not ours", "nor this"):
+        sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody=body)
+
+    dry = await turnstile("dlq", "drop", "--malformed", "--dry-run")
+    ran = await turnstile("dlq", "drop", "--malformed", "--yes")
+
+    assert (dry.code, dry.out) == (0, f"would delete 2 malformed messages ({settings.queue} 2)\n")
+    assert (ran.code, ran.out) == (1, "1 of 2 malformed messages deleted\n")
+    assert ran.err == "SQS did not delete 1 of them; run it again\n"
+
+
+@pytest.mark.parametrize("command", ["drop --yes", "export -"])
+async def test_malformed_messages_are_not_chosen_by_what_turns_are_chosen_by(
+    turnstile: Turnstile, command: str
+) -> None:
+    ran = await turnstile("dlq", *command.split(), "--malformed", "--session", "a")
+
+    assert (ran.code, "--malformed goes with --queue only" in ran.err) == (2, True)
 
 
 async def test_failed_turns_are_counted_by_queue_and_class(

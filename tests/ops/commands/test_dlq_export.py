@@ -22,9 +22,10 @@ def parsed(text: str) -> list[Any]:
 
 @pytest.fixture
 async def malformed(queues: MessageQueues, settings: Settings, stack: Stack) -> str:
-    """A message on the DLQ that can't be read; its body."""
+    """A message on the DLQ that can't be read; its body, which an attribute of it quotes."""
     address = await queues.find(settings.queue)
-    sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody="a canary sings")
+    quoted = {"quoted": {"DataType": "String", "StringValue": "a canary sings"}}
+    sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody="a canary sings", MessageAttributes=quoted)
     return "a canary sings"
 
 
@@ -60,7 +61,7 @@ async def test_on_request_it_has_what_was_said(
     turn, message = parsed((await turnstile("dlq", "export", "-", "--show-text")).out)
 
     assert turn["messages"][0]["content"] == "hello"
-    assert message["body"] == malformed
+    assert message["body"] == message["attributes"]["quoted"] == malformed
 
 
 @pytest.mark.usefixtures("malformed")

@@ -108,6 +108,22 @@ async def test_a_turn_whose_compensation_has_not_ended_is_left_alone_and_the_com
     assert row["status"] == "FAILED"
 
 
+async def test_a_compensation_whose_turn_was_put_back_since_is_left_alone_and_the_command_says_why(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    turn = make_submission(settings.queue, "s")
+    await submit(database, [turn], resend_seconds=60.0)
+    await fail_next(database, settings, "s", halt=False, compensates=True)
+    [undoing] = await database.fetch("SELECT id, session_id FROM turns WHERE kind = 'compensation'", {})
+    [running] = await claim_sessions(database, settings, undoing["session_id"])
+    await settle_one(database, settings, running, FAILURE)
+    await turnstile("redrive", "--turn", str(turn.turn_id), "--yes")
+
+    ran = await turnstile("dlq", "show", str(undoing["id"]))
+
+    assert f"{undoing['id']} is FAILED, and the turn that it compensates was put back to work since" in ran.err
+
+
 class OneByOne(Redrive):
     """A redrive with batches of one turn: the compensation has to come first."""
 

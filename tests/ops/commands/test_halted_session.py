@@ -1,15 +1,23 @@
 """`turnstile retry`, `turnstile skip`, and what other commands show of a halted session."""
 
+import asyncio
 import json
+from unittest.mock import AsyncMock
 from uuid import UUID, uuid4
+
+import pytest
 
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed, rows, send_dead_letters
+from tests.statements.calls import FAILURE, SUCCESS
+from tests.support.claims import claim_sessions, settle_one
 from tests.support.factories import make_submission
+from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import submit
+from turnstile.turn.settlement import Settlement
 
 
 async def make_halted(database: Database, settings: Settings, session_id: str = "s", *, waiting: int = 1) -> UUID:
@@ -61,6 +69,36 @@ async def test_a_skip_passes_over_the_turn_wakes_the_next_and_is_recorded(
     assert await queues.count(settings.queue, dead=True) == 1
 
 
+async def test_a_retry_waits_for_its_turn_if_asked_to_and_ends_with_1_unless_it_has_succeeded(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    halting, answered, again = await make_failed(database, settings, ["a", "b", "c"], halt=True)
+
+    async def settle_soon(session_id: str, settlement: Settlement) -> None:
+        async def claimable() -> bool:
+            found = await database.fetch(
+                "SELECT FROM turns WHERE session_id = %(id)s AND status = 'PENDING'", {"id": session_id}
+            )
+            return bool(found)
+
+        await until(claimable)
+        [turn] = await claim_sessions(database, settings, session_id)
+        await settle_one(database, settings, turn, settlement)
+
+    timed_out = await turnstile("retry", str(halting), "--yes", "--wait", "0")
+    ends = [
+        (
+            await asyncio.gather(
+                turnstile("retry", str(turn), "--yes", "--wait", "60"), settle_soon(session, settlement)
+            )
+        )[0]
+        for turn, session, settlement in ((answered, "b", SUCCESS), (again, "c", FAILURE))
+    ]
+
+    assert (timed_out.code, timed_out.err) == (1, f"{halting} is PENDING\n")
+    assert [(one.code, one.err) for one in ends] == [(0, f"{answered} is SUCCEEDED\n"), (1, f"{again} is FAILED\n")]
+
+
 async def test_a_dry_run_changes_nothing(turnstile: Turnstile, database: Database, settings: Settings) -> None:
     failed = await make_halted(database, settings, waiting=2)
     before = await rows(database)
@@ -86,6 +124,19 @@ async def test_a_turn_that_halts_nothing_is_refused_with_one_line(
     assert [ran.err.count("\n") for ran in refused] == [1, 1, 1]
     assert "is FAILED and halts no session; nothing was changed; try turnstile redrive" in refused[0].err
     assert "is PENDING and halts no session" in refused[1].err
+
+
+@pytest.mark.parametrize("command", ["retry", "skip"])
+async def test_a_command_that_comes_second_says_so_and_ends_with_1(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    failed = await make_halted(database, settings)
+    monkeypatch.setattr(f"turnstile.statements.halt.{command}", AsyncMock(return_value=None))
+
+    ran = await turnstile(command, str(failed), "--yes")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert "no longer halts its session: another command was faster; nothing was changed" in ran.err
 
 
 async def test_a_skip_works_after_the_queue_is_gone_from_the_settings(

@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import sqs_client
 from tests.ops.commands.dead_turns import make_dead, make_failed, rows, send_dead_letters
+from tests.support.factories import make_submission
+from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redrive import Pace, Redrive, RedriveResult
 from turnstile.queries.failed_turns import FailedFilter, list_failed
+from turnstile.statements.submit import submit
+from turnstile.turn.message import WakeUp
 
 ALL = FailedFilter()
 
@@ -48,6 +54,7 @@ async def test_failed_turns_are_put_back_and_recorded_and_their_dead_letters_del
     assert (record["id"], record["requested_by"]) == (result.redrive_id, "ada@test")
     assert (record["filter"], sorted(record["turn_ids"])) == ({"error_class": "ValueError"}, sorted(failed))
     assert record["finished_at"] >= record["started_at"]
+    assert (record["sent"], record["unsent"]) == (3, 0)
 
 
 async def test_the_order_within_a_session_stays_over_many_batches(
@@ -143,6 +150,37 @@ async def test_turns_of_a_queue_that_is_not_declared_are_left_alone(
 
     assert (result.revived, result.undeclared) == ([], {"elsewhere": 1})
     assert {row["status"] for row in (await rows(database)).values()} == {"FAILED"}
+
+
+async def test_a_queue_that_sqs_does_not_have_gets_its_wake_ups_by_the_relay_and_its_own_expiry(
+    database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    missing = QueueSettings(name="missing", expires_in_seconds=7200)
+    declared = settings.model_copy(update={"queues": (*settings.queues, missing)})
+    await make_failed(database, settings, ["a"], queue="missing")
+    of_both = MessageQueues(declared)
+
+    result = await run(Redrive(database, of_both, declared))
+
+    await of_both.close()
+    assert (result.sent, result.unsent, result.unswept_queues) == (0, 1, ["missing"])
+    [row] = (await rows(database)).values()
+    assert (row["expires_at"] - row["queued_at"]).total_seconds() == pytest.approx(7200, abs=5)
+
+
+async def test_the_sweep_deletes_a_wake_up_that_sqs_has_moved_to_the_dead_letter_queue(
+    redrive: Redrive, database: Database, queues: MessageQueues, settings: Settings, stack: Stack
+) -> None:
+    turn = make_submission(settings.queue, "a")
+    await submit(database, [turn], resend_seconds=60)
+    address = await queues.find(settings.queue)
+    body = WakeUp(turn.tenant_id, turn.session_id, turn.turn_id).encode()
+    sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody=body)
+
+    result = RedriveResult()
+    await redrive.sweep(ALL, result)
+
+    assert (result.letters, result.swept, result.unswept) == ({LetterKind.MOVED_BY_SQS: 1}, 1, 0)
 
 
 async def test_the_rate_is_kept(redrive: Redrive, database: Database, settings: Settings) -> None:

@@ -132,6 +132,18 @@ async def test_a_turn_that_is_named_and_unknown_changes_nothing(
     assert (await rows(database))[failed]["status"] == "FAILED"
 
 
+async def test_turns_of_a_queue_that_is_not_declared_end_the_command_with_1(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    await make_failed(database, settings, ["a"])
+    await make_failed(database, settings, ["b"], queue="elsewhere")
+
+    ran = await turnstile("redrive", "--yes", "--json")
+
+    assert (ran.code, json.loads(ran.out)["revived"], json.loads(ran.out)["undeclared"]) == (1, 1, {"elsewhere": 1})
+    assert "1 turn of queue 'elsewhere' left alone: these settings do not declare it" in ran.err
+
+
 # --- what the question and the answer say of the filter
 
 

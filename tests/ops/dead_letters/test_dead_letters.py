@@ -2,11 +2,13 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from turnstile.errors import QueueUnavailableError
 from turnstile.ops.dead_letters.letter import LetterKind, classify, read_wake_up
 from turnstile.ops.dead_letters.read_dlq import FRUITLESS_RECEIVES, DeadLetterPass
 from turnstile.turn.envelope import ReceivedMessage
@@ -54,6 +56,8 @@ class FakeQueues:
         self._receives = iter(receives)
         self._count = count
         self.given_back: list[str] = []
+        self.handles: list[str] = []
+        self.away = False
         self.deleted: list[str] = []
         self.refuses: set[str] = set()
         self.asked = 0
@@ -63,7 +67,8 @@ class FakeQueues:
 
     async def receive(self, queue: str, most: int, *, dead: bool) -> list[ReceivedMessage]:
         self.asked += 1
-        return [make_message(message_id=name) for name in next(self._receives, [])][:most]
+        received = [make_message(message_id=name) for name in next(self._receives, [])][:most]
+        return [replace(message, receipt_handle=f"{message.message_id}, receive {self.asked}") for message in received]
 
     async def delete(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool) -> list[ReceivedMessage]:
         gone = [message for message in messages if message.message_id not in self.refuses]
@@ -71,7 +76,10 @@ class FakeQueues:
         return gone
 
     async def give_back(self, queue: str, messages: Sequence[ReceivedMessage], *, dead: bool) -> None:
+        if self.away:
+            raise QueueUnavailableError("gone")
         self.given_back += [message.message_id for message in messages]
+        self.handles += [message.receipt_handle for message in messages]
 
 
 async def look_through(queues: FakeQueues, most: int | None = None, delete: Sequence[str] = ()) -> list[str]:
@@ -88,6 +96,21 @@ async def test_each_message_is_seen_once_and_given_back() -> None:
 
     assert await look_through(queues) == ["a", "b", "c"]
     assert sorted(queues.given_back) == ["a", "b", "c"]
+
+
+async def test_a_message_is_given_back_by_its_latest_handle_because_sqs_refuses_an_earlier_one() -> None:
+    queues = FakeQueues([["a"], ["a"]], 1)
+
+    await look_through(queues)
+
+    assert queues.handles == ["a, receive 2"]
+
+
+async def test_a_pass_whose_messages_can_not_be_given_back_has_still_seen_them() -> None:
+    queues = FakeQueues([["a"]], 1)
+    queues.away = True
+
+    assert await look_through(queues) == ["a"]
 
 
 async def test_one_empty_response_of_a_short_poll_is_not_the_end() -> None:
@@ -121,9 +144,11 @@ async def test_a_message_that_can_not_be_deleted_again_is_given_back() -> None:
 
 
 async def test_a_queue_that_never_gets_empty_ends_the_pass_too() -> None:
-    endless = ([f"m{number}"] for number in itertools.count())
+    for delete in (False, True):
+        endless = ([f"m{number}"] for number in range(1000))
+        doomed = [f"m{number}" for number in range(1000)] if delete else []
 
-    assert 10 < len(await look_through(FakeQueues(endless, 10))) < 200
+        assert 10 < len(await look_through(FakeQueues(endless, 10), delete=doomed)) < 200
 
 
 async def test_a_queue_that_repeats_its_messages_ends_the_pass_too() -> None:

@@ -1,13 +1,11 @@
-"""The order in which a redrive puts turns back, and where its batches end. Pure."""
+"""The order in which a redrive puts turns back. Pure."""
 
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from tests.support.records import make_record
-from turnstile.ops.dead_letters.redrive import _slices, in_session_order
+from turnstile.ops.dead_letters.redrive import in_session_order
 
 
 def make_turns(*turns: tuple[str, int]) -> list[Any]:
@@ -29,17 +27,3 @@ def test_the_same_session_name_of_two_tenants_is_two_sessions() -> None:
     one, other = make_turns(("a", 2), ("a", 1))
 
     assert in_session_order([one, replace(other, tenant_id="u")])[0].seq == 2
-
-
-@pytest.mark.parametrize(
-    ("many", "size", "first", "slices"),
-    [
-        (5, 2, 0, [(0, 2), (2, 4), (4, 5)]),
-        (4, 2, 0, [(0, 2), (2, 4)]),
-        (7, 3, 4, [(0, 3), (3, 4), (4, 7)]),
-        (2, 3, 4, [(0, 2)]),
-        (0, 3, 0, []),
-    ],
-)
-def test_one_batch_ends_after_the_canary(many: int, size: int, first: int, slices: list[tuple[int, int]]) -> None:
-    assert list(_slices(many, size, first)) == slices

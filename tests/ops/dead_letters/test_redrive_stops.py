@@ -124,6 +124,31 @@ async def test_without_a_canary_it_stops_when_the_turns_fail_again(
     assert await generations(database, failed) == [2] * 10 + [1] * 10
 
 
+async def test_only_the_turns_that_ended_last_are_judged(
+    redrive: Answered, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.dead_letters.redrive.BATCH", 5)
+    await make_failed(database, settings, [f"s{number}" for number in range(45)])
+    redrive.script = [*[SUCCESS] * 25, *[FAILURE] * 20]
+
+    result = await run(redrive, Pace())
+
+    assert result.stopped == "of the last 20 turns that ended 10 succeeded, 10 failed again (Boom 10)"
+    assert (len(result.revived), result.not_tried) == (35, 10)
+
+
+async def test_a_turn_that_another_redrive_has_put_back_is_not_watched(
+    redrive: Answered, database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    await make_failed(database, settings, ["a", "b"])
+    found = await list_failed(database, FailedFilter())
+    await Redrive(database, queues, settings).revive(found[:1], RedriveResult())
+
+    result = await redrive.run(FailedFilter(), found, pace=Pace(canary=2))
+
+    assert (result.moved_on, result.stopped, result.ended.total) == (1, None, 1)
+
+
 async def test_it_goes_on_if_asked_to(
     redrive: Answered, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
