@@ -121,7 +121,7 @@ async def _look_at_queue(found: Findings, queues: MessageQueues, queue: str) -> 
 async def _look_at_tables(found: Findings, settings: Settings, database: Database, dlqs: MessageQueues | None) -> None:
     revision, known = await read_revision(database), known_revision()
     if revision is None:
-        detail = "the database has no tables: run turnstile migrate"
+        detail = "the database has no tables: run `turnstile migrate`"
         found.append(DoctorFinding(code="not-looked-at", subject="tables", detail=detail))
         return
     if revision != known:
@@ -164,7 +164,7 @@ async def _look_at_fences(found: Findings, settings: Settings, database: Databas
     seen = await highest_fence(settings, MOST_STREAMS)
     drawn = await read_last_fence(database)
     if seen > drawn:
-        detail = f"Redis has seen {seen}, Postgres is at {drawn}: SELECT advance_sequences({seen + MARGIN})"
+        detail = f"Redis has seen {seen}, Postgres is at {drawn}: `SELECT advance_sequences({seen + MARGIN})`"
         found.append(DoctorFinding(code="fences-behind", subject="fences", detail=detail))
 
 

@@ -48,7 +48,7 @@ async def test_messages_that_no_relay_sends_are_found_by_their_queue(database: D
 
     found = await only(settings)
 
-    assert (found.code, found.queue, found.detail) == ("send-overdue", "elsewhere", "3 messages")
+    assert (found.code, found.queue, found.detail) == ("send-overdue", "elsewhere", "messages: 3")
     assert isinstance(found.since, datetime)
 
 
@@ -100,7 +100,7 @@ async def test_workers_that_were_lost_lately_are_counted_by_queue_and_the_newest
     assert chat.since is not None
     assert bulk.since is not None
     assert chat.since > bulk.since
-    assert chat.advice.startswith("see turnstile workers --queue chat, and")
+    assert chat.advice.startswith("see `turnstile workers --queue chat`, and")
 
 
 async def test_a_worker_is_alive_by_its_own_lease_and_not_by_that_of_the_operator(

@@ -51,7 +51,8 @@ class Check:
     severity: Severity
     meaning: str
     advice: str
-    """What an operator does. A finding puts its own `{subject}`, `{queue}` or `{turn}` in, so that a command can be pasted."""
+    """What an operator does. A finding puts its own `{subject}`, `{queue}` or `{turn}` in, so that a
+    command can be pasted; a command stands in backticks, so that no line ends in it."""
     remedy: Remedy | None = None
     blinding: bool = False
     statement: LiteralString | None = None
@@ -74,7 +75,7 @@ SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unkn
 
 # All queues, declared here or not: a queue that no relay declares shows only here.
 _SEND_OVERDUE: LiteralString = f"""
-SELECT d.queue AS subject, d.queue, min(d.send_at) AS since, count(*) || ' messages' AS detail FROM (
+SELECT d.queue AS subject, d.queue, min(d.send_at) AS since, 'messages: ' || count(*) AS detail FROM (
     SELECT t.queue, t.send_at FROM turns t WHERE t.send_at < now() - make_interval(secs => %(overdue)s)
        AND (t.status = 'FAILED' OR {_NOT_PAUSED})
      ORDER BY t.send_at LIMIT {_SCAN}) d
@@ -179,9 +180,9 @@ CHECKS: tuple[Check, ...] = (
         "schema-revision",
         _ERROR,
         "the tables are of another version than this program",
-        "older tables: turnstile migrate; newer ones, after going back by one version: nothing",
+        "older tables: `turnstile migrate`; newer ones, after going back by one version: nothing",
     ),
-    Check("queue-missing", _ERROR, "SQS has no such queue", "turnstile queues create, or Terraform"),
+    Check("queue-missing", _ERROR, "SQS has no such queue", "`turnstile queues create`, or Terraform"),
     Check(
         "fences-behind",
         _ERROR,
@@ -192,35 +193,35 @@ CHECKS: tuple[Check, ...] = (
         "send-overdue",
         _ERROR,
         "messages of this queue are due, and no relay sends them",
-        "start a worker or turnstile relay that declares the queue; its log says relay.not_sent where it may not send",
+        "start a worker or `turnstile relay` that declares the queue; its log says relay.not_sent where it may not send",
         statement=_SEND_OVERDUE,
     ),
     Check(
         "no-worker",
         _ERROR,
         "turns of this queue are due, and no worker of it is alive",
-        "start a worker: turnstile worker --queue {queue}",
+        "start a worker: `turnstile worker --queue {queue}`",
         statement=_NO_WORKER,
     ),
     Check(
         "workers-lost",
         _WARNING,
         "workers of this queue died or vanished without a shutdown",
-        "see turnstile workers --queue {queue}, and docs/runbooks/deaf-or-silent-worker.md",
+        "see `turnstile workers --queue {queue}`, and docs/runbooks/deaf-or-silent-worker.md",
         statement=_WORKERS_LOST,
     ),
     Check(
         "queue-paused",
         _WARNING,
         "operators have paused the queue: none of its turns begins",
-        "turnstile queues resume {queue}, when the reason is gone",
+        "`turnstile queues resume {queue}`, when the reason is gone",
         statement=_QUEUE_PAUSED,
     ),
     Check(
         "running-past-lease",
         _ERROR,
         "its lease ran out, and no worker has taken the turn over",
-        "see turnstile why {turn}; check that a worker and a relay run; the log says takeover.forbidden while renewals fail",
+        "see `turnstile why {turn}`; check that a worker and a relay run; the log says takeover.forbidden while renewals fail",
         Remedy.WAKE,
         statement=_RUNNING_PAST_LEASE,
     ),
@@ -228,7 +229,7 @@ CHECKS: tuple[Check, ...] = (
         "session-stuck",
         _ERROR,
         "the session's next turn is due, and no worker takes it",
-        "see turnstile why {turn}; look for the session in the log of the workers",
+        "see `turnstile why {turn}`; look for the session in the log of the workers",
         Remedy.WAKE,
         statement=_SESSION_STUCK,
     ),
@@ -243,14 +244,14 @@ CHECKS: tuple[Check, ...] = (
         "session-halted",
         _WARNING,
         "the turn failed and halts its session",
-        "turnstile retry {turn} or turnstile skip {turn}",
+        "`turnstile retry {turn}` or `turnstile skip {turn}`",
         statement=_SESSION_HALTED,
     ),
     Check(
         "dead-letters-waiting",
         _WARNING,
         "dead letters of FAILED turns are on the DLQ",
-        "turnstile dlq list --queue {queue}, then turnstile redrive or turnstile dlq drop with the same --queue",
+        "`turnstile dlq list --queue {queue}`, then `turnstile redrive` or `turnstile dlq drop` with the same --queue",
     ),
     Check(
         "dead-letters-outlived",
@@ -263,7 +264,7 @@ CHECKS: tuple[Check, ...] = (
         "dead-letters-unexplained",
         _WARNING,
         "messages are on the DLQ that no turn explains: malformed, of another environment, of a restored database",
-        "turnstile dlq list --messages --queue {queue}, then turnstile dlq drop --malformed --queue {queue}; others: AWS tools",
+        "`turnstile dlq list --messages --queue {queue}`, then `turnstile dlq drop --malformed --queue {queue}`; others: AWS tools",
     ),
     Check(
         "redrive-policy",
@@ -275,7 +276,7 @@ CHECKS: tuple[Check, ...] = (
         "idle-in-transaction-timeout",
         _WARNING,
         "an idle transaction may lock rows of turns without end",
-        "ALTER DATABASE {subject} SET idle_in_transaction_session_timeout = '1min'",
+        "in psql: `ALTER DATABASE {subject} SET idle_in_transaction_session_timeout = '1min'`",
     ),
 )
 BY_CODE = {check.code: check for check in CHECKS}

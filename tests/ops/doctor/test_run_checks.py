@@ -120,7 +120,7 @@ async def test_fences_that_only_redis_has_seen_are_found_with_the_statement_that
     await store.aclose()
 
     found = await details(settings)
-    _, statement = found["fences-behind"].rsplit(": ", 1)
+    _, statement, _ = found["fences-behind"].split("`")
     await database.fetch(cast("LiteralString", statement), {})
 
     assert list(found) == ["fences-behind"]
