@@ -126,6 +126,21 @@ async def test_a_turn_whose_worker_is_lost_is_found(database: Database, settings
     assert found.detail == "worker worker-a, attempt 1"
 
 
+async def test_a_turn_is_past_its_lease_by_the_lease_of_its_worker_and_not_by_that_of_the_operator(
+    database: Database, settings: Settings
+) -> None:
+    await make_running(database, settings)
+    await tamper(settings, "UPDATE turns SET lease_until = now() - interval '5 min'")
+    await announce(database, make_worker_record("elsewhere", "worker-a"))
+    await tamper(settings, "UPDATE workers SET lease_seconds = 600")
+    patient = await codes(settings)
+    await tamper(settings, "UPDATE workers SET lease_seconds = 60")
+
+    found = await codes(settings.model_copy(update={"lease_seconds": 600.0}))
+
+    assert (patient, found) == ([], ["running-past-lease"])
+
+
 async def test_in_a_busy_queue_a_turn_may_wait_for_its_takeover(database: Database, settings: Settings) -> None:
     await make_running(database, settings)
     await tamper(settings, "UPDATE turns SET lease_until = now() - interval '9 min'")

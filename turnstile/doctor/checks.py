@@ -63,12 +63,15 @@ _TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_i
 
 _NOT_PAUSED: LiteralString = "NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = t.queue)"
 
-# A takeover waits for a free slot, so a busy queue gets twice its queue latency on top.
+# A relay marks a lost turn once its renewals have worked for a lease, and a worker takes it over within a resend interval. The lease is
+# that of the turn's worker; without its row, that of the operator's settings. A takeover waits for a free slot, so a busy queue gets
+# twice its queue latency on top.
 _RUNNING_PAST_LEASE: LiteralString = f"""
 SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unknown') || ', attempt ' || t.attempt AS detail
-  FROM turns t
+  FROM turns t LEFT JOIN workers w ON w.worker_id = t.worker_id
  WHERE t.status = 'RUNNING'
-   AND t.lease_until < now() - make_interval(secs => %(past_lease)s + 2 * {QUEUE_LATENCY.format(queue="t.queue")})
+   AND t.lease_until < now() - make_interval(
+        secs => coalesce(w.lease_seconds, %(lease)s) + %(takeover)s + 2 * {QUEUE_LATENCY.format(queue="t.queue")})
    AND {_NOT_PAUSED}
  ORDER BY t.lease_until LIMIT %(limit)s
 """
@@ -264,7 +267,8 @@ CHECKS: tuple[Check, ...] = (
         "dead-letters-unexplained",
         _WARNING,
         "messages are on the DLQ that no turn explains: malformed, of another environment, of a restored database",
-        "`turnstile dlq list --messages --queue {queue}`, then `turnstile dlq drop --malformed --queue {queue}`; others: AWS tools",
+        "`turnstile dlq list --messages --queue {queue}`, then `turnstile dlq drop --malformed --queue {queue}`; "
+        "others: AWS tools",
     ),
     Check(
         "redrive-policy",
