@@ -64,7 +64,7 @@ _TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_i
 _NOT_PAUSED: LiteralString = "NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = t.queue)"
 
 # A relay marks a lost turn once its renewals have worked for a lease, and a worker takes it over within a resend interval. The
-# lease is that of the turn's worker; without its row, that of the settings here. A takeover waits for a free slot, so a busy queue
+# lease is that of the turn's worker; without its row, that of the settings. A takeover waits for a free slot, so a busy queue
 # gets twice its queue latency on top.
 _RUNNING_PAST_LEASE: LiteralString = f"""
 SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unknown') || ', attempt ' || t.attempt AS detail
