@@ -1,5 +1,5 @@
-"""The output of commands: data on standard output (a table for people, one JSON document for programs), all else on
-standard error. Rich is imported only where it draws, so that other commands stay fast.
+"""The output of commands: data on standard output (a table for people, one JSON document for programs), all else on standard
+error.
 """
 
 import json
@@ -11,9 +11,6 @@ from operator import attrgetter
 from typing import Any
 
 import typer
-
-_PIPE_WIDTH = 10_000
-"""A table in a pipe is for grep and awk, so its lines must not be wrapped."""
 
 Column = str | Callable[[Any], object]
 Columns = Mapping[str, Column]
@@ -45,22 +42,14 @@ def print_text(text: str) -> None:
 
 
 def print_table(columns: Columns, rows: Iterable[Any]) -> None:
-    """Prints a table for people. Rich markup in the values has no effect."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PIPE_WIDTH)
-    table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    """Prints a table, a line for each row. It is never folded: an id could not be copied any more, nor found by grep."""
     values = [reader(column) for column in columns.values()]
-    for row in rows:
-        table.add_row(*(Text(cell(value(row))) for value in values))
-    console.print(table)
+    lines = [list(columns), *([cell(value(row)).replace("\n", " ") for value in values] for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    for place, cells in enumerate(lines):
+        line = "  ".join(f"{text:<{width}}" for text, width in zip(cells, widths, strict=True)).rstrip()
+        # A pipe gets no escape sequences: `typer.echo` takes them out.
+        typer.echo(line if place else typer.style(line, bold=True))
 
 
 def reader(column: Column) -> Callable[[Any], object]:
