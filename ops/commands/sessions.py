@@ -6,7 +6,7 @@ import typer
 
 from turnstile.ops.terminal.folding import fold, terminal_columns, whole
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson, Limit, QueueName, age_option
+from turnstile.ops.terminal.options import AsJson, Limit, QueueName, TenantId, age_option
 from turnstile.ops.terminal.output import print_json, print_text, say, short_time
 from turnstile.ops.waiting.look import explain_turns
 from turnstile.ops.waiting.reason import Answer, Behind, as_document, code_of
@@ -19,6 +19,7 @@ OLDER_THAN_SECONDS = 300.0
 def sessions(
     stuck: Annotated[bool, typer.Option("--stuck", help="Those that do not move.")] = False,
     queue: QueueName = None,
+    tenant: TenantId = None,
     older_than: Annotated[
         float, age_option("How long their head has been due at least.", OLDER_THAN_SECONDS)
     ] = OLDER_THAN_SECONDS,
@@ -37,7 +38,7 @@ def sessions(
         raise typer.BadParameter("say which: --stuck lists the sessions that do not move")
     settings = load_settings()
     settings.select_queues(queue)
-    found = operate(settings, _find, queue, older_than, limit)
+    found = operate(settings, _find, queue, tenant, older_than, limit)
     truncated = any(one.truncated for one, _ in found)
     if as_json:
         documents = [
@@ -67,10 +68,10 @@ def _as_lines(session: StuckSession, answer: Answer, columns: int) -> list[str]:
 
 
 async def _find(
-    operator: Operator, queue: str | None, older_than_seconds: float, limit: int
+    operator: Operator, queue: str | None, tenant: str | None, older_than_seconds: float, limit: int
 ) -> list[tuple[StuckSession, Answer]]:
     found = await find_stuck_sessions(
-        operator.database, older_than_seconds=older_than_seconds, limit=limit, queue=queue
+        operator.database, older_than_seconds=older_than_seconds, limit=limit, queue=queue, tenant_id=tenant
     )
     answers = await explain_turns(operator.settings, operator.database, [one.id for one in found])
     # A turn may have ended and gone to the archive since.

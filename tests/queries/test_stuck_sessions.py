@@ -107,6 +107,20 @@ async def test_one_queue_or_all_also_those_that_nobody_declares(database: Databa
     assert len(await find(database, limit=2)) == 2
 
 
+async def test_one_tenant_or_all(database: Database, settings: Settings) -> None:
+    await make_pending(database, settings, "due", tenant_id="t")
+    await make_running(database, settings, "lost")
+    await make_failed(database, settings, ["halted"], halt=True)
+    other = await make_pending(database, settings, "due", tenant_id="u")
+    await tamper(settings, LOST)
+    await tamper(settings, AN_HOUR_AGO)
+
+    found = await find_stuck_sessions(database, older_than_seconds=300.0, limit=9, tenant_id="u")
+
+    assert [one.id for one in found] == [other]
+    assert len(await find(database)) == 4
+
+
 async def test_more_due_turns_than_are_read_are_told(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
