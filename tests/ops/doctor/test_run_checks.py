@@ -17,6 +17,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.doctor.run_checks import judge_policy, look, make_terms
+from turnstile.statements.paused_queues import pause_queue
 from turnstile.streaming.event import name_stream
 from turnstile.turn.message import WakeUp
 
@@ -56,6 +57,17 @@ async def test_findings_beyond_the_limit_are_reported_as_not_looked_at(
     found = await look(settings, dlq=False)
 
     assert [one.code for one in found] == ["running-past-lease", "running-past-lease", "not-looked-at"]
+
+
+async def test_errors_come_first_and_the_findings_of_a_code_together(database: Database, settings: Settings) -> None:
+    await pause_queue(database, "elsewhere", paused_by="ann", reason=None)
+    await make_running(database, settings)
+    await tamper(settings, LOST)
+
+    found = await look(settings.model_copy(update=NOWHERE["redis"]), dlq=False)
+
+    # Redis is asked twice, also for its fences, and is one finding.
+    assert [one.code for one in found] == ["service-unreachable", "running-past-lease", "queue-paused"]
 
 
 async def test_a_query_that_postgres_refuses_is_reported_as_not_looked_at(settings: Settings) -> None:
