@@ -69,6 +69,9 @@ async def test_dead_letters_that_no_relay_sends_are_overdue(database: Database, 
     await tamper(settings, "UPDATE turns SET send_at = now() - interval '1 h'")
 
     assert await codes(settings) == ["send-overdue"]
+    # A pause holds turns back, and no dead letter.
+    await pause_queue(database, settings.queue, paused_by="ada", reason=None)
+    assert await codes(settings) == ["send-overdue", "queue-paused"]
 
 
 async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, settings: Settings) -> None:
