@@ -1,6 +1,7 @@
 """Each check of the doctor in Postgres has its finding, and none for a healthy state that looks like it."""
 
 from datetime import datetime
+from typing import LiteralString
 from uuid import uuid4
 
 import psycopg
@@ -79,11 +80,14 @@ async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, 
     await tamper(settings, "UPDATE turns SET created_at = now() - interval '1 h'")
     await database.fetch(WORKER, {"queue": settings.queue, "queue_latency": 0})
     living = await codes(settings)
-    await tamper(settings, "UPDATE workers SET seen_at = now() - interval '1 h'")
+    await tamper(settings, "UPDATE workers SET draining = true")
+    draining = await codes(settings)
+    await tamper(settings, "UPDATE workers SET draining = false, seen_at = now() - interval '1 h'")
 
     found = await only(settings)
 
-    assert (living, found.code, found.subject) == ([], "no-worker", settings.queue)
+    assert (living, draining) == ([], ["no-worker"])
+    assert (found.code, found.subject) == ("no-worker", settings.queue)
 
 
 async def test_workers_that_were_lost_lately_are_counted_by_queue_and_the_newest_is_named(
@@ -184,10 +188,15 @@ async def test_a_halted_session_is_halted_and_not_stuck(database: Database, sett
     assert found.detail == "ValueError, turns that wait behind it: 1"
 
 
-async def test_a_session_that_no_failed_turn_halts_is_stuck(database: Database, settings: Settings) -> None:
+@pytest.mark.parametrize("halted_by", ["gen_random_uuid()", "(SELECT id FROM turns WHERE status = 'CANCELED')"])
+async def test_a_session_that_no_failed_turn_halts_is_stuck(
+    database: Database, settings: Settings, halted_by: LiteralString
+) -> None:
+    canceled = await make_pending(database, settings, "other")
+    await cancel(database, "t", canceled, CancelReason.USER)
     await make_pending(database, settings)
     await tamper(settings, FRUITLESS)
-    await tamper(settings, "UPDATE sessions SET halted_by = gen_random_uuid()")
+    await tamper(settings, f"UPDATE sessions SET halted_by = {halted_by} WHERE session_id = 's'")
 
     assert await codes(settings) == ["session-stuck"]
 
