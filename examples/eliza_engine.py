@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-REPLY_LIMIT = 600
 _QUOTE_LIMIT = 64
 # Only this much of a remark is searched: the patterns backtrack, and the end of a long essay is not worth an answer.
 _ATTENTION_LIMIT = 600

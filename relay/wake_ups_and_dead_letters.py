@@ -22,6 +22,7 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
+from turnstile.message_queue import BATCH
 from turnstile.relay.fault_isolation import LeftOut, alone, step_around
 from turnstile.relay.queue_selection import Line
 from turnstile.statements.due_messages import DEAD_LETTERED, GIVE_BACK, SET_RESEND_DEADLINE, DueRow
@@ -30,8 +31,6 @@ from turnstile.telemetry.metrics import RELAY_LAG, RELAY_SENT
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 from turnstile.turn.status import TurnStatus
 
-A_CALL = 10
-"""Messages in one SQS call: the limit of SQS."""
 SIDE_BY_SIDE = 6
 """Parallel calls of one queue. Fewer than the sixteen of a process (`backends.sqs.client.COMMANDS`), so that a queue that hangs
 leaves room for others."""
@@ -71,7 +70,7 @@ class Load:
     def of(cls, line: Line, rows: Sequence[DueRow], until: float) -> "Load":
         """Leaves out rows that need no message after all."""
         owed = [row for row in rows if row.send_at and (row.status.is_open or row.status is TurnStatus.FAILED)]
-        return cls(line, until, deque(owed[start : start + A_CALL] for start in range(0, len(owed), A_CALL)))
+        return cls(line, until, deque(owed[start : start + BATCH] for start in range(0, len(owed), BATCH)))
 
 
 class RelaySends:

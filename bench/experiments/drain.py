@@ -36,8 +36,8 @@ def _note(found: Mapping[str, float]) -> str | None:
 
 
 def judge(samples: Samples) -> list[TargetResult]:
-    def faster(than: str, who: str = OURS.name) -> float | None:
-        return samples.ratio("turns_per_second", (who, ""), (than, ""))
+    def faster(than: str) -> float | None:
+        return samples.ratio("turns_per_second", (OURS.name, ""), (than, ""))
 
     def costs(than: str) -> float | None:
         return samples.ratio("worker_cpu_ms", (OURS.name, ""), (than, ""))

@@ -28,8 +28,9 @@ def doctor(
     Reads only, in short statements that lock nothing. Messages on a dead-letter queue are invisible to others while they are
     looked at (--no-dlq leaves them alone). Late means 10 s later than usual: it reports no shorter delay.
 
-    --fix marks lost and stuck turns as due, so that a relay sends their wake-ups, and deletes dead letters whose turn has moved
-    on. It leaves a running turn alone that no relay has marked as lost. It never changes a status, an attempt or a reply.
+    --fix marks lost and stuck turns as due, so that a relay sends their wake-ups, deletes dead letters whose turn has moved on,
+    and sets the fences of a restored database above those in Redis. It leaves a running turn alone that no relay has marked as
+    lost. It never changes a status, an attempt or a reply.
 
     Exit codes: 0 nothing is wrong, or all of it was repaired; 5 something is wrong; 4 something could not be looked at.
 

@@ -8,9 +8,11 @@ from turnstile.doctor.checks import Remedy
 from turnstile.doctor.database import wake
 from turnstile.errors import QueueUnavailableError
 from turnstile.ops.dead_letters.sweep import sweep
-from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
+from turnstile.ops.doctor.run_checks import MOST_STREAMS, DoctorFinding, Findings
 from turnstile.ops.terminal.operator_access import Operator
 from turnstile.ops.terminal.output import many, say
+from turnstile.statements.advance_fences import advance_beyond
+from turnstile.streaming.stream_inspection import highest_fence
 
 
 def plan(findings: Findings) -> Counter[str]:
@@ -37,6 +39,9 @@ async def _repair(operator: Operator, one: DoctorFinding, woken: set[UUID]) -> D
             return replace(one, fixed=one.turn_id is not None and UUID(one.turn_id) in woken)
         case Remedy.SWEEP:
             return replace(one, fixed=await _sweep(operator, one.subject))
+        case Remedy.ADVANCE:
+            seen = await highest_fence(operator.settings, MOST_STREAMS)
+            return replace(one, fixed=await advance_beyond(operator.database, seen) > seen)
 
 
 async def _sweep(operator: Operator, queue: str) -> bool:

@@ -25,7 +25,7 @@ from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.migration_run import known_revision
 from turnstile.ops.terminal.operator_access import operator_database
-from turnstile.statements.advance_fences import MARGIN, read_last_fence
+from turnstile.statements.advance_fences import read_last_fence
 from turnstile.streaming.stream_inspection import highest_fence
 
 MARGIN_SECONDS = 10.0
@@ -164,7 +164,7 @@ async def _look_at_fences(found: Findings, settings: Settings, database: Databas
     seen = await highest_fence(settings, MOST_STREAMS)
     drawn = await read_last_fence(database)
     if seen > drawn:
-        detail = f"Redis has seen {seen}, Postgres is at {drawn}: `SELECT advance_sequences({seen + MARGIN})`"
+        detail = f"Redis has seen {seen}, Postgres is at {drawn}"
         found.append(DoctorFinding(code="fences-behind", subject="fences", detail=detail))
 
 

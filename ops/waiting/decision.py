@@ -31,7 +31,7 @@ from turnstile.ops.waiting.reason import (
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.wait_facts import LastAttempt, SeenQueue, SeenTurn, SeenWorker, WaitFacts
-from turnstile.worker.slots.tenant_slots import TenantShare, crowds
+from turnstile.worker.slots.tenant_slots import LEAST_DEFER_SECONDS, TenantShare, crowds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,20 +173,23 @@ def _not_sent(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> NotSent | N
 
 def _tenant_full(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> TenantFull | None:
     workers = _takers(facts.queue)
-    if not all(_has_its_share(one, terms.tenant_share) for one in workers):
+    waits = facts.at - head.due_since > timedelta(seconds=LEAST_DEFER_SECONDS)
+    if not all(_has_its_share(one, terms.tenant_share, waits=waits) for one in workers):
         return None
     running = sum(one.running_of_tenant for one in workers)
     return TenantFull(tenant_id=head.tenant_id, running=running, workers=len(workers), share=terms.tenant_share)
 
 
-def _has_its_share(worker: SeenWorker, share: TenantShare) -> bool:
-    """As far as the table shows: which other tenants a worker has heard of lately, only the worker knows."""
+def _has_its_share(worker: SeenWorker, share: TenantShare, *, waits: bool) -> bool:
+    """`waits`: the turn has been due for longer than a message takes."""
     match share:
         case "all":
             return False
         case "fair":
             alone = worker.running == worker.running_of_tenant
-            return not alone and crowds(worker.running_of_tenant, worker.running, worker.slots)
+            # Only the worker knows of which tenants it has heard lately. A turn that waits beside a free slot tells of them.
+            passed_over = waits and worker.running < worker.slots
+            return (not alone or passed_over) and crowds(worker.running_of_tenant, worker.running, worker.slots)
         case int(most):
             return worker.running_of_tenant >= most
         case _:

@@ -154,6 +154,11 @@ def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
                 (
                     f"turns of this tenant that run: {running}, in {many(workers, 'worker')}",
                     f"TURNSTILE_TENANT_SLOTS is {share} for this command; the workers may have another value",
+                    *(
+                        ("for a minute after another tenant's turn, a worker keeps slots free",)
+                        if share == "fair"
+                        else ()
+                    ),
                 ),
                 (f"turnstile list --status running --tenant {tenant_id}",),
             )

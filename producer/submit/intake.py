@@ -76,15 +76,7 @@ class Intake:
             scheduled=accepted.execute_at is not None,
             sent=bool(sent),
         )
-        if tracing.active is not None:
-            tracing.active.submitted(
-                submission.trace,
-                accepted.trace,
-                began_at,
-                queue=accepted.queue,
-                turn_id=accepted.turn_id,
-                session_id=accepted.session_id,
-            )
+        self._submitting.trace(submission, accepted, began_at)
         return accepted
 
     async def _commit(self, submission: Submission) -> Accepted | SubmissionRefusedError:

@@ -20,12 +20,13 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from turnstile.config.queue_settings import Seconds
 from turnstile.config.settings import Settings
 from turnstile.errors import WebhookNotAllowedError
 from turnstile.producer.submit.idempotency import canonical_json, fingerprint, recorded_key
 from turnstile.statements.submit import Submission
 from turnstile.turn.identifiers import continue_trace, uuid7
-from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
+from turnstile.turn.limits import MAX_ATTEMPTS
 from turnstile.turn.on_busy import OnBusy
 from turnstile.webhooks.url import MAX_URL_CHARACTERS, is_allowed, parse_webhook_url
 
@@ -70,7 +71,6 @@ def _as_utc(value: datetime) -> str:
     return value.astimezone(UTC).isoformat()
 
 
-Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 Moment = Annotated[AwareDatetime, PlainSerializer(_as_utc)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
 WebhookUrl = Annotated[

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnstile.examples.conversations import Conversation, load
-from turnstile.examples.eliza_engine import REPLY_LIMIT, SCRIPT, Said, replay, reply
+from turnstile.examples.eliza_engine import SCRIPT, Said, replay, reply
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "eliza").glob("*.txt"))
 CONVERSATIONS = load()
+REPLY_LIMIT = 600
 HANG_SECONDS = 60
 """What takes longer has gone through a text once for each of its words."""
 

@@ -30,9 +30,14 @@ SELECT gen_random_uuid(), 't', k.status || g, 1, 'q' || g % 3, k.status, CASE WH
 
 
 async def find(
-    database: Database, *, older: float = 300.0, limit: int = 100, queue: str | None = None
+    database: Database,
+    *,
+    older: float = 300.0,
+    limit: int = 100,
+    queue: str | None = None,
+    tenant_id: str | None = None,
 ) -> list[StuckSession]:
-    return await find_stuck_sessions(database, older_than_seconds=older, limit=limit, queue=queue)
+    return await find_stuck_sessions(database, older_than_seconds=older, limit=limit, queue=queue, tenant_id=tenant_id)
 
 
 async def ids(database: Database, **how: float) -> set[UUID]:
@@ -115,9 +120,7 @@ async def test_one_tenant_or_all(database: Database, settings: Settings) -> None
     await tamper(settings, LOST)
     await tamper(settings, AN_HOUR_AGO)
 
-    found = await find_stuck_sessions(database, older_than_seconds=300.0, limit=9, tenant_id="u")
-
-    assert [one.id for one in found] == [other]
+    assert [one.id for one in await find(database, tenant_id="u")] == [other]
     assert len(await find(database)) == 4
 
 

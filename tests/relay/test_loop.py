@@ -9,9 +9,9 @@ from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
-from turnstile.message_queue import MessageQueues
+from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.relay.loop import Relay
-from turnstile.relay.wake_ups_and_dead_letters import A_CALL, SIDE_BY_SIDE
+from turnstile.relay.wake_ups_and_dead_letters import SIDE_BY_SIDE
 
 
 async def test_with_sqs_away_rows_stay_owed_and_due(
@@ -53,7 +53,7 @@ async def test_no_call_begins_after_the_stamp_has_expired(
 
     # Long enough for all calls to begin on a busy machine.
     short = settings.model_copy(update={"relay_stamp_seconds": 1.0})
-    begun = SIDE_BY_SIDE * A_CALL
+    begun = SIDE_BY_SIDE * BATCH
     await submit_turns(database, settings, *[f"session {n}" for n in range(begun + 15)])
     await make_due(database)
 

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -172,11 +172,27 @@ async def test_a_missing_dlq_hides_no_other_and_nothing_old_is_shown_of_it(
     assert {line["event"] for line in logs} == {"dlq.not_read"}
 
 
+class Counted:
+    """Queues that count how often they are asked."""
+
+    calls = 0
+
+    async def count(self, queue: str, *, dead: bool) -> int:
+        self.calls += 1
+        return 0
+
+
+class StopsWhoWaits(asyncio.Event):
+    """Is set by the first who waits for it."""
+
+    async def wait(self) -> Literal[True]:
+        self.set()
+        return True
+
+
 async def test_without_exported_metrics_no_call_is_made(settings: Settings) -> None:
-    stopping = asyncio.Event()
-    nothing = cast("Any", None)
+    queues = Counted()
 
-    running = asyncio.create_task(measure(nothing, nothing, settings, stopping, every_seconds=OFTEN))
-    stopping.set()
+    await measure(cast("Any", None), cast("Any", queues), settings, StopsWhoWaits(), every_seconds=OFTEN)
 
-    await running
+    assert not queues.calls

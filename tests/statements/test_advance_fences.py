@@ -3,7 +3,6 @@
 import asyncio
 import time
 from itertools import pairwise
-from typing import LiteralString
 
 import psycopg
 import pytest
@@ -11,10 +10,7 @@ import pytest
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.statements.advance_fences import ADVANCE, read_last_fence
-
-ADVANCE_TO: LiteralString = "SELECT advance_sequences(%(fence)s::bigint)"
-"""What `turnstile doctor` says to run if the clock has gone back."""
+from turnstile.statements.advance_fences import ADVANCE, advance_beyond, read_last_fence
 
 DRAW = "SELECT nextval('fence_seq') AS fence, nextval('memory_version_seq') AS version"
 
@@ -80,7 +76,7 @@ async def open_one(settings: Settings) -> None:
 async def test_sequences_never_go_back_to_the_clock(settings: Settings, database: Database) -> None:
     """As after a server whose clock was fast."""
     ahead = time.time_ns() // 1000 + 10**12
-    await database.fetch(ADVANCE_TO, {"fence": ahead})
+    await advance_beyond(database, ahead)
 
     async with as_worker(settings) as worker:
         fence, version = await draw(worker)
@@ -93,7 +89,7 @@ async def test_a_number_that_redis_cannot_count_exactly_is_refused(database: Dat
     before = await draw(database)
 
     with pytest.raises(psycopg.errors.InvalidParameterValue):
-        await database.fetch(ADVANCE_TO, {"fence": 2**53})
+        await advance_beyond(database, 2**53)
 
     assert await draw(database) == (before[0] + 1, before[1] + 1)
 

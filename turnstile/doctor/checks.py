@@ -41,6 +41,8 @@ class Remedy(StrEnum):
     """Marks the turn as due, so that a relay sends its wake-up."""
     SWEEP = "sweep"
     """Deletes the dead letters whose turns have moved on, as a redrive does."""
+    ADVANCE = "advance"
+    """Sets the fences of Postgres above those that Redis has seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,8 @@ CHECKS: tuple[Check, ...] = (
         "fences-behind",
         _ERROR,
         "Redis has seen higher fences than Postgres gives out: the database has gone back, or its clock",
-        "restart the workers; if it stays, run the statement in psql (docs/runbooks/restore.md)",
+        "after a restore start the workers, which corrects it; if it stays, repair it, and correct the server's clock",
+        Remedy.ADVANCE,
     ),
     Check(
         "send-overdue",

@@ -6,7 +6,7 @@ Versions come from one sequence while the turn is locked, so that within a sessi
 A deleted item stays as a row without content for a while: a delete that is repeated after a lost response finds its own row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
@@ -173,9 +173,7 @@ async def delete_items(
     ]
 
 
-async def read_items(
-    database: Database, tenant_id: str, session_id: str, keys: Sequence[str] | None = None
-) -> list[Item]:
+async def read_items(database: Database, tenant_id: str, session_id: str, keys: Collection[str] | None) -> list[Item]:
     """The session's durable items: those with these keys, or all."""
     parameters = {"tenant": tenant_id, "session": session_id, "keys": None if keys is None else list(keys)}
     rows = await database.fetch(READ_ITEMS, parameters)

@@ -80,9 +80,9 @@ class WorkingMemory(Memory):
         return in_order(found)[:limit]
 
     async def _read_durable(self, query: Query, keys: Collection[str] | None = None) -> list[Item]:
-        turn, wanted = self._turn, None if keys is None else list(keys)
+        turn = self._turn
         items: list[Item] = await self._outlast(
-            lambda: read_items(self._database, turn.tenant_id, turn.session_id, wanted)
+            lambda: read_items(self._database, turn.tenant_id, turn.session_id, keys)
         )
         found = [item for item in items if query.fits(item)]
         if contexts := {item.context for item in found if item.context is not None}:

@@ -5,9 +5,6 @@ nothing, and a log driver may drop a line. The tables stay correct, and their va
 some minutes, a halted session for as long as it is halted, the oldest FAILED turn until an operator has dealt with it.
 `letters` is how many messages the DLQ should have. If SQS counts more, the DLQ has messages that no FAILED turn explains:
 malformed ones, and those that SQS moved there.
-
-Logged beside every relay, one line per minute and queue, like the backlog (ADR 0025, ADR 0024). Several relays log the same
-values: aggregate them by maximum, never by sum.
 """
 
 from collections.abc import Sequence

@@ -3,9 +3,6 @@
 SQS counts messages, which differ from work. A session's hundred turns are a hundred messages, but only one can run at a time; a
 wake-up sent twice counts twice; and a turn in a drain has no message any more. Scaling needs the sessions that another worker
 could start now, and those that are running: `ready` and `running`.
-
-Logged beside every relay, one line per minute and queue (ADR 0025). Several relays log the same values: aggregate them by
-maximum, never by sum.
 """
 
 from collections.abc import Sequence

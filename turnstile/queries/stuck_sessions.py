@@ -84,7 +84,7 @@ class StuckSession:
 
 
 async def find_stuck_sessions(
-    database: Database, *, older_than_seconds: float, limit: int, queue: str | None = None, tenant_id: str | None = None
+    database: Database, *, older_than_seconds: float, limit: int, queue: str | None, tenant_id: str | None
 ) -> list[StuckSession]:
     """The sessions that have been stuck longest, at most `limit`; of all queues and tenants, or of one.
 

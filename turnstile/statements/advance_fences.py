@@ -20,6 +20,8 @@ _LAST_FENCE: LiteralString = """
 SELECT coalesce(last_value, 0) AS fence FROM pg_sequences WHERE schemaname = current_schema() AND sequencename = 'fence_seq'
 """
 
+_ADVANCE_TO: LiteralString = "SELECT advance_sequences(%(at_least)s::bigint) AS fence"
+
 MARGIN = 1_000_000
 """How far to advance beyond the highest fence in Redis: other fences, and versions of memory, may be higher."""
 
@@ -28,3 +30,11 @@ async def read_last_fence(database: Database) -> int:
     """The last fence drawn; 0 if there is none. Raises DatabaseUnavailableError."""
     rows = await database.fetch(_LAST_FENCE, {})
     return int(rows[0]["fence"]) if rows else 0
+
+
+async def advance_beyond(database: Database, fence: int) -> int:
+    """Advances the sequences beyond `fence`, which Redis has seen; they never go back. Returns the last fence drawn.
+
+    Raises DatabaseUnavailableError.
+    """
+    return int((await database.fetch(_ADVANCE_TO, {"at_least": fence + MARGIN}))[0]["fence"])

@@ -18,6 +18,7 @@ from turnstile.errors import DatabaseUnavailableError, RowLockedError, Submissio
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.statements.submit_on_busy import Texted, submit_on_busy
 from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.telemetry import tracing
 
 RETRY_SECONDS = 0.5
 RETRY_PAUSE_SECONDS = 0.02
@@ -67,6 +68,18 @@ class Submitting:
     ) -> int:
         """Sends the wake-ups of a batch. Returns how many of them SQS is not known to have: the relay sends those."""
         return (await asyncio.gather(*map(self.wake, submissions, answers))).count(False)
+
+    def trace(self, submission: Submission, accepted: Accepted, began_at: int) -> None:
+        """Records the submit, which began at `began_at` (Unix time in nanoseconds), if traces are exported."""
+        if tracing.active is not None:
+            tracing.active.submitted(
+                submission.trace,
+                accepted.trace,
+                began_at,
+                queue=accepted.queue,
+                turn_id=accepted.turn_id,
+                session_id=accepted.session_id,
+            )
 
     async def _retry(self, call: Callable[[], Awaitable[Answer]], *, alone: bool) -> Answer:
         begun = time.monotonic()

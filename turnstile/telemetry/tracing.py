@@ -48,7 +48,7 @@ def start(service: str, *, wanted: bool, shared: bool = False) -> None:
 def flush() -> None:
     """Exports what is recorded, within FLUSH_SECONDS. For a process that may be frozen."""
     if active is not None:
-        _within(FLUSH_SECONDS, active)
+        _flush(active)
 
 
 def stop() -> None:
@@ -56,11 +56,11 @@ def stop() -> None:
     global active
     spans, active = active, None
     if spans is not None:
-        _within(FLUSH_SECONDS, spans)
+        _flush(spans)
 
 
-def _within(seconds: float, spans: "TurnSpans") -> None:
+def _flush(spans: "TurnSpans") -> None:
     # On a thread: the exporter takes longer than it is told if its endpoint hangs.
-    flushing = Thread(target=spans.flush, args=(seconds,), name="last spans", daemon=True)
+    flushing = Thread(target=spans.flush, args=(FLUSH_SECONDS,), name="last spans", daemon=True)
     flushing.start()
-    flushing.join(seconds)
+    flushing.join(FLUSH_SECONDS)

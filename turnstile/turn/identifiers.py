@@ -59,7 +59,9 @@ class TraceContext:
 
 def start_trace(random_bits: int) -> TraceContext:
     """A new root span, sampled; uses 192 random bits."""
-    return TraceContext(_nonzero_hex(random_bits >> 64, 32), _span_id(random_bits, sampled=True))
+    # W3C declares the all-zero id invalid.
+    trace_id = format(random_bits >> 64 & (1 << 128) - 1 or 1, "032x")
+    return TraceContext(trace_id, _span_id(random_bits, sampled=True))
 
 
 def continue_trace(traceparent: str | None, random_bits: int, xray: str | None = None) -> TraceContext:
@@ -111,8 +113,3 @@ def _span_id(bits: int, *, sampled: bool) -> str:
 def _with_decision(span_id: str, sampled: bool) -> str:
     # W3C declares the all-zero id invalid.
     return format(int(span_id, 16) & ~1 | sampled or 2, "016x")
-
-
-def _nonzero_hex(bits: int, digits: int) -> str:
-    # W3C declares the all-zero id invalid.
-    return format(bits & (1 << 4 * digits) - 1 or 1, f"0{digits}x")

@@ -16,7 +16,6 @@ from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
-from turnstile.telemetry import tracing
 from turnstile.worker.attempt.outcome import ClaimLost
 
 MAX_BATCH = 50
@@ -49,15 +48,7 @@ class ChildIntake:
             queue=accepted.queue,
             trace_id=accepted.trace.trace_id,
         )
-        if tracing.active is not None:
-            tracing.active.submitted(
-                submission.trace,
-                accepted.trace,
-                began_at,
-                queue=accepted.queue,
-                turn_id=accepted.turn_id,
-                session_id=accepted.session_id,
-            )
+        self._submitting.trace(submission, accepted, began_at)
         return accepted
 
     async def _commit_and_wake(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:

@@ -75,9 +75,7 @@ def _lock(file: IO[str], seconds: float) -> bool:
             return True
 
 
-def run(
-    command: Sequence[str], *, account: struct_passwd | None, timeout: float = 60.0
-) -> "subprocess.CompletedProcess[str]":
+def run(command: Sequence[str], *, account: struct_passwd | None) -> "subprocess.CompletedProcess[str]":
     """Runs a short command to its end under the account. Raises OSError if that account may not execute it."""
     return subprocess.run(  # noqa: S603 - the commands are ours
         command,
@@ -86,7 +84,7 @@ def run(
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=timeout,
+        timeout=60.0,
         # The account may have no access to the caller's folder.
         cwd="/",
         env=plain_environment(),
@@ -197,10 +195,10 @@ class DetachedProcess:
             time.sleep(_POLL_SECONDS)
         return True
 
-    def log_tail(self, lines: int = 12) -> str:
+    def log_tail(self) -> str:
         """The last lines of the log since the last start."""
         try:
-            return "\n".join(self._log_file.read_text(errors="replace").splitlines()[-lines:])
+            return "\n".join(self._log_file.read_text(errors="replace").splitlines()[-12:])
         except OSError:
             return ""
 

@@ -1,11 +1,14 @@
 """`turnstile doctor` as a command: its exit codes, its document, and what `--fix` does."""
 
 import json
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from redis.asyncio import Redis
 
 from tests.e2e.conftest import StartWorker, evidence, product, start_worker
 from tests.e2e.harness import Product
@@ -15,6 +18,8 @@ from tests.support.tampered_turns import FRUITLESS, MARKED_AS_LOST, make_running
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
+from turnstile.statements.advance_fences import read_last_fence
+from turnstile.streaming.event import name_stream
 
 __all__ = ["evidence", "product", "start_worker"]
 
@@ -87,6 +92,22 @@ async def test_a_turn_that_is_repaired_twice_is_answered_once(
     assert sorted(row["attempt"] for row in await product.rows()) == [1, 2]
     await product.check_sessions()
     assert (await doctor()).fixed == {}
+
+
+async def test_fences_that_only_redis_has_seen_are_left_behind(
+    doctor: Doctor, database: Database, settings: Settings, keys: Redis
+) -> None:
+    """As after a restore, where the clock of the new server is slow."""
+    seen = time.time_ns() // 1000 + 10**9
+    stream = name_stream(settings.redis_prefix, "t", "s", uuid4())
+    await keys.xadd(stream, {"kind": "status", "data": "{}"}, id=f"{seen}-1")
+
+    found, fixed, after = await doctor(), await doctor("--fix", "--yes"), await doctor()
+
+    assert (found.code, found.fixed) == (5, {"fences-behind": None})
+    assert (fixed.code, fixed.fixed) == (0, {"fences-behind": True})
+    assert (after.code, after.fixed) == (0, {})
+    assert await read_last_fence(database) > seen
 
 
 async def test_dead_letters_whose_turns_have_moved_on_are_swept(

@@ -1,12 +1,9 @@
 """The checks of services, queues, versions, fences and dead letters, on the real stack."""
 
 import json
-import time
-from typing import LiteralString, cast
 from uuid import uuid4
 
 import pytest
-import redis.asyncio
 
 from tests.conftest import sqs_client
 from tests.ops.commands.dead_turns import make_dead
@@ -18,7 +15,6 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.doctor.run_checks import judge_policy, look, make_terms
 from turnstile.statements.paused_queues import pause_queue
-from turnstile.streaming.event import name_stream
 from turnstile.turn.message import WakeUp
 
 NOWHERE = {
@@ -119,24 +115,6 @@ def test_a_redrive_policy_is_a_backstop_to_the_declared_dlq(policy: dict[str, st
 
     assert bool(found) == bool(wrong)
     assert all(text in found for text in wrong)
-
-
-async def test_fences_that_only_redis_has_seen_are_found_with_the_statement_that_repairs_it(
-    database: Database, settings: Settings
-) -> None:
-    """As after a restore, where the clock of the new server is slow."""
-    seen = time.time_ns() // 1000 + 10**9
-    store = redis.asyncio.Redis.from_url(settings.redis_url)
-    stream = name_stream(settings.redis_prefix, "t", "s", uuid4())
-    await store.xadd(stream, {"kind": "status", "data": "{}"}, id=f"{seen}-1")
-    await store.aclose()
-
-    found = await details(settings)
-    _, statement, _ = found["fences-behind"].split("`")
-    await database.fetch(cast("LiteralString", statement), {})
-
-    assert list(found) == ["fences-behind"]
-    assert await details(settings) == {}
 
 
 async def test_dead_letters_are_counted_by_code_and_stay_on_the_queue(

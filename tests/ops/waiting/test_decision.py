@@ -236,5 +236,20 @@ def test_the_share_of_a_tenant_is_that_of_the_setting(share: Any, full: bool) ->
     assert isinstance(found, TenantFull) is full
 
 
+@pytest.mark.parametrize(
+    ("waits", "running", "full"),
+    [(30, 3, True), (1, 3, False), (30, 1, False), (30, 4, False)],
+    ids=["slot-kept-free", "just-come", "room", "all-slots-taken"],
+)
+def test_a_turn_that_waits_beside_a_free_slot_tells_of_tenants_that_only_the_worker_knows(
+    waits: float, running: int, full: bool
+) -> None:
+    worker = seen_worker(running=running, running_of_tenant=running, busy=running)
+
+    found = decide(wait_facts(seen_turn(created_at=ago(waits)), queue=seen_queue(worker)), TERMS)
+
+    assert isinstance(found, TenantFull) is full
+
+
 def test_a_reason_has_a_name_for_programs() -> None:
     assert [code_of(one) for one in (Running, NoWorker, LockWithoutRow)] == ["running", "no-worker", "lock-without-row"]

@@ -103,6 +103,11 @@ def answer(reason: Reason, **fields: Any) -> Answer:
             ["turnstile list --status running --tenant t"],
         ),
         (
+            TenantFull(tenant_id="t", running=6, workers=2, share="fair"),
+            "for a minute after another tenant's turn, a worker keeps slots free",
+            ["turnstile list --status running --tenant t"],
+        ),
+        (
             SlotsBusy(queue="q", workers=2, slots=8, older=MOST_OLDER),
             f"have been due for longer: {MOST_OLDER} or more",
             ["turnstile worker --queue q", "turnstile list --status running --queue q"],

@@ -36,6 +36,9 @@ class Recording:
     async def wake(self, submission: Submission, accepted: Any) -> bool:
         return True
 
+    def trace(self, submission: Submission, accepted: Any, began_at: int) -> None:
+        pass
+
 
 class Recorded:
     """As much of an accepted turn as the log line needs."""

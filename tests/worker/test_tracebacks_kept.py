@@ -1,0 +1,32 @@
+"""The table keeps the traceback of a failed attempt, unless TURNSTILE_KEEP_TRACEBACKS is off."""
+
+import pytest
+
+from tests.support.factories import make_submission
+from tests.support.processors import message_about, processing
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.handlers.handler import Handler
+from turnstile.queries.attempts import read_attempts
+from turnstile.statements.submit import submit
+from turnstile.worker.session_lock import SessionLock
+
+
+def breaks(*_: object) -> None:
+    raise LookupError("no such model")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_the_setting_says_whether_a_traceback_is_kept(
+    settings: Settings, database: Database, lock: SessionLock, kept: bool
+) -> None:
+    settings = settings.model_copy(update={"keep_tracebacks": kept})
+    failing = make_submission(settings.queue, "s")
+    await submit(database, [failing], resend_seconds=600)
+
+    with processing(settings, database, lock, "w", Handler(breaks, max_attempts=1)) as processor:
+        await processor.process(message_about(failing.turn_id))
+
+    [attempt] = await read_attempts(database, failing.tenant_id, failing.turn_id)
+    assert attempt.error_class == "LookupError"
+    assert ("in breaks" in (attempt.traceback or "")) is kept
