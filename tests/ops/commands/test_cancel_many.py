@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from redis.asyncio import Redis
 
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import rows
@@ -163,3 +164,29 @@ async def test_ctrl_c_says_how_many_were_cancelled(
     assert (process.returncode, err.decode().splitlines()) == (
         130, ["broken off: 5 turns CANCELED", "turnstile: interrupted"],
     )  # fmt: skip
+
+
+async def test_the_workers_of_running_turns_are_told_at_once(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    (running,) = await submitted(database, settings, "a")
+    await claim_sessions(database, settings, "a")
+
+    async with Redis.from_url(settings.redis_url, decode_responses=True) as client, client.pubsub() as listening:
+        await listening.psubscribe(f"{settings.redis_prefix}*")
+        await listening.get_message(timeout=30)
+        await turnstile("cancel", "--session", "a", "--yes")
+        heard = await listening.get_message(timeout=30)
+
+    assert heard["data"] == str(running)
+
+
+async def test_more_turns_than_one_run_takes_end_it_with_1(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.commands.cancel_many.MOST", 2)
+    await submitted(database, settings, "a", "b")
+
+    ran = await turnstile("cancel", "--status", "open", "--yes")
+
+    assert (ran.code, "run it again for the others" in ran.err) == (1, True)
