@@ -12,8 +12,10 @@ class SettingsError(TurnstileError):
     """The environment or the queue declarations are invalid; the message names every offending setting."""
 
 
-SET_BY_LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)"'
-"""Hint for error messages about a variable or credentials that are not set."""
+SET_BY_LOCAL_ENV = (
+    'for the local stack: eval "$(turnstile local env)", with --home FOLDER unless its data is in ./.local'
+)
+"""Hint for error messages about a variable or credentials that are not set. The shell does not say where its stack is."""
 
 
 class RegionMissingError(SettingsError):
@@ -68,7 +70,7 @@ class ListTooBroadError(TurnstileError):
 
     def __init__(self) -> None:
         super().__init__(
-            "too many turns to look through: narrow it with --session, or list with another filter or none"
+            "too many turns to look through: narrow it with --since, --tenant or --session, or list with another filter or none"
         )
 
 

@@ -52,7 +52,7 @@ def cancel(
     One that has ended stays as it is. There is no way back. Can be stopped at any point and run again.
 
     --json of a TURN: id, status, requested (false: it had ended before). Of many: dry_run, matched, open (by queue and status),
-    and how many turns are canceled, stopping (RUNNING, asked to stop) and moved_on (they ended meanwhile).
+    and how many turns are canceled, stopping (RUNNING, asked to stop) and moved_on (left alone: they began or ended meanwhile).
     """
     wanted = OpenFilter(
         queue=queue,
@@ -81,13 +81,13 @@ def _report_turn(turn: UUID, canceled: CanceledTurn, *, as_json: bool) -> None:
     if as_json:
         print_json({"id": turn, "status": canceled.status, "requested": canceled.requested})
     if not canceled.requested:
-        say(f"{turn} had ended before: {canceled.status}")
+        say(f"turn {turn} had ended before, and stays {canceled.status}")
         if canceled.status is not TurnStatus.CANCELED:
             raise typer.Exit(ExitCode.FAILED)
     elif canceled.status is TurnStatus.RUNNING:
-        say(f"{turn} is RUNNING: its worker is asked to stop it")
+        say(f"turn {turn} is RUNNING: its worker is asked to stop it, and it is CANCELED then")
     else:
-        say(f"{turn} is CANCELED")
+        say(f"turn {turn} is CANCELED")
 
 
 async def _cancel(operator: Operator, turn_id: UUID, tenant_id: str | None) -> CanceledTurn:

@@ -10,7 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, operate
 from turnstile.ops.terminal.options import confirm
-from turnstile.ops.terminal.output import Progress, many, print_result, say
+from turnstile.ops.terminal.output import Progress, many, print_json, say
 from turnstile.queries.open_turns import MOST, OpenFilter, OpenTurn, list_open
 from turnstile.statements.cancel import cancel_some
 from turnstile.turn.cancel_reason import CancelReason
@@ -30,22 +30,26 @@ class ManyCanceled:
     """Turns that had ended, or had another status than the asked one, when their session came."""
 
     def __str__(self) -> str:
-        moved_on = f", {self.moved_on} had moved on" if self.moved_on else ""
-        return f"{many(self.canceled, 'turn')} CANCELED, {self.stopping} asked to stop{moved_on}"
+        parts = [f"{many(self.canceled, 'turn')} CANCELED"]
+        if self.stopping:
+            parts.append(f"{many(self.stopping, 'RUNNING turn')} asked to stop")
+        if self.moved_on:
+            parts.append(f"{many(self.moved_on, 'turn')} left alone: began or ended meanwhile")
+        return ", ".join(parts)
 
 
 def cancel_many(settings: Settings, wanted: OpenFilter, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Cancels the open turns that match when it begins, after a question; those that are submitted later stay."""
     found = operate(settings, _list, wanted)
     if found and not dry_run:
-        confirm(_question(found), yes=yes)
+        confirm(f"{_describe(found)}. Cancel them? There is no way back.", yes=yes)
     done = ManyCanceled() if dry_run or not found else operate(settings, _cancel_all, found, wanted.status)
-    document = {"dry_run": dry_run, "matched": len(found), "open": count_open(found), **asdict(done)}
-    print_result(document, as_json=as_json)
+    if as_json:
+        print_json({"dry_run": dry_run, "matched": len(found), "open": count_open(found), **asdict(done)})
     if not found:
         say("no open turn matches")
-    elif not dry_run:
-        say(str(done))
+    else:
+        say(f"would cancel {_describe(found)}" if dry_run else str(done))
     if len(found) == MOST:
         say(f"the oldest {MOST} only; run it again for the others")
         raise typer.Exit(ExitCode.FAILED)
@@ -60,14 +64,12 @@ def count_open(found: Sequence[OpenTurn]) -> dict[str, dict[str, int]]:
     return by_queue
 
 
-def _question(found: Sequence[OpenTurn]) -> str:
+def _describe(found: Sequence[OpenTurn]) -> str:
     parts = [f"{queue}: {turns} {status}" for queue, of in count_open(found).items() for status, turns in of.items()]
     sessions = len({(turn.tenant_id, turn.session_id) for turn in found})
-    tenants = len({turn.tenant_id for turn in found})
-    return (
-        f"{many(len(found), 'open turn')} of {many(sessions, 'session')} and {many(tenants, 'tenant')} ({', '.join(parts)}). "
-        "Cancel them? There is no way back."
-    )
+    tenants = sorted({turn.tenant_id for turn in found})
+    whose = f"tenant {tenants[0]}" if len(tenants) == 1 else many(len(tenants), "tenant")
+    return f"{many(len(found), 'open turn')} of {many(sessions, 'session')} of {whose} ({', '.join(parts)})"
 
 
 async def _list(operator: Operator, wanted: OpenFilter) -> list[OpenTurn]:

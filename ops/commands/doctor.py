@@ -9,6 +9,7 @@ import typer
 from turnstile.ops.doctor.repair import plan, repair
 from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary
 from turnstile.ops.doctor.run_checks import look
+from turnstile.ops.terminal.folding import terminal_columns
 from turnstile.ops.terminal.operator_access import load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Yes, confirm
 from turnstile.ops.terminal.output import print_json, say
@@ -41,14 +42,14 @@ def doctor(
     findings = asyncio.run(look(settings, dlq=dlq))
     if fix and (planned := plan(findings)):
         if not as_json and not yes:
-            for line in as_lines(findings):
+            for line in as_lines(findings, terminal_columns()):
                 say(line)
         confirm(f"Repair ({', '.join(f'{remedy} {many}' for remedy, many in planned.items())})?", yes=yes)
         findings = operate(settings, repair, findings)
     if as_json:
         print_json(as_document(findings, checked_at))
     else:
-        for line in as_lines(findings):
+        for line in as_lines(findings, terminal_columns()):
             typer.echo(line)
     say(summary(findings))
     raise typer.Exit(exit_code(findings))

@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
+from turnstile.ops.terminal.folding import fold, terminal_columns, whole
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson, Limit, QueueName, age_option
-from turnstile.ops.terminal.output import Columns, print_json, print_table, say
+from turnstile.ops.terminal.options import AsJson, Limit, QueueName, TenantId, age_option
+from turnstile.ops.terminal.output import print_json, print_text, say, short_time
 from turnstile.ops.waiting.look import explain_turns
 from turnstile.ops.waiting.reason import Answer, Behind, as_document, code_of
-from turnstile.ops.waiting.words import describe
+from turnstile.ops.waiting.words import command_lines, describe
 from turnstile.queries.stuck_sessions import REACH, StuckSession, find_stuck_sessions
 
 OLDER_THAN_SECONDS = 300.0
@@ -18,6 +19,7 @@ OLDER_THAN_SECONDS = 300.0
 def sessions(
     stuck: Annotated[bool, typer.Option("--stuck", help="Those that do not move.")] = False,
     queue: QueueName = None,
+    tenant: TenantId = None,
     older_than: Annotated[
         float, age_option("How long their head has been due at least.", OLDER_THAN_SECONDS)
     ] = OLDER_THAN_SECONDS,
@@ -36,7 +38,7 @@ def sessions(
         raise typer.BadParameter("say which: --stuck lists the sessions that do not move")
     settings = load_settings()
     settings.select_queues(queue)
-    found = operate(settings, _find, queue, older_than, limit)
+    found = operate(settings, _find, queue, tenant, older_than, limit)
     truncated = any(one.truncated for one, _ in found)
     if as_json:
         documents = [
@@ -44,32 +46,32 @@ def sessions(
         ]
         print_json({"sessions": documents, "truncated": truncated})
         return
-    columns: Columns = {
-        "tenant": lambda pair: pair[0].tenant_id,
-        "session": lambda pair: pair[0].session_id,
-        "queue": lambda pair: pair[0].queue,
-        "turn": lambda pair: pair[0].id,
-        "since": lambda pair: pair[0].since,
-        "reason": lambda pair: _reason(pair[1]),
-        "to move it": lambda pair: ", or ".join(describe(pair[1]).commands),
-    }
-    print_table(columns, found)
+    for session, answer in found:
+        for line in _as_lines(session, answer, terminal_columns()):
+            print_text(line)
     if len(found) == limit:
         say(f"the {limit} that have waited longest; there may be more (--limit)")
     if truncated:
         say(f"only the {REACH} oldest due turns of a queue were read: younger stuck sessions of it may be missing")
 
 
-def _reason(answer: Answer) -> str:
-    reason = answer.reason
-    return code_of(type(reason.reason if isinstance(reason, Behind) else reason))
+def _as_lines(session: StuckSession, answer: Answer, columns: int) -> list[str]:
+    reason = answer.reason.reason if isinstance(answer.reason, Behind) else answer.reason
+    parts = (
+        f"session {session.session_id} of tenant {session.tenant_id}",
+        f"queue {session.queue}",
+        f"{code_of(type(reason))} since {short_time(session.since)}",
+        f"turn {session.id}",
+    )
+    head = fold("  ".join(whole(part) for part in parts), columns)
+    return [*head, *(f"  {line}" for line in command_lines(answer))]
 
 
 async def _find(
-    operator: Operator, queue: str | None, older_than_seconds: float, limit: int
+    operator: Operator, queue: str | None, tenant: str | None, older_than_seconds: float, limit: int
 ) -> list[tuple[StuckSession, Answer]]:
     found = await find_stuck_sessions(
-        operator.database, older_than_seconds=older_than_seconds, limit=limit, queue=queue
+        operator.database, older_than_seconds=older_than_seconds, limit=limit, queue=queue, tenant_id=tenant
     )
     answers = await explain_turns(operator.settings, operator.database, [one.id for one in found])
     # A turn may have ended and gone to the archive since.

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
 from turnstile.ops.commands.submit_direct import DirectResult, check_key, check_session, prepare, read_lines, submit_all
 from turnstile.ops.commands.submit_http import ApiClient
 from turnstile.ops.commands.wait_for_turn import wait_until_ended
-from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, WaitSeconds
 from turnstile.ops.terminal.output import many, print_json, print_text, say
@@ -63,8 +64,10 @@ def submit(
 ) -> None:
     """Submit a turn and print its id, or with --wait its reply.
 
+    --direct while SQS is away: the turns are recorded, a relay sends them later, and the exit code is 0.
+
     --json: what the API answers, as its /docs say. With --direct: submitted (how many), turn_ids, replayed (how many had been
-    submitted before), unsent (wake-ups that a relay sends later), refused (session_id, error).
+    submitted before), unsent (wake-ups that a relay sends later), trouble (why they are unsent), refused (session_id, error).
     """
     if not direct and (file is not None or tenant is not None):
         raise typer.BadParameter("--file and --tenant go with --direct; the API knows the tenant by its key")
@@ -73,7 +76,8 @@ def submit(
     if file is not None and any(given is not None for given in (session, text, execute_at, webhook)):
         # Refused, not ignored: otherwise a batch that was scheduled for the night would run at once.
         raise typer.BadParameter("--file goes without SESSION, TEXT, --execute-at and --webhook: each line has its own")
-    settings = load_settings()
+    # The command says in one line what would be several of the log.
+    settings = load_settings("critical")
     whose = DEFAULT_TENANT if tenant is None else tenant
     if file is not None:
         _submit_directly(settings, read_lines(file, settings, whose, idempotency_key, queue=queue), as_json=as_json)
@@ -143,6 +147,9 @@ def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, a
     tracing.start("turnstile-submit", wanted=settings.exports_traces)
     try:
         result = operate(settings, _submit_all, submissions)
+    except DatabaseUnavailableError as error:
+        code, line = explain(error)
+        raise CommandError(f"{line}; nothing was submitted: run it again later", code) from error
     finally:
         tracing.stop()
     if as_json:
@@ -150,18 +157,25 @@ def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, a
     else:
         for turn_id in result.turn_ids:
             typer.echo(str(turn_id))
-    say(f"{many(len(result.turn_ids), 'turn')} submitted; submitted before: {result.replayed}")
-    if result.unsent:
-        say(
-            f"SQS did not take {many(result.unsent, 'wake-up')}: a relay sends what is missing, you need not do anything"
-        )
+    say(_summary(result))
     for refused in result.refused[:5]:
         say(f"refused, session {refused['session_id']}: {refused['error']}")
     if result.refused:
         raise CommandError(f"refused: {len(result.refused)} of {many(len(submissions), 'turn')}")
 
 
+def _summary(result: DirectResult) -> str:
+    if result.unsent == 0:
+        return f"{many(len(result.turn_ids), 'turn')} submitted; submitted before: {result.replayed}"
+    return (
+        f"{many(len(result.turn_ids), 'turn')} recorded; submitted before: {result.replayed}; not sent yet: {result.unsent} "
+        f"({result.trouble or 'SQS did not take them'}): a relay sends them, do not submit them again"
+    )
+
+
 async def _submit_all(operator: Operator, submissions: Sequence[Submission]) -> DirectResult:
     wake_ups = WakeUpSending(operator.queues, list(operator.settings.queues_by_name))
     submitting = Submitting(operator.settings, operator.database, wake_ups)
-    return await submit_all(submitting, submissions)
+    result = await submit_all(submitting, submissions)
+    result.trouble = wake_ups.find_trouble()
+    return result

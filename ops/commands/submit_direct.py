@@ -19,12 +19,13 @@ from pydantic_core import from_json
 
 from turnstile.config.settings import Settings
 from turnstile.errors import (
+    DatabaseUnavailableError,
     SubmissionRefusedError,
     UnknownQueueError,
     UnstorableContentError,
     WebhookNotAllowedError,
 )
-from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 from turnstile.ops.terminal.output import Progress, many
 from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
@@ -46,6 +47,8 @@ class DirectResult:
     """Turns that had been submitted before, found by idempotency key or turn id."""
     unsent: int = 0
     """Recorded turns whose wake-up SQS did not accept: the relay sends it at `send_at`."""
+    trouble: str | None = None
+    """Why SQS did not accept them, if it is known."""
     refused: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -133,7 +136,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
 
 
 async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) -> DirectResult:
-    """Submits batch after batch. Raises DatabaseUnavailableError; earlier batches stay committed."""
+    """Submits batch after batch. Raises CommandError if the database goes away: it says how many are recorded."""
     result = DirectResult()
     progress = Progress()
     for start in range(0, len(submissions), BATCH):
@@ -141,7 +144,10 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
         batch = submissions[start : start + BATCH]
         if tracing.active is not None:
             batch = [replace(one, trace=tracing.active.decide(one.trace)) for one in batch]
-        answers = await _commit(submitting, batch)
+        try:
+            answers = await _commit(submitting, batch)
+        except DatabaseUnavailableError as error:
+            raise _broken_off(error, submissions, start, len(batch)) from error
         for submission, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Accepted):
                 result.turn_ids.append(answer.turn_id)
@@ -161,6 +167,16 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
                 )
         progress.say(f"{start + len(batch)} of {many(len(submissions), 'turn')} submitted")
     return result
+
+
+def _broken_off(
+    error: DatabaseUnavailableError, submissions: Sequence[Submission], done: int, unknown: int
+) -> CommandError:
+    code, line = explain(error)
+    known = f"{done} of {many(len(submissions), 'turn')} were submitted, the next {unknown} perhaps"
+    if all(one.key is not None or one.chosen for one in submissions):
+        return CommandError(f"{line}; {known}: the same command again submits each of them once", code)
+    return CommandError(f"{line}; {known}: see turnstile list --since 5m before you submit them again", code)
 
 
 async def _commit(submitting: Submitting, batch: Sequence[Submission]) -> Sequence[Accepted | SubmissionRefusedError]:

@@ -21,6 +21,7 @@ from turnstile.ops.terminal.options import (
     TenantId,
     TurnId,
     WaitSeconds,
+    parse_age,
 )
 from turnstile.ops.terminal.output import (
     Columns,
@@ -54,14 +55,32 @@ def list_turns(
     session: SessionId = None,
     tenant: TenantId = None,
     halting: Annotated[bool, typer.Option("--halting", help="Only those that halt their session.")] = False,
+    since: Annotated[
+        float | None,
+        typer.Option(parser=parse_age, metavar="AGE", help="Only those submitted within this time: 15m, 1h, 2d."),
+    ] = None,
+    until: Annotated[
+        float | None,
+        typer.Option(parser=parse_age, metavar="AGE", help="Only those submitted longer ago: 15m, 1h, 2d."),
+    ] = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List turns, newest first.
+    """List turns, those submitted last first. --since 2h --until 1h: those submitted in the hour before the last one.
 
     --json: turns (each with the fields of `turn` in `turnstile status --json`, without the three durations).
     """
-    wanted = OperatorFilter(tenant_id=tenant, session_id=session, status=status, queue=queue, halting=halting)
+    if since is not None and until is not None and since <= until:
+        raise typer.BadParameter("no turn can match: --since must reach further back than --until")
+    wanted = OperatorFilter(
+        tenant_id=tenant,
+        session_id=session,
+        status=status,
+        queue=queue,
+        halting=halting,
+        since_seconds=since,
+        until_seconds=until,
+    )
     settings = load_settings()
     settings.select_queues(queue)
     found = operate(settings, _list, wanted, limit)

@@ -9,10 +9,11 @@ from typing import Any
 from turnstile.doctor.checks import Severity
 from turnstile.ops.doctor.run_checks import MARGIN_SECONDS, DoctorFinding, Findings
 from turnstile.ops.terminal.exit_codes import ExitCode
+from turnstile.ops.terminal.folding import fold, whole
 from turnstile.ops.terminal.output import harmless, short_time
 
 SHOWN = 10
-"""Most lines for one code. The document has all findings."""
+"""Most findings of one code in the lines. The document has all findings."""
 
 
 def is_complete(findings: Findings) -> bool:
@@ -40,28 +41,35 @@ def _as_fields(one: DoctorFinding) -> dict[str, Any]:
     return asdict(one) | check | {"remedy": one.check.remedy}
 
 
-def as_lines(findings: Findings) -> list[str]:
+def as_lines(findings: Findings, columns: int) -> list[str]:
     """The lines for people: the first findings of each code, and how many more there are. `findings` are ordered by code."""
     lines = []
     for _, group in groupby(findings, key=lambda one: one.code):
         first, *others = group
-        lines += [_as_line(one) for one in [first, *others][:SHOWN]]
+        lines += [line for one in [first, *others][:SHOWN] for line in _describe(one, columns)]
         if (more := len(others) + 1 - SHOWN) > 0:
             lines.append(f"{first.check.severity.value:<7}  {first.code}  and {more} more (--json shows all)")
     return lines
 
 
-def _as_line(one: DoctorFinding) -> str:
-    parts = [
+def _describe(one: DoctorFinding, columns: int) -> list[str]:
+    head = [
         f"{one.check.severity.value:<7}",
         one.code,
         one.subject,
-        f"session {one.tenant_id}/{one.session_id}" if one.session_id else "",
+        f"session {one.session_id} of tenant {one.tenant_id}" if one.session_id else "",
         f"since {short_time(one.since)}" if one.since else "",
-        ": ".join(filter(None, (one.check.meaning, one.detail))),
-        f"-> {_advice(one)}",
     ]
-    return harmless("  ".join(filter(None, parts)).replace("\n", " "))
+    meaning = ": ".join(filter(None, (one.check.meaning, one.detail)))
+    return [
+        *fold("  ".join(whole(_on_one_line(part)) for part in head if part), columns),
+        *fold(_on_one_line(meaning), columns, indent="  "),
+        *fold(_on_one_line(f"-> {_advice(one)}"), columns, indent="  ", further="     "),
+    ]
+
+
+def _on_one_line(text: str) -> str:
+    return harmless(text.replace("\n", " "))
 
 
 def _advice(one: DoctorFinding) -> str:
@@ -71,7 +79,11 @@ def _advice(one: DoctorFinding) -> str:
         case False:
             return f"not repaired; {one.advice}"
         case None:
-            return f"{one.advice}; or --fix ({one.check.remedy.value})" if one.check.remedy else one.advice
+            return (
+                f"{one.advice}; or `turnstile doctor --fix` ({one.check.remedy.value})"
+                if one.check.remedy
+                else one.advice
+            )
 
 
 def summary(findings: Findings) -> str:

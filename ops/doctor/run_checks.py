@@ -121,7 +121,7 @@ async def _look_at_queue(found: Findings, queues: MessageQueues, queue: str) -> 
 async def _look_at_tables(found: Findings, settings: Settings, database: Database, dlqs: MessageQueues | None) -> None:
     revision, known = await read_revision(database), known_revision()
     if revision is None:
-        detail = "the database has no tables: run turnstile migrate"
+        detail = "the database has no tables: run `turnstile migrate`"
         found.append(DoctorFinding(code="not-looked-at", subject="tables", detail=detail))
         return
     if revision != known:
@@ -150,8 +150,8 @@ async def _look_at_tables(found: Findings, settings: Settings, database: Databas
 def make_terms(settings: Settings) -> dict[str, Any]:
     """The query parameters: limits in seconds after which something counts as late, derived from the settings."""
     return {
-        # The relay marks a lost turn after its lease, and a worker takes it over within a resend interval.
-        "past_lease": settings.lease_seconds + settings.takeover_resend_seconds + MARGIN_SECONDS,
+        "lease": settings.lease_seconds,
+        "takeover": settings.takeover_resend_seconds + MARGIN_SECONDS,
         # The stamp of a relay that died before it sent the wake-up.
         "overdue": settings.relay_stamp_seconds + MARGIN_SECONDS,
         "queues": list(settings.queues_by_name),

@@ -10,7 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import psycopg
 
@@ -33,11 +33,11 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-def load_settings() -> Settings:
-    """The settings of an operator command, with the log level `warning` by default. Warnings go to standard error."""
+def load_settings(log_level: Literal["warning", "critical"] = "warning") -> Settings:
+    """The settings of an operator command. `log_level` applies unless the settings name one; the log is on standard error."""
     settings = load()
     if "log_level" not in settings.model_fields_set:
-        settings = settings.model_copy(update={"log_level": "warning"})
+        settings = settings.model_copy(update={"log_level": log_level})
     logs.configure(settings)
     # The pool logs each failed attempt to connect; the operator needs only the one reason below.
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)

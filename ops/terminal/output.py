@@ -1,5 +1,5 @@
 """The output of commands: data on standard output (a table for people, one JSON document for programs), all else on
-standard error. Rich is imported only where it draws, so that other commands stay fast.
+standard error. Rich is imported only where it is used, so that other commands stay fast.
 """
 
 import json
@@ -9,12 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
-from uuid import UUID
 
 import typer
-
-_PIPE_WIDTH = 10_000
-"""A table in a pipe is for grep and awk, so its lines must not be wrapped."""
 
 Column = str | Callable[[Any], object]
 Columns = Mapping[str, Column]
@@ -46,24 +42,17 @@ def print_text(text: str) -> None:
 
 
 def print_table(columns: Columns, rows: Iterable[Any]) -> None:
-    """Prints a table for people. Rich markup in the values has no effect."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Prints a table, a line for each row. It is never folded: an id could not be copied any more, nor found by grep."""
+    # Some characters take two cells of a screen.
+    from rich.cells import cell_len, set_cell_size
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PIPE_WIDTH)
-    table = Table(box=SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     values = [reader(column) for column in columns.values()]
-    cells = [[value(row) for value in values] for row in rows]
-    for place, title in enumerate(columns):
-        # An id is there to be copied, so the other columns are folded first.
-        table.add_column(title, overflow="fold", no_wrap=any(isinstance(row[place], UUID) for row in cells))
-    for row in cells:
-        table.add_row(*(Text(cell(value)) for value in row))
-    console.print(table)
+    lines = [list(columns), *([cell(value(row)).replace("\n", " ") for value in values] for row in rows)]
+    widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+    for place, cells in enumerate(lines):
+        line = "  ".join(map(set_cell_size, cells, widths)).rstrip()
+        # A pipe gets no escape sequences: `typer.echo` takes them out.
+        typer.echo(line if place else typer.style(line, bold=True))
 
 
 def reader(column: Column) -> Callable[[Any], object]:

@@ -40,18 +40,15 @@ class View:
     way: Callable[[Any], Way]
 
 
-QUEUE_COLUMNS = ("queue", "due", "running", "oldest", "DLQ", "halted", "workers", "paused")
-WORKER_COLUMNS = ("worker", "queue", "state", "host", "heartbeat", "busy at heartbeat")
-
 QUEUES = View(
     "queues",
-    {name: queue_overview.QUEUES[name] for name in QUEUE_COLUMNS},
+    queue_overview.QUEUES,
     lambda snapshot, _: snapshot.queues,
     lambda one: ShowTurns(queue=one.queue),
 )
 WORKERS = View(
     "workers",
-    {name: worker_overview.WORKERS[name] for name in WORKER_COLUMNS},
+    worker_overview.WORKERS,
     lambda snapshot, _: snapshot.workers,
     lambda one: ShowTurns(worker_id=one.worker_id),
 )

@@ -50,8 +50,13 @@ def as_lines(answer: Answer) -> list[str]:
     if answer.redis_away is not None:
         evidence.append(f"Redis does not respond, so the session's lock was not looked at: {answer.redis_away}")
     lines = [_subject(answer), words.headline, *(f"  {line}" for line in evidence)]
+    return [*lines, *command_lines(answer)]
+
+
+def command_lines(answer: Answer) -> list[str]:
+    """The commands, each on a line of its own, so that it can be copied."""
     goal = "to stop it" if isinstance(answer.reason, Running) else "to move it"
-    return [*lines, f"{goal}: {', or '.join(words.commands)}"] if words.commands else lines
+    return [f"{'or:' if place else f'{goal}:':<11} {one}" for place, one in enumerate(describe(answer).commands)]
 
 
 def describe(answer: Answer) -> Words:

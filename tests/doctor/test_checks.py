@@ -1,6 +1,7 @@
 """Each check of the doctor in Postgres has its finding, and none for a healthy state that looks like it."""
 
 from datetime import datetime
+from typing import LiteralString
 from uuid import uuid4
 
 import psycopg
@@ -48,7 +49,7 @@ async def test_messages_that_no_relay_sends_are_found_by_their_queue(database: D
 
     found = await only(settings)
 
-    assert (found.code, found.queue, found.detail) == ("send-overdue", "elsewhere", "3 messages")
+    assert (found.code, found.queue, found.detail) == ("send-overdue", "elsewhere", "messages: 3")
     assert isinstance(found.since, datetime)
 
 
@@ -69,6 +70,9 @@ async def test_dead_letters_that_no_relay_sends_are_overdue(database: Database, 
     await tamper(settings, "UPDATE turns SET send_at = now() - interval '1 h'")
 
     assert await codes(settings) == ["send-overdue"]
+    # A pause holds turns back, and no dead letter.
+    await pause_queue(database, settings.queue, paused_by="ada", reason=None)
+    assert await codes(settings) == ["send-overdue", "queue-paused"]
 
 
 async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, settings: Settings) -> None:
@@ -76,11 +80,14 @@ async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, 
     await tamper(settings, "UPDATE turns SET created_at = now() - interval '1 h'")
     await database.fetch(WORKER, {"queue": settings.queue, "queue_latency": 0})
     living = await codes(settings)
-    await tamper(settings, "UPDATE workers SET seen_at = now() - interval '1 h'")
+    await tamper(settings, "UPDATE workers SET draining = true")
+    draining = await codes(settings)
+    await tamper(settings, "UPDATE workers SET draining = false, seen_at = now() - interval '1 h'")
 
     found = await only(settings)
 
-    assert (living, found.code, found.subject) == ([], "no-worker", settings.queue)
+    assert (living, draining) == ([], ["no-worker"])
+    assert (found.code, found.subject) == ("no-worker", settings.queue)
 
 
 async def test_workers_that_were_lost_lately_are_counted_by_queue_and_the_newest_is_named(
@@ -100,7 +107,7 @@ async def test_workers_that_were_lost_lately_are_counted_by_queue_and_the_newest
     assert chat.since is not None
     assert bulk.since is not None
     assert chat.since > bulk.since
-    assert chat.advice.startswith("see turnstile workers --queue chat, and")
+    assert chat.advice.startswith("see `turnstile workers --queue chat`, and")
 
 
 async def test_a_worker_is_alive_by_its_own_lease_and_not_by_that_of_the_operator(
@@ -124,6 +131,21 @@ async def test_a_turn_whose_worker_is_lost_is_found(database: Database, settings
 
     assert (found.code, found.turn_id, found.session_id) == ("running-past-lease", str(turn), "s")
     assert found.detail == "worker worker-a, attempt 1"
+
+
+async def test_a_turn_is_past_its_lease_by_the_lease_of_its_worker_and_not_by_that_of_the_operator(
+    database: Database, settings: Settings
+) -> None:
+    await make_running(database, settings)
+    await tamper(settings, "UPDATE turns SET lease_until = now() - interval '5 min'")
+    await announce(database, make_worker_record("elsewhere", "worker-a"))
+    await tamper(settings, "UPDATE workers SET lease_seconds = 600")
+    patient = await codes(settings)
+    await tamper(settings, "UPDATE workers SET lease_seconds = 60")
+
+    found = await codes(settings.model_copy(update={"lease_seconds": 600.0}))
+
+    assert (patient, found) == ([], ["running-past-lease"])
 
 
 async def test_in_a_busy_queue_a_turn_may_wait_for_its_takeover(database: Database, settings: Settings) -> None:
@@ -166,10 +188,15 @@ async def test_a_halted_session_is_halted_and_not_stuck(database: Database, sett
     assert found.detail == "ValueError, turns that wait behind it: 1"
 
 
-async def test_a_session_that_no_failed_turn_halts_is_stuck(database: Database, settings: Settings) -> None:
+@pytest.mark.parametrize("halted_by", ["gen_random_uuid()", "(SELECT id FROM turns WHERE status = 'CANCELED')"])
+async def test_a_session_that_no_failed_turn_halts_is_stuck(
+    database: Database, settings: Settings, halted_by: LiteralString
+) -> None:
+    canceled = await make_pending(database, settings, "other")
+    await cancel(database, "t", canceled, CancelReason.USER)
     await make_pending(database, settings)
     await tamper(settings, FRUITLESS)
-    await tamper(settings, "UPDATE sessions SET halted_by = gen_random_uuid()")
+    await tamper(settings, f"UPDATE sessions SET halted_by = {halted_by} WHERE session_id = 's'")
 
     assert await codes(settings) == ["session-stuck"]
 

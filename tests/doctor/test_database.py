@@ -1,4 +1,4 @@
-"""The doctor's change in Postgres, and the time limit of its queries."""
+"""The doctor's change in Postgres, and the limits of its queries."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -11,6 +11,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.doctor import database as doctor_database
 from turnstile.doctor.database import QuestionTooLargeError, ask, wake
+from turnstile.errors import DatabaseUnavailableError
 
 
 async def test_lost_and_stuck_turns_are_due_at_once_and_keep_all_else(database: Database, settings: Settings) -> None:
@@ -60,3 +61,10 @@ async def test_a_query_that_takes_too_long_is_given_up(database: Database, monke
 
     with pytest.raises(QuestionTooLargeError):
         await ask(database, "SELECT pg_sleep(20)", {})
+
+
+async def test_a_query_can_change_nothing(database: Database, settings: Settings) -> None:
+    await make_pending(database, settings)
+
+    with pytest.raises(DatabaseUnavailableError, match="read-only transaction"):
+        await ask(database, "UPDATE turns SET sends = 1", {})

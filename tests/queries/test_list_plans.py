@@ -6,6 +6,7 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
+from tests.statements.plans.touched import execute, prepare
 from turnstile.backends.postgres.database import Parameters, conninfo
 from turnstile.config.settings import Settings
 from turnstile.queries.operator_turns import OperatorFilter, list_turns_of_all
@@ -64,3 +65,25 @@ async def test_a_list_of_open_turns_does_not_read_ended_turns(crowded: psycopg.C
                 text = "\n".join(line for (line,) in plan)
                 assert {index for index in indexes if index in text} == indexes, text
                 assert "turns_tenant_created" not in text, text
+
+
+async def test_the_newest_turns_of_all_tenants_are_read_in_their_index(crowded: psycopg.Connection) -> None:
+    crowded.execute("UPDATE turns SET tenant_id = 't' || length(session_id)")
+    crowded.execute("VACUUM ANALYZE turns")
+    for wanted in (
+        OperatorFilter(),
+        OperatorFilter(since_seconds=3600.0, until_seconds=0.0),
+        OperatorFilter(status=TurnStatus.SUCCEEDED),
+        OperatorFilter(queue="q"),
+    ):
+        asked = Asked()
+        database: Any = asked
+        assert await list_turns_of_all(database, wanted, 20) == []
+        [(statement, parameters)] = asked.statements
+        prepare(crowded, "list", statement)
+
+        touched = execute(crowded, "list", statement, parameters)
+        crowded.execute("DEALLOCATE list")
+
+        # Four tenants, some of whose newest turns are of another status.
+        assert touched.rows <= 4 * 20, touched

@@ -30,9 +30,14 @@ SELECT gen_random_uuid(), 't', k.status || g, 1, 'q' || g % 3, k.status, CASE WH
 
 
 async def find(
-    database: Database, *, older: float = 300.0, limit: int = 100, queue: str | None = None
+    database: Database,
+    *,
+    older: float = 300.0,
+    limit: int = 100,
+    queue: str | None = None,
+    tenant_id: str | None = None,
 ) -> list[StuckSession]:
-    return await find_stuck_sessions(database, older_than_seconds=older, limit=limit, queue=queue)
+    return await find_stuck_sessions(database, older_than_seconds=older, limit=limit, queue=queue, tenant_id=tenant_id)
 
 
 async def ids(database: Database, **how: float) -> set[UUID]:
@@ -105,6 +110,18 @@ async def test_one_queue_or_all_also_those_that_nobody_declares(database: Databa
     assert await ids(database) == {*turns.values()}
     assert [one.id for one in await find(database, queue="queue-b")] == [turns["b"]]
     assert len(await find(database, limit=2)) == 2
+
+
+async def test_one_tenant_or_all(database: Database, settings: Settings) -> None:
+    await make_pending(database, settings, "due", tenant_id="t")
+    await make_running(database, settings, "lost")
+    await make_failed(database, settings, ["halted"], halt=True)
+    other = await make_pending(database, settings, "due", tenant_id="u")
+    await tamper(settings, LOST)
+    await tamper(settings, AN_HOUR_AGO)
+
+    assert [one.id for one in await find(database, tenant_id="u")] == [other]
+    assert len(await find(database)) == 4
 
 
 async def test_more_due_turns_than_are_read_are_told(

@@ -53,7 +53,8 @@ class Check:
     severity: Severity
     meaning: str
     advice: str
-    """What an operator does. A finding puts its own `{subject}`, `{queue}` or `{turn}` in, so that a command can be pasted."""
+    """What an operator does. A finding puts its own `{subject}`, `{queue}` or `{turn}` in, so that a
+    command can be pasted; a command stands in backticks, so that no line ends in it."""
     remedy: Remedy | None = None
     blinding: bool = False
     statement: LiteralString | None = None
@@ -64,19 +65,22 @@ _TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_i
 
 _NOT_PAUSED: LiteralString = "NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = t.queue)"
 
-# A takeover waits for a free slot, so a busy queue gets twice its queue latency on top.
+# A relay marks a lost turn once its renewals have worked for a lease, and a worker takes it over within a resend interval. The
+# lease is that of the turn's worker; without its row, that of the settings. A takeover waits for a free slot, so a busy queue
+# gets twice its queue latency on top.
 _RUNNING_PAST_LEASE: LiteralString = f"""
 SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unknown') || ', attempt ' || t.attempt AS detail
-  FROM turns t
+  FROM turns t LEFT JOIN workers w ON w.worker_id = t.worker_id
  WHERE t.status = 'RUNNING'
-   AND t.lease_until < now() - make_interval(secs => %(past_lease)s + 2 * {QUEUE_LATENCY.format(queue="t.queue")})
+   AND t.lease_until < now() - make_interval(
+        secs => coalesce(w.lease_seconds, %(lease)s) + %(takeover)s + 2 * {QUEUE_LATENCY.format(queue="t.queue")})
    AND {_NOT_PAUSED}
  ORDER BY t.lease_until LIMIT %(limit)s
 """
 
 # All queues, declared here or not: a queue that no relay declares shows only here.
 _SEND_OVERDUE: LiteralString = f"""
-SELECT d.queue AS subject, d.queue, min(d.send_at) AS since, count(*) || ' messages' AS detail FROM (
+SELECT d.queue AS subject, d.queue, min(d.send_at) AS since, 'messages: ' || count(*) AS detail FROM (
     SELECT t.queue, t.send_at FROM turns t WHERE t.send_at < now() - make_interval(secs => %(overdue)s)
        AND (t.status = 'FAILED' OR {_NOT_PAUSED})
      ORDER BY t.send_at LIMIT {_SCAN}) d
@@ -181,9 +185,9 @@ CHECKS: tuple[Check, ...] = (
         "schema-revision",
         _ERROR,
         "the tables are of another version than this program",
-        "older tables: turnstile migrate; newer ones, after going back by one version: nothing",
+        "older tables: `turnstile migrate`; newer ones, after going back by one version: nothing",
     ),
-    Check("queue-missing", _ERROR, "SQS has no such queue", "turnstile queues create, or Terraform"),
+    Check("queue-missing", _ERROR, "SQS has no such queue", "`turnstile queues create`, or Terraform"),
     Check(
         "fences-behind",
         _ERROR,
@@ -195,35 +199,35 @@ CHECKS: tuple[Check, ...] = (
         "send-overdue",
         _ERROR,
         "messages of this queue are due, and no relay sends them",
-        "start a worker or turnstile relay that declares the queue; its log says relay.not_sent where it may not send",
+        "start a worker or `turnstile relay` that declares the queue; its log says relay.not_sent where it may not send",
         statement=_SEND_OVERDUE,
     ),
     Check(
         "no-worker",
         _ERROR,
         "turns of this queue are due, and no worker of it is alive",
-        "start a worker: turnstile worker --queue {queue}",
+        "start a worker: `turnstile worker --queue {queue}`",
         statement=_NO_WORKER,
     ),
     Check(
         "workers-lost",
         _WARNING,
         "workers of this queue died or vanished without a shutdown",
-        "see turnstile workers --queue {queue}, and docs/runbooks/deaf-or-silent-worker.md",
+        "see `turnstile workers --queue {queue}`, and docs/runbooks/deaf-or-silent-worker.md",
         statement=_WORKERS_LOST,
     ),
     Check(
         "queue-paused",
         _WARNING,
         "operators have paused the queue: none of its turns begins",
-        "turnstile queues resume {queue}, when the reason is gone",
+        "`turnstile queues resume {queue}`, when the reason is gone",
         statement=_QUEUE_PAUSED,
     ),
     Check(
         "running-past-lease",
         _ERROR,
         "its lease ran out, and no worker has taken the turn over",
-        "see turnstile why {turn}; check that a worker and a relay run; the log says takeover.forbidden while renewals fail",
+        "see `turnstile why {turn}`; check that a worker and a relay run; the log says takeover.forbidden while renewals fail",
         Remedy.WAKE,
         statement=_RUNNING_PAST_LEASE,
     ),
@@ -231,7 +235,7 @@ CHECKS: tuple[Check, ...] = (
         "session-stuck",
         _ERROR,
         "the session's next turn is due, and no worker takes it",
-        "see turnstile why {turn}; look for the session in the log of the workers",
+        "see `turnstile why {turn}`; look for the session in the log of the workers",
         Remedy.WAKE,
         statement=_SESSION_STUCK,
     ),
@@ -246,14 +250,14 @@ CHECKS: tuple[Check, ...] = (
         "session-halted",
         _WARNING,
         "the turn failed and halts its session",
-        "turnstile retry {turn} or turnstile skip {turn}",
+        "`turnstile retry {turn}` or `turnstile skip {turn}`",
         statement=_SESSION_HALTED,
     ),
     Check(
         "dead-letters-waiting",
         _WARNING,
         "dead letters of FAILED turns are on the DLQ",
-        "turnstile dlq list --queue {queue}, then turnstile redrive or turnstile dlq drop with the same --queue",
+        "`turnstile dlq list --queue {queue}`, then `turnstile redrive` or `turnstile dlq drop` with the same --queue",
     ),
     Check(
         "dead-letters-outlived",
@@ -266,7 +270,8 @@ CHECKS: tuple[Check, ...] = (
         "dead-letters-unexplained",
         _WARNING,
         "messages are on the DLQ that no turn explains: malformed, of another environment, of a restored database",
-        "turnstile dlq list --messages --queue {queue}, then turnstile dlq drop --malformed --queue {queue}; others: AWS tools",
+        "`turnstile dlq list --messages --queue {queue}`, then `turnstile dlq drop --malformed --queue {queue}`; "
+        "others: AWS tools",
     ),
     Check(
         "redrive-policy",
@@ -278,7 +283,7 @@ CHECKS: tuple[Check, ...] = (
         "idle-in-transaction-timeout",
         _WARNING,
         "an idle transaction may lock rows of turns without end",
-        "ALTER DATABASE {subject} SET idle_in_transaction_session_timeout = '1min'",
+        "in psql: `ALTER DATABASE {subject} SET idle_in_transaction_session_timeout = '1min'`",
     ),
 )
 BY_CODE = {check.code: check for check in CHECKS}

@@ -93,9 +93,9 @@ async def list_failed(database: Database, wanted: FailedFilter, limit: int | Non
     """
     terms = _terms(wanted)
 
-    async def read(room: int, last: UUID | None) -> list[TurnRecord]:
+    async def read(room: int, last: TurnRecord | None) -> list[TurnRecord]:
         beyond: list[LiteralString] = [] if last is None else ["t.id > %(last)s"]
-        values = {**_values(wanted), "last": last, "limit": room}
+        values = {**_values(wanted), "last": last and last.id, "limit": room}
         rows = await database.fetch(select_turns([*terms, *beyond], "t.id"), values)
         return [record(row) for row in rows]
 

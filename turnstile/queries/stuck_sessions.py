@@ -49,16 +49,18 @@ WITH RECURSIVE queues (name, place) AS (
        AND (SELECT s.halted_by FROM sessions s WHERE s.tenant_id = d.tenant_id AND s.session_id = d.session_id) IS NULL
 ), found AS (
    (SELECT h.id, h.tenant_id, h.session_id, h.queue, h.since FROM heads h
-     WHERE h.since < now() - make_interval(secs => %(older)s) ORDER BY h.since LIMIT %(limit)s)
+     WHERE h.since < now() - make_interval(secs => %(older)s) AND (%(tenant)s::text IS NULL OR h.tenant_id = %(tenant)s)
+     ORDER BY h.since LIMIT %(limit)s)
      UNION ALL
    (SELECT r.id, r.tenant_id, r.session_id, r.queue, r.lease_until FROM turns r
      WHERE r.status = 'RUNNING' AND r.lease_until < now() AND (%(queue)s::text IS NULL OR r.queue = %(queue)s)
+       AND (%(tenant)s::text IS NULL OR r.tenant_id = %(tenant)s)
      ORDER BY r.lease_until LIMIT %(limit)s)
      UNION ALL
    (SELECT f.id, f.tenant_id, f.session_id, f.queue, f.finished_at
       FROM (SELECT s.tenant_id, s.session_id, s.halted_by FROM sessions s WHERE s.halted_by IS NOT NULL OFFSET 0) s
      CROSS JOIN LATERAL (SELECT f.* FROM turns f WHERE f.id = ANY (ARRAY[s.halted_by]) LIMIT 1) f
-     WHERE %(queue)s::text IS NULL OR f.queue = %(queue)s
+     WHERE (%(queue)s::text IS NULL OR f.queue = %(queue)s) AND (%(tenant)s::text IS NULL OR f.tenant_id = %(tenant)s)
      ORDER BY f.finished_at LIMIT %(limit)s)
 )
 SELECT f.id, f.tenant_id, f.session_id, f.queue, f.since, (SELECT coalesce(bool_or(d.truncated), false) FROM due d) AS truncated
@@ -82,10 +84,13 @@ class StuckSession:
 
 
 async def find_stuck_sessions(
-    database: Database, *, older_than_seconds: float, limit: int, queue: str | None
+    database: Database, *, older_than_seconds: float, limit: int, queue: str | None, tenant_id: str | None
 ) -> list[StuckSession]:
-    """The sessions that have been stuck longest, of all queues or of one, at most `limit`. A head counts once it has been due for
-    `older_than_seconds`; expired leases and halts count at once. Raises DatabaseUnavailableError."""
-    asked = {"older": float(older_than_seconds), "limit": limit, "queue": queue}
+    """The sessions that have been stuck longest, at most `limit`; of all queues and tenants, or of one.
+
+    A head counts once it has been due for `older_than_seconds`; expired leases and halts count at once. Raises
+    DatabaseUnavailableError.
+    """
+    asked = {"older": float(older_than_seconds), "limit": limit, "queue": queue, "tenant": tenant_id}
     _, rows = await database.fetch_pipelined([(IN_INDEX_ORDER, {}), (STUCK, asked)])
     return [StuckSession(**row) for row in rows]

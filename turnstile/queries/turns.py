@@ -31,7 +31,7 @@ _OUT_OF_TIME = "57014"
 REACH = 10_000
 """Turns that one page of a list reads at most: even from disk, this takes a fraction of the statement's time limit."""
 _UNINDEXED = (TurnStatus.SUCCEEDED, TurnStatus.CANCELED)
-_NEWEST_FIRST: LiteralString = "t.created_at DESC, t.id DESC"
+NEWEST_FIRST: LiteralString = "t.created_at DESC, t.id DESC"
 
 Answer = TypeVar("Answer")
 Position = tuple[datetime, UUID]
@@ -190,12 +190,14 @@ async def list_page(
         values["before_at"], values["before_id"] = before
     if wanted.session_id is not None or not (wanted.status in _UNINDEXED or (wanted.queue and wanted.status is None)):
         terms += equal(session_id=wanted.session_id, queue=wanted.queue)
-        found = await query_list(database, terms, values, wanted.status, _NEWEST_FIRST)
+        found = await query_list(database, terms, values, wanted.status, NEWEST_FIRST)
         return found[:limit], _position(found[limit - 1]) if len(found) > limit else None
-    near = f"SELECT t.id, t.created_at, t.status, t.queue FROM turns t WHERE {' AND '.join(terms)} ORDER BY {_NEWEST_FIRST}"
+    near = (
+        f"SELECT t.id, t.created_at, t.status, t.queue FROM turns t WHERE {' AND '.join(terms)} ORDER BY {NEWEST_FIRST}"
+    )
     matching = " AND ".join(equal(status=wanted.status, queue=wanted.queue))
-    ids = f"SELECT t.id FROM ({near} LIMIT %(reach)s) t WHERE {matching} ORDER BY {_NEWEST_FIRST} LIMIT %(limit)s"
-    found = [record(row) for row in await _query(database, select_turns([f"t.id IN ({ids})"], _NEWEST_FIRST), values)]
+    ids = f"SELECT t.id FROM ({near} LIMIT %(reach)s) t WHERE {matching} ORDER BY {NEWEST_FIRST} LIMIT %(limit)s"
+    found = [record(row) for row in await _query(database, select_turns([f"t.id IN ({ids})"], NEWEST_FIRST), values)]
     if len(found) > limit:
         return found[:limit], _position(found[limit - 1])
     ends = await _query(database, f"{near} OFFSET %(reach)s - 1 LIMIT 1", values)

@@ -45,6 +45,10 @@ class WakeUpSending:
         """Whether the last sends to this queue failed."""
         return self._lanes[queue].breaker.is_open
 
+    def find_trouble(self) -> str | None:
+        """Why a send has failed last, in the words of the first queue with a failed one; None: each has worked."""
+        return next((lane.trouble for lane in self._lanes.values() if lane.trouble is not None), None)
+
 
 class _Lane:
     def __init__(self, queues: MessageQueues, name: str) -> None:
@@ -52,6 +56,7 @@ class _Lane:
         self._name = name
         self._batcher = Batcher(self._flush, limit=BATCH, lanes=LANES, patience_seconds=COMPANY_SECONDS)
         self.breaker = Circuit(threshold=THRESHOLD, longest_pause_seconds=PAUSE_SECONDS)
+        self.trouble: str | None = None
 
     async def send(self, message: OutgoingMessage) -> bool:
         if not self.breaker.allows(time.monotonic()):
@@ -69,13 +74,13 @@ class _Lane:
         lateness = loop.call_later(PATIENCE_SECONDS, self._note_late, len(messages))
         try:
             sent = await self._queues.send(self._name, messages)
-        except UnknownQueueError:
-            self.breaker.failed(time.monotonic())
+        except UnknownQueueError as error:
+            self._note_failure(str(error))
             # The turns are committed and the relay keeps trying: an operator must create the queue.
             log.error("queue.missing", queue=self._name, turns=len(messages))  # noqa: TRY400
             raise
         except QueueUnavailableError as error:
-            self.breaker.failed(time.monotonic())
+            self._note_failure(f"SQS does not answer: {error}")
             log.warning("queue.sqs_away", queue=self._name, turns=len(messages), error=str(error))
             raise
         finally:
@@ -85,6 +90,10 @@ class _Lane:
         taken = {message.wake_up.turn_id for message in sent}
         return [message.wake_up.turn_id in taken for message in messages]
 
-    def _note_late(self, turns: int) -> None:
+    def _note_failure(self, trouble: str) -> None:
         self.breaker.failed(time.monotonic())
+        self.trouble = trouble
+
+    def _note_late(self, turns: int) -> None:
+        self._note_failure(f"SQS has not answered within {PATIENCE_SECONDS:g} s")
         log.warning("queue.wake_up_late", queue=self._name, turns=turns, waited_seconds=PATIENCE_SECONDS)

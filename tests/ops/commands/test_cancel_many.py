@@ -8,12 +8,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from redis.asyncio import Redis
 
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import rows
 from tests.support.claims import claim_sessions
 from tests.support.factories import make_submission
-from tests.support.probes import until
+from tests.support.row_locks import until_a_call_waits
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -44,11 +45,9 @@ async def test_many_are_counted_by_queue_and_status_and_nothing_is_done_without_
     asked = await turnstile("cancel", "--tenant", "t")
     dry = await turnstile("cancel", "--tenant", "t", "--dry-run", "--json")
 
-    assert asked.code == 2
-    assert (
-        f"3 open turns of 2 sessions and 1 tenant ({settings.queue}: 2 PENDING, {settings.queue}: 1 RUNNING)"
-        in asked.err
-    )
+    counted = f"3 open turns of 2 sessions of tenant t ({settings.queue}: 2 PENDING, {settings.queue}: 1 RUNNING)"
+    assert (asked.code, f"{counted}. Cancel them?" in asked.err) == (2, True)
+    assert dry.err == f"would cancel {counted}\n"
     assert json.loads(dry.out)["open"] == {settings.queue: {"PENDING": 2, "RUNNING": 1}}
     assert await statuses(database, turns) == ["RUNNING", "PENDING", "PENDING"]
 
@@ -65,7 +64,7 @@ async def test_waiting_turns_are_cancelled_at_once_and_running_ones_asked_to_sto
 
     done = json.loads(ran.out)
     assert (ran.code, done["canceled"], done["stopping"], done["moved_on"]) == (0, 2, 1, 0)
-    assert "2 turns CANCELED, 1 asked to stop" in ran.err
+    assert "2 turns CANCELED, 1 RUNNING turn asked to stop" in ran.err
     found = await rows(database)
     assert [found[turn]["status"] for turn in (running, waiting, other, elsewhere)] == [
         "RUNNING", "CANCELED", "CANCELED", "PENDING",
@@ -146,7 +145,7 @@ async def test_one_turn_is_cancelled_without_a_question_and_only_of_the_named_te
 async def test_ctrl_c_says_how_many_were_cancelled(
     environment: dict[str, str], database: Database, settings: Settings
 ) -> None:
-    turns = await submitted(database, settings, *(f"s{number:02}" for number in range(6)))
+    await submitted(database, settings, *(f"s{number:02}" for number in range(6)))
     async with database.connection() as other, other.transaction():
         # The last session is locked: the command waits there.
         await other.execute("SELECT FROM sessions WHERE session_id = 's05' FOR UPDATE", {})
@@ -158,13 +157,36 @@ async def test_ctrl_c_says_how_many_were_cancelled(
             stdout=asyncio.subprocess.PIPE,
         )
 
-        async def five() -> bool:
-            return (await statuses(database, turns)).count("CANCELED") == 5
-
-        await until(five)
+        await until_a_call_waits(database)
         process.send_signal(signal.SIGINT)
         _, err = await asyncio.wait_for(process.communicate(), 60)
 
     assert (process.returncode, err.decode().splitlines()) == (
-        130, ["broken off: 5 turns CANCELED, 0 asked to stop", "turnstile: interrupted"],
+        130, ["broken off: 5 turns CANCELED", "turnstile: interrupted"],
     )  # fmt: skip
+
+
+async def test_the_workers_of_running_turns_are_told_at_once(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    (running,) = await submitted(database, settings, "a")
+    await claim_sessions(database, settings, "a")
+
+    async with Redis.from_url(settings.redis_url, decode_responses=True) as client, client.pubsub() as listening:
+        await listening.psubscribe(f"{settings.redis_prefix}*")
+        await listening.get_message(timeout=30)
+        await turnstile("cancel", "--session", "a", "--yes")
+        heard = await listening.get_message(timeout=30)
+
+    assert heard["data"] == str(running)
+
+
+async def test_more_turns_than_one_run_takes_end_it_with_1(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.commands.cancel_many.MOST", 2)
+    await submitted(database, settings, "a", "b")
+
+    ran = await turnstile("cancel", "--status", "open", "--yes")
+
+    assert (ran.code, "run it again for the others" in ran.err) == (1, True)

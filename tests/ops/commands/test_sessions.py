@@ -21,7 +21,7 @@ async def test_each_stuck_session_has_its_reason_and_command(
     await pause_queue(database, settings.queue, paused_by="ann", reason=None)
 
     ran = await turnstile("sessions", "--stuck", "--json")
-    table = await turnstile("sessions", "--stuck")
+    table = await turnstile("sessions", "--stuck", COLUMNS="200")
 
     document = json.loads(ran.out)
     found = {
@@ -34,10 +34,12 @@ async def test_each_stuck_session_has_its_reason_and_command(
     assert document["truncated"] is False
     why = json.loads((await turnstile("why", str(waiting), "--json")).out)
     assert why["reason"] == document["sessions"][0]["reason"]
-    assert f"turnstile retry {failed}, or turnstile skip {failed}" in table.out
+    head, to_retry, or_skip = table.out.splitlines()[-3:]
+    assert head.startswith(f"session halted of tenant t  queue {settings.queue}  halted since ")
+    assert (to_retry, or_skip) == (f"  to move it: turnstile retry {failed}", f"  or:         turnstile skip {failed}")
 
 
-async def test_the_age_and_the_queue_narrow_the_list(
+async def test_the_age_the_queue_and_the_tenant_narrow_the_list(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     await make_pending(database, settings)
@@ -50,10 +52,12 @@ async def test_the_age_and_the_queue_narrow_the_list(
             "--older-than 30s",
             "--older-than 2m",
             f"--older-than 30s --queue {settings.queue}",
+            "--older-than 30s --tenant t",
+            "--older-than 30s --tenant u",
         )
     }
 
-    assert list(found.values()) == [0, 1, 0, 1]
+    assert list(found.values()) == [0, 1, 0, 1, 1, 0]
     assert (await turnstile("sessions", "--stuck", "--queue", "other")).code == 3, "a typing mistake is no empty list"
 
 

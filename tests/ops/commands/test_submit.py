@@ -1,5 +1,6 @@
 """`turnstile submit`: over HTTP, and with `--direct` one turn or a file of them."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,8 +8,10 @@ from pathlib import Path
 from typing import cast
 
 import psycopg
+import pytest
 
 from tests.ops.command_line import NOWHERE, invoke_plain
+from tests.ops.command_line import turnstile as turnstile_process
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import rows
 from tests.producer.api.sse_client import serving
@@ -17,19 +20,36 @@ from tests.support.otlp_receiver import receiving
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.submit_direct import read_lines, submit_all
+from turnstile.ops.terminal.exit_codes import CommandError
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.turn.identifiers import TraceContext, start_trace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = Settings(queues=(QueueSettings(name="turns"), QueueSettings(name="nights")))
+NO_SQS = "http://127.0.0.1:1"
 WEBHOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def line(**fields: object) -> bytes:
     return json.dumps({"session_id": "alice", "input": "hello", **fields}).encode()
+
+
+def accepted(one: Submission) -> Accepted:
+    return Accepted(
+        turn_id=one.turn_id,
+        session_id=one.session_id,
+        queue=one.queue,
+        execute_at=None,
+        expires_at=NOW,
+        created_at=NOW,
+        trace=start_trace(1),
+        replayed=False,
+        wake=False,
+    )
 
 
 async def test_over_http_a_wait_that_is_too_short_ends_with_1_and_says_how_the_turn_stands(
@@ -74,6 +94,64 @@ async def test_a_direct_submit_is_the_same_turn_when_it_is_repeated(turnstile: T
     assert first.out == again.out
     assert list(map(str, await rows(database))) == [first.out.strip()]
     assert (other.code, "refused, session alice" in other.err) == (1, True)
+
+
+async def test_a_direct_submit_without_sqs_says_in_one_line_that_the_turn_is_recorded(
+    environment: dict[str, str], database: Database
+) -> None:
+    # Processes: their logs would be further lines.
+    words, without = ("submit", "alice", "hello", "--direct"), {**environment, "AWS_ENDPOINT_URL_SQS": NO_SQS}
+
+    ran, as_json = [await asyncio.to_thread(turnstile_process, *words, *more, **without) for more in ((), ("--json",))]
+
+    assert ran.returncode == 0
+    assert ran.stdout.strip() in map(str, await rows(database))
+    [line] = ran.stderr.splitlines()
+    assert line.startswith("1 turn recorded; submitted before: 0; not sent yet: 1 (SQS does not answer: ")
+    assert "no connection to 127.0.0.1 port 1: " in line
+    assert line.endswith("a relay sends them, do not submit them again")
+    document = json.loads(as_json.stdout)
+    assert (document["unsent"], document["trouble"].startswith("SQS does not answer: ")) == (1, True)
+
+
+async def test_a_direct_submit_without_postgres_says_in_one_line_that_nothing_was_submitted(
+    turnstile: Turnstile,
+) -> None:
+    ran = await turnstile("submit", "alice", "hello", "--direct", DATABASE_URL=NOWHERE)
+
+    assert (ran.code, len(ran.err.splitlines())) == (4, 1)
+    assert "the database does not answer: " in ran.err
+    assert ran.err.endswith("; nothing was submitted: run it again later\n")
+
+
+class GoingAway:
+    """A database that goes away after the first batch."""
+
+    def __init__(self) -> None:
+        self._batches = 0
+
+    async def commit(self, batch: Sequence[Submission]) -> list[Accepted]:
+        self._batches += 1
+        if self._batches > 1:
+            raise DatabaseUnavailableError("gone")
+        return [accepted(one) for one in batch]
+
+    async def wake_all(self, *_: object) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [("k", "the same command again submits each of them once"), (None, "see turnstile list --since 5m before")],
+)
+async def test_a_database_that_goes_away_meanwhile_leaves_a_count_and_what_to_do(key: str | None, advice: str) -> None:
+    many = [make_submission("turns", "a", key=key and f"{key}:{number}") for number in range(250)]
+
+    with pytest.raises(CommandError, match="gone; 100 of 250 turns were submitted, the next 100 perhaps: ") as raised:
+        await submit_all(cast("Submitting", GoingAway()), many)
+
+    assert advice in str(raised.value)
+    assert raised.value.code == 4
 
 
 async def test_a_direct_submit_exports_the_spans_of_its_turns_before_it_ends(
@@ -142,20 +220,7 @@ class Colliding:
     async def commit(self, batch: Sequence[Submission]) -> list[Accepted]:
         if any(one.session_id == "bad" for one in batch):
             raise psycopg.errors.UniqueViolation("content of a client")
-        return [
-            Accepted(
-                turn_id=one.turn_id,
-                session_id=one.session_id,
-                queue=one.queue,
-                execute_at=None,
-                expires_at=NOW,
-                created_at=NOW,
-                trace=start_trace(1),
-                replayed=False,
-                wake=False,
-            )
-            for one in batch
-        ]
+        return [accepted(one) for one in batch]
 
     async def wake_all(self, *_: object) -> int:
         return 0

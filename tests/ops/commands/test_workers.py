@@ -45,7 +45,7 @@ async def test_a_worker_is_shown_with_its_state(turnstile: Turnstile, database: 
     assert states(paused.out) == {"wanda": "paused", "della": "paused", **always}
     (line,) = [line for line in shown.out.splitlines() if line.startswith("silvia")]
     assert "busy at heartbeat" in shown.out
-    assert line.split()[2:] == ["silent", "h", "7", program_version(), "5m", "ago", "1/4"]
+    assert line.split()[2:] == ["silent", "5m", "ago", "1/4", "h", "7", program_version()]
 
 
 async def test_a_worker_that_a_relay_gave_up_is_lost_and_after_ten_minutes_only_shown_on_demand(

@@ -42,27 +42,51 @@ def test_the_exit_code_depends_on_the_findings_that_are_left(findings: list[Doct
     assert exit_code(findings) is code
 
 
-def test_a_line_has_the_subject_the_time_the_meaning_and_the_advice() -> None:
-    [line] = as_lines([LOST])
-
-    assert line.startswith("error    running-past-lease  7  session t/s  since 2026-11-21")
-    assert f"{LOST.check.meaning}: worker w" in line
-    assert line.endswith("or --fix (wake)")
-    assert as_lines([replace(LOST, fixed=True)])[0].endswith("-> repaired")
-    assert "not repaired; " in as_lines([replace(LOST, fixed=False)])[0]
+WIDE = 10_000
 
 
-def test_ten_lines_of_a_code_are_shown_and_the_rest_is_counted() -> None:
-    lines = as_lines([*(found("session-stuck", str(number)) for number in range(13)), found("redrive-policy")])
+def test_a_finding_has_the_subject_and_the_time_then_the_meaning_then_the_advice() -> None:
+    head, meaning, advice = as_lines([LOST], WIDE)
 
-    assert [line.split()[1] for line in lines] == ["session-stuck"] * 11 + ["redrive-policy"]
-    assert "and 3 more" in lines[10]
+    assert head == "error    running-past-lease  7  session s of tenant t  since 2026-11-21 12:00:00Z"
+    assert meaning == f"  {LOST.check.meaning}: worker w"
+    assert advice.startswith("  -> see `turnstile why 7`; ")
+    assert advice.endswith("or `turnstile doctor --fix` (wake)")
+    assert as_lines([replace(LOST, fixed=True)], WIDE)[2] == "  -> repaired"
+    assert "not repaired; " in as_lines([replace(LOST, fixed=False)], WIDE)[2]
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_no_line_is_wider_than_the_terminal_and_no_command_is_broken(columns: int) -> None:
+    turn = "01a214c4-a864-7a91-afe4-27de4645b80c"
+    of_each = [
+        DoctorFinding(
+            code=one.code, subject=turn, turn_id=turn, queue="chat", since=NOW, tenant_id="acme", session_id="s" * 40
+        )
+        for one in CHECKS
+    ]
+
+    text = "\n".join(as_lines(of_each, columns))
+
+    # One statement is longer than 80 columns by itself.
+    assert max(len(line) for line in text.splitlines() if "ALTER DATABASE" not in line) <= columns
+    for finding in of_each:
+        for command in re.findall("`[^`]+`", finding.advice):
+            assert command in text
+
+
+def test_ten_findings_of_a_code_are_shown_and_the_rest_is_counted() -> None:
+    lines = as_lines([*(found("session-stuck", str(number)) for number in range(13)), found("redrive-policy")], WIDE)
+
+    heads = [line for line in lines if not line.startswith(" ")]
+    assert [line.split()[1] for line in heads] == ["session-stuck"] * 11 + ["redrive-policy"]
+    assert "and 3 more" in heads[10]
 
 
 def test_control_characters_are_replaced() -> None:
-    [line] = as_lines([found("not-looked-at", "\x1b[2J\n")])
+    text = "".join(as_lines([found("not-looked-at", "\x1b[2J\n", detail="\x1b[2J\n")], WIDE))
 
-    assert not {"\x1b", "\n"} & set(line)
+    assert not {"\x1b", "\n"} & set(text)
 
 
 def test_the_document_has_the_same_fields_for_every_finding(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,16 +102,16 @@ def test_the_document_has_the_same_fields_for_every_finding(capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("finding", "advice"),
     [
-        (found("queue-paused", "chat", queue="chat"), "turnstile queues resume chat, when the reason is gone"),
-        (found("no-worker", "chat", queue="chat"), "start a worker: turnstile worker --queue chat"),
-        (replace(LOST, code="session-halted"), "turnstile retry 7 or turnstile skip 7"),
-        (found("idle-in-transaction-timeout", "prod"), "ALTER DATABASE prod SET"),
-        (found("dead-letters-waiting", "chat", queue="chat"), "turnstile dlq list --queue chat, then"),
+        (found("queue-paused", "chat", queue="chat"), "`turnstile queues resume chat`, when the reason is gone"),
+        (found("no-worker", "chat", queue="chat"), "start a worker: `turnstile worker --queue chat`"),
+        (replace(LOST, code="session-halted"), "`turnstile retry 7` or `turnstile skip 7`"),
+        (found("idle-in-transaction-timeout", "prod"), "in psql: `ALTER DATABASE prod SET"),
+        (found("dead-letters-waiting", "chat", queue="chat"), "`turnstile dlq list --queue chat`, then"),
     ],
 )
 def test_the_commands_of_an_advice_can_be_pasted(finding: DoctorFinding, advice: str) -> None:
     assert finding.advice.startswith(advice)
-    assert f"-> {advice}" in as_lines([finding])[0]
+    assert f"-> {advice}" in as_lines([finding], WIDE)[-1]
 
 
 def test_the_summary_counts_by_severity() -> None:

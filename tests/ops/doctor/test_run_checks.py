@@ -14,6 +14,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.doctor.run_checks import judge_policy, look, make_terms
+from turnstile.statements.paused_queues import pause_queue
 from turnstile.turn.message import WakeUp
 
 NOWHERE = {
@@ -52,6 +53,17 @@ async def test_findings_beyond_the_limit_are_reported_as_not_looked_at(
     found = await look(settings, dlq=False)
 
     assert [one.code for one in found] == ["running-past-lease", "running-past-lease", "not-looked-at"]
+
+
+async def test_errors_come_first_and_the_findings_of_a_code_together(database: Database, settings: Settings) -> None:
+    await pause_queue(database, "elsewhere", paused_by="ann", reason=None)
+    await make_running(database, settings)
+    await tamper(settings, LOST)
+
+    found = await look(settings.model_copy(update=NOWHERE["redis"]), dlq=False)
+
+    # Redis is asked twice, also for its fences, and is one finding.
+    assert [one.code for one in found] == ["service-unreachable", "running-past-lease", "queue-paused"]
 
 
 async def test_a_query_that_postgres_refuses_is_reported_as_not_looked_at(settings: Settings) -> None:
@@ -129,5 +141,5 @@ def test_a_delay_is_late_only_beyond_the_delays_of_a_healthy_system() -> None:
 
     terms = make_terms(settings)
 
-    assert terms["past_lease"] > settings.lease_seconds + settings.takeover_resend_seconds
+    assert terms["lease"] + terms["takeover"] > settings.lease_seconds + settings.takeover_resend_seconds
     assert terms["overdue"] > settings.relay_stamp_seconds + settings.relay_tick_seconds

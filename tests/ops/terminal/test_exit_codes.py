@@ -16,7 +16,7 @@ from turnstile.errors import (
 from turnstile.ops.commands.submit_http import read_answer
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 
-LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)"'
+LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)", with --home FOLDER unless its data is in ./.local'
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ class SqsClient:
             raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
             self._health.failed()
-            raise QueueUnavailableError(f"{operation}: {type(error).__name__}: {error}") from error
+            raise QueueUnavailableError(f"{operation}: {_describe(error)}") from error
         self._health.responded()
         return answer
 
@@ -154,6 +154,13 @@ class SqsClient:
         request = AWSRequest("POST", self._endpoint.url, headers, body)
         SigV4Auth(credentials, "sqs", self._endpoint.region).add_auth(request)
         return dict(request.headers.items()), body
+
+
+def _describe(error: Exception) -> str:
+    # aiohttp's own sentence speaks of TLS, also where there is none. Where TLS fails, it has the reason.
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        return f"no connection to {error.host} port {error.port}: {error.os_error.strerror or error.os_error}"
+    return f"{type(error).__name__}: {error}"
 
 
 def _read(operation: str, response: aiohttp.ClientResponse, body: bytes) -> Answer:
