@@ -176,7 +176,10 @@ def _broken_off(
     known = f"{done} of {many(len(submissions), 'turn')} were submitted, the next {unknown} perhaps"
     if all(one.key is not None or one.chosen for one in submissions):
         return CommandError(f"{line}; {known}: the same command again submits each of them once", code)
-    return CommandError(f"{line}; {known}: see turnstile list --since 5m before you submit them again", code)
+    return CommandError(
+        f"{line}; {known}: see turnstile list --tenant {submissions[0].tenant_id} --since 5m before you submit them again",
+        code,
+    )
 
 
 async def _commit(submitting: Submitting, batch: Sequence[Submission]) -> Sequence[Accepted | SubmissionRefusedError]:

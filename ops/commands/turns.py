@@ -57,19 +57,30 @@ def list_turns(
     halting: Annotated[bool, typer.Option("--halting", help="Only those that halt their session.")] = False,
     since: Annotated[
         float | None,
-        typer.Option(parser=parse_age, metavar="AGE", help="Only those submitted within this time: 15m, 1h, 2d."),
+        typer.Option(
+            parser=parse_age, metavar="AGE", help="With --tenant: only those submitted within this time: 15m, 1h, 2d."
+        ),
     ] = None,
     until: Annotated[
         float | None,
-        typer.Option(parser=parse_age, metavar="AGE", help="Only those submitted longer ago: 15m, 1h, 2d."),
+        typer.Option(
+            parser=parse_age, metavar="AGE", help="With --tenant: only those submitted longer ago: 15m, 1h, 2d."
+        ),
     ] = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List turns, those submitted last first. --since 2h --until 1h: those submitted in the hour before the last one.
+    """List turns, newest first.
+
+    With --tenant, --limit keeps those submitted last. Without it, those with the highest ids: ids that clients choose may be in
+    any order. --since 2h --until 1h: those submitted in the hour before the last one.
 
     --json: turns (each with the fields of `turn` in `turnstile status --json`, without the three durations).
     """
+    if tenant is None and (since, until) != (None, None):
+        raise typer.BadParameter(
+            "--since and --until go with --tenant: only the turns of one tenant are found by their times"
+        )
     if since is not None and until is not None and since <= until:
         raise typer.BadParameter("no turn can match: --since must reach further back than --until")
     wanted = OperatorFilter(

@@ -25,24 +25,6 @@ MESSAGES: LiteralString = IN_EITHER.format(table="messages", archived="messages"
 
 HALTING: LiteralString = "t.id IN (SELECT s.halted_by FROM sessions s WHERE s.halted_by IS NOT NULL)"
 
-# Only the index `turns_tenant_created` has the order of the submits, tenant by tenant. It gives the tenants as well, a step each.
-_NEWEST_OF_ALL: LiteralString = """
-WITH RECURSIVE tenants (name) AS (
-    (SELECT t.tenant_id FROM turns t ORDER BY t.tenant_id LIMIT 1)
-     UNION ALL
-    SELECT following.tenant_id
-      FROM tenants CROSS JOIN LATERAL (
-          SELECT t.tenant_id FROM turns t WHERE t.tenant_id > tenants.name ORDER BY t.tenant_id LIMIT 1) following
-)
-SELECT newest.id FROM tenants CROSS JOIN LATERAL (
-    SELECT t.id, t.created_at FROM turns t
-     WHERE t.tenant_id = tenants.name AND {terms}
-     ORDER BY t.created_at DESC, t.id DESC LIMIT %(limit)s) newest
- ORDER BY newest.created_at DESC, newest.id DESC LIMIT %(limit)s"""
-
-_INDEXED = (TurnStatus.PENDING, TurnStatus.RUNNING, TurnStatus.FAILED)
-"""Statuses with an index of their own: what is read is bounded by the number of such turns."""
-
 PAGE = 500
 """Turns per statement of a list."""
 
@@ -58,7 +40,7 @@ class OperatorFilter:
     halting: bool = False
     """Only those that halt their session."""
     since_seconds: float | None = None
-    """Only those that were submitted within this time."""
+    """Only those that were submitted within this time. Goes with `tenant_id`, as `until_seconds` does."""
     until_seconds: float | None = None
     """Only those that were submitted longer ago than this."""
 
@@ -73,9 +55,11 @@ class TurnMessage:
 
 
 async def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: int) -> list[TurnRecord]:
-    """The `limit` matching turns that were submitted last, newest first, without their replies. Raises ListTooBroadError.
+    """`limit` matching turns, newest first, without their replies. Raises ListTooBroadError.
 
-    Of one moment, such as a batch, the places in the sessions order them. Ids say nothing of time: clients may choose theirs.
+    Those of one tenant are chosen by the time of their submit. Those of all tenants are chosen by their ids, because no index has
+    the times of all: ids that clients choose may be in any order. Times order what was chosen, and of one moment, such as a
+    batch, the places in the sessions.
     """
     terms = equal(tenant_id=wanted.tenant_id, session_id=wanted.session_id, queue=wanted.queue)
     if wanted.halting:
@@ -84,20 +68,19 @@ async def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: i
         terms.append("t.created_at >= now() - make_interval(secs => %(since_seconds)s)")
     if wanted.until_seconds is not None:
         terms.append("t.created_at < now() - make_interval(secs => %(until_seconds)s)")
-    few = wanted.tenant_id is not None or wanted.halting or wanted.status in _INDEXED
+    order: LiteralString
+    following: LiteralString
+    if wanted.tenant_id is None:
+        order, following = "t.id DESC", "t.id < %(last_id)s"
+    else:
+        order, following = NEWEST_FIRST, "(t.created_at, t.id) < (%(last_at)s, %(last_id)s)"
 
     async def read(room: int, last: TurnRecord | None) -> list[TurnRecord]:
         values: dict[str, Any] = {**asdict(wanted), "limit": room}
-        beyond: list[LiteralString] = []
-        if last is not None:
-            beyond = ["(t.created_at, t.id) < (%(last_at)s, %(last_id)s)"]
-            values |= {"last_at": last.created_at, "last_id": last.id}
-        if few:
-            return await query_list(database, [*terms, *beyond], values, wanted.status, NEWEST_FIRST)
-        of_tenant = " AND ".join(("true", *terms, *beyond, *equal(status=wanted.status)))
-        return await query_list(
-            database, [f"t.id IN ({_NEWEST_OF_ALL.format(terms=of_tenant)})"], values, None, NEWEST_FIRST
-        )
+        if last is None:
+            return await query_list(database, terms, values, wanted.status, order)
+        values |= {"last_at": last.created_at, "last_id": last.id}
+        return await query_list(database, [*terms, following], values, wanted.status, order)
 
     found = await in_pages(read, limit)
     return sorted(found, key=lambda turn: (turn.created_at, turn.seq or 0, turn.id), reverse=True)

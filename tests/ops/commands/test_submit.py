@@ -142,7 +142,10 @@ class GoingAway:
 
 @pytest.mark.parametrize(
     ("key", "advice"),
-    [("k", "the same command again submits each of them once"), (None, "see turnstile list --since 5m before")],
+    [
+        ("k", "the same command again submits each of them once"),
+        (None, "see turnstile list --tenant t --since 5m before"),
+    ],
 )
 async def test_a_database_that_goes_away_meanwhile_leaves_a_count_and_what_to_do(key: str | None, advice: str) -> None:
     many = [make_submission("turns", "a", key=key and f"{key}:{number}") for number in range(250)]
