@@ -156,15 +156,8 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
                 result.refused.append({"session_id": submission.session_id, "error": str(answer)})
         result.unsent += await submitting.wake_all(batch, answers)
         for submission, answer in zip(batch, answers, strict=True):
-            if tracing.active is not None and isinstance(answer, Accepted):
-                tracing.active.submitted(
-                    submission.trace,
-                    answer.trace,
-                    began_at,
-                    queue=answer.queue,
-                    turn_id=answer.turn_id,
-                    session_id=answer.session_id,
-                )
+            if isinstance(answer, Accepted):
+                submitting.trace(submission, answer, began_at)
         progress.say(f"{start + len(batch)} of {many(len(submissions), 'turn')} submitted")
     return result
 

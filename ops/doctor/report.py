@@ -6,8 +6,8 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from turnstile.doctor.checks import Severity
-from turnstile.ops.doctor.run_checks import MARGIN_SECONDS, DoctorFinding, Findings
+from turnstile.doctor.checks import MARGIN_SECONDS, Severity
+from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.folding import fold, whole
 from turnstile.ops.terminal.output import harmless, short_time

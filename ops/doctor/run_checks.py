@@ -16,7 +16,7 @@ import psycopg
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.operator_client import RedisUnreachableError, operator_client
 from turnstile.config.settings import Settings
-from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, Check
+from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, MARGIN_SECONDS, Check
 from turnstile.doctor.database import QuestionTooLargeError, ask, find_roles_without_idle_timeout, read_revision
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
@@ -27,9 +27,6 @@ from turnstile.ops.migration_run import known_revision
 from turnstile.ops.terminal.operator_access import operator_database
 from turnstile.statements.advance_fences import read_last_fence
 from turnstile.streaming.stream_inspection import highest_fence
-
-MARGIN_SECONDS = 10.0
-"""Tolerance: a delay below this limit is no finding."""
 
 MOST_LETTERS = 1000
 """Most messages to read from one DLQ."""

@@ -7,6 +7,7 @@ from uuid import UUID
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.operator_client import RedisUnreachableError
 from turnstile.config.settings import Settings
+from turnstile.doctor.checks import MARGIN_SECONDS
 from turnstile.ops.waiting.decision import WaitTerms, decide
 from turnstile.ops.waiting.reason import Answer, AtRest, Ended
 from turnstile.queries.operator_turns import find_tenants
@@ -15,9 +16,6 @@ from turnstile.queries.wait_facts import find_session, read_wait_facts
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.wait_facts import WaitFacts
 from turnstile.worker.lock_inspection import look_at_locks
-
-MARGIN_SECONDS = 10.0
-"""Tolerance, as the doctor's: a delay below this limit is usual."""
 
 
 async def explain_turns(settings: Settings, database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, Answer]:

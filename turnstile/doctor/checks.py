@@ -15,6 +15,9 @@ from turnstile.statements.session_head import DUE
 from turnstile.statements.submit import QUEUE_LATENCY
 from turnstile.statements.worker_registry import ALIVE, LOST_LATELY
 
+MARGIN_SECONDS = 10.0
+"""Tolerance: what is late by less is usual."""
+
 LIMIT = 1000
 """Findings of one check in one run, at most."""
 

@@ -124,7 +124,17 @@ async def test_a_direct_submit_without_postgres_says_in_one_line_that_nothing_wa
     assert ran.err.endswith("; nothing was submitted: run it again later\n")
 
 
-class GoingAway:
+class Submits:
+    """Has nothing to do after the commit."""
+
+    async def wake_all(self, *_: object) -> int:
+        return 0
+
+    def trace(self, *_: object) -> None:
+        pass
+
+
+class GoingAway(Submits):
     """A database that goes away after the first batch."""
 
     def __init__(self) -> None:
@@ -135,9 +145,6 @@ class GoingAway:
         if self._batches > 1:
             raise DatabaseUnavailableError("gone")
         return [accepted(one) for one in batch]
-
-    async def wake_all(self, *_: object) -> int:
-        return 0
 
 
 @pytest.mark.parametrize(
@@ -217,16 +224,13 @@ def test_a_named_queue_is_that_of_every_line_without_one_and_gives_the_same_turn
     assert read[0].fingerprint == read[3].fingerprint
 
 
-class Colliding:
+class Colliding(Submits):
     """Records everything but session `bad`, whose row a constraint refuses."""
 
     async def commit(self, batch: Sequence[Submission]) -> list[Accepted]:
         if any(one.session_id == "bad" for one in batch):
             raise psycopg.errors.UniqueViolation("content of a client")
         return [accepted(one) for one in batch]
-
-    async def wake_all(self, *_: object) -> int:
-        return 0
 
 
 async def test_a_submission_that_a_constraint_refuses_is_listed_and_the_others_are_submitted() -> None:
