@@ -83,3 +83,18 @@ async def test_late_batches_in_a_row_pause_the_sends() -> None:
     await until(lambda: sending.is_struggling(QUEUE))
     assert not await sending.send(QUEUE, wake_up(10))
     assert queues.batches == wake_up_sending.THRESHOLD
+
+
+async def test_a_send_that_is_answered_in_time_never_counts_as_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wake_up_sending, "PATIENCE_SECONDS", 0.5)
+    queues, patience_over = SlowQueues(), asyncio.Event()
+    queues.gate.set()
+    sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
+    for number in range(wake_up_sending.THRESHOLD):
+        await sending.send(QUEUE, wake_up(number))
+
+    # Timers end in their order, and those of the sends are older.
+    asyncio.get_running_loop().call_later(wake_up_sending.PATIENCE_SECONDS, patience_over.set)
+    await patience_over.wait()
+
+    assert not sending.is_struggling(QUEUE)

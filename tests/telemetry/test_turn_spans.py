@@ -94,6 +94,14 @@ def test_the_ids_of_submit_and_attempt_are_those_of_the_table(recorded: Recorded
     }
 
 
+def test_an_attempt_lasts_from_the_request_of_its_claim_to_the_end_of_its_settle(recorded: Recorded) -> None:
+    whole(recorded)
+
+    spans = recorded.by_name()
+    assert spans["process"].start_time == spans["claim"].start_time == 1
+    assert spans["process"].end_time == spans["settle"].end_time
+
+
 def test_no_text_of_an_error_is_recorded(recorded: Recorded) -> None:
     whole(recorded, settlement=FAULT)
 
