@@ -94,7 +94,7 @@ def test_counters_gauges_and_histograms_arrive_under_their_names(receiver: Recei
     assert (received.is_monotonic, received.aggregation_temporality) == (True, 2), "2: cumulative"
     point = point_of(received.data_points, queue="otlp")
     assert point.as_double == 3
-    assert began <= point.start_time_unix_nano <= point.time_unix_nano <= time.time_ns()
+    assert began <= point.start_time_unix_nano < point.time_unix_nano <= time.time_ns()
     assert point_of(metrics["turnstile_slots"].gauge.data_points, queue="otlp").as_double == 64
     waits = metrics["turnstile_session_lock_wait_seconds"]
     assert (waits.unit, waits.histogram.aggregation_temporality) == ("s", 2)
@@ -129,6 +129,17 @@ def test_each_process_is_a_service_with_an_instance_of_its_own(
     resource = receiver.resource()
     assert resource["service.name"] == name
     assert UUID(resource["service.instance.id"])
+
+
+def test_an_instance_that_the_environment_names_keeps_its_name(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=task-7")
+
+    with exporting_by_otlp("relay", NEVER):
+        pass
+
+    assert receiver.resource()["service.instance.id"] == "task-7"
 
 
 @pytest.fixture
