@@ -11,8 +11,26 @@ from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import RowLockedError
-from turnstile.statements.submit import submit
+from turnstile.statements.submit import Accepted, submit
 from turnstile.submit.commit_then_wake import Submitting
+
+
+async def test_a_batch_that_collides_with_another_call_is_tried_once_more(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = [make_submission(settings.queue, session) for session in "ab"]
+
+    async def collide(given: Database, submissions: Any, **named: Any) -> Any:
+        # The other call commits first, and the next call of this one finds its row.
+        monkeypatch.setattr(turnstile.submit.commit_then_wake, "submit", submit)
+        await submit(given, submissions[:1], **named)
+        raise psycopg.errors.UniqueViolation
+
+    monkeypatch.setattr(turnstile.submit.commit_then_wake, "submit", collide)
+
+    answers = await Submitting(settings, database, cast("Any", None)).commit(turns)
+
+    assert [answer.turn_id for answer in answers if isinstance(answer, Accepted)] == [turn.turn_id for turn in turns]
 
 
 async def test_a_call_that_has_waited_for_a_locked_session_is_not_repeated(
