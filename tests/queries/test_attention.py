@@ -47,6 +47,11 @@ async def test_a_queue_without_failures_needs_no_operator(database: Database) ->
     assert await attention(database) == Attention(queue="turns", **CALM)
 
 
+@pytest.mark.parametrize("fact", ["failed_lately", "halted", "untouched_seconds"])
+def test_each_fact_alone_needs_an_operator(fact: str) -> None:
+    assert Attention(queue="turns", **{**CALM, fact: 1}).needs_operator
+
+
 # --- failures
 
 

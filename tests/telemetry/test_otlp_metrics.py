@@ -169,6 +169,8 @@ def test_no_receiver_delays_the_end_of_the_process_for_longer_than_a_moment(
 
     # The exporter's own timeout is 10 s.
     assert time.monotonic() - began < 5
+    # Python waits for all others.
+    assert all(thread.daemon for thread in exporting())
 
 
 def test_without_the_extra_there_is_one_line(
@@ -177,13 +179,14 @@ def test_without_the_extra_there_is_one_line(
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
 
     with exporting_by_otlp("worker", 0.01):
-        wait_until(lambda: not alive())
+        wait_until(lambda: not exporting())
 
     assert capsys.readouterr().out.count("metrics.no_otlp") == 1
 
 
-def alive() -> bool:
-    return any(thread.name == "otlp metrics" for thread in threading.enumerate())
+def exporting() -> list[threading.Thread]:
+    """The threads that export."""
+    return [thread for thread in threading.enumerate() if thread.name == "otlp metrics"]
 
 
 def test_a_defect_of_one_export_does_not_end_the_exports(
