@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.factories import make_submission
+from tests.support.metric_readings import rising
 from tests.support.probes import until
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
@@ -109,3 +110,13 @@ async def test_more_submits_than_may_be_in_progress_are_refused_at_once(monkeypa
     recording.open.set()
     assert await waiting == [True] * 3
     assert await accept(intake, "d") == [True]
+
+
+@pytest.mark.usefixtures("recording")
+async def test_a_submit_during_an_outage_is_counted_as_failed() -> None:
+    class Away(Recording):
+        async def commit(self, submissions: Sequence[Submission]) -> list[Any]:
+            raise DatabaseUnavailableError("away")
+
+    with rising("turnstile_turns_submitted_total", queue="turns", result="failed"):
+        assert await accept(make_intake(Away()), "a") == [False]
