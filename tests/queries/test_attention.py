@@ -11,6 +11,7 @@ import structlog.testing
 
 from tests.ops.commands.dead_turns import make_failed
 from tests.statements.plans.touched import explain
+from tests.support.claims import submit_turns
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.config.settings import Settings
@@ -93,6 +94,16 @@ async def test_a_resumed_session_is_not_counted(database: Database, settings: Se
 
     found = await attention(database)
     assert (found.halted, found.halted_lately, found.halted_seconds) == (0, 0, 0.0)
+
+
+async def test_a_session_that_is_halted_by_hand_is_stuck_and_not_halted(database: Database, settings: Settings) -> None:
+    """No command resumes it: the doctor tells of it."""
+    [turn_id] = await submit_turns(database, settings, "one")
+    await database.fetch("UPDATE sessions SET halted_by = %(id)s", {"id": turn_id})
+
+    [found] = await read_attention(database, [settings.queue], lately_seconds=300.0)
+
+    assert found.halted == 0
 
 
 # --- known dead letters
