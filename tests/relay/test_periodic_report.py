@@ -11,14 +11,15 @@ from turnstile.telemetry.metrics import DLQ_MESSAGES
 
 
 @pytest.mark.usefixtures("recording")
-async def test_a_failure_hides_the_series_of_its_report_and_no_other() -> None:
+@pytest.mark.parametrize("error", [QueueUnavailableError("away"), KeyError("a bug")], ids=["away", "a bug"])
+async def test_a_failure_hides_the_series_of_its_report_and_no_other(error: Exception) -> None:
     stopping = asyncio.Event()
     for queue in ("fails", "works"):
         DLQ_MESSAGES.set(7, queue)
 
     async def fail() -> None:
         stopping.set()
-        raise QueueUnavailableError("for the test")
+        raise error
 
     await report_every_minute("dlq", fail, stopping, every_seconds=60.0, gauges=[DLQ_MESSAGES], labels=["fails"])
 
