@@ -135,6 +135,21 @@ async def test_the_letters_of_a_redrive_that_has_not_swept_are_known(database: D
     assert (await attention(database)).letters == 3
 
 
+async def test_the_letters_of_a_redrive_that_never_ended_are_known_for_a_day(database: Database) -> None:
+    """Its process was killed, and its sweep never comes."""
+    record = await begin(database, requested_by="who", queue=None, wanted={})
+    await record.note([uuid4()])
+    known: list[int | None] = []
+
+    for hours in (23, 25):
+        await database.fetch(
+            "UPDATE redrives SET started_at = now() - make_interval(hours => %(hours)s)", {"hours": hours}
+        )
+        known.append((await attention(database)).letters)
+
+    assert known == [1, 0]
+
+
 async def test_the_letters_of_a_redrive_are_known_for_ten_minutes_after_its_end(database: Database) -> None:
     """SQS counts approximately, and with a delay."""
     record = await begin(database, requested_by="who", queue=None, wanted={})

@@ -14,7 +14,7 @@ from tests.statements.calls import FAILURE
 from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.factories import Proven
 from tests.support.metric_readings import reading, rising
-from tests.support.probes import until
+from tests.support.probes import let_the_loop_turn, until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -26,7 +26,7 @@ from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
 from turnstile.statements.paused_queues import pause_queue
 from turnstile.telemetry.instruments import REGISTRY
-from turnstile.telemetry.metrics import DLQ_MESSAGES
+from turnstile.telemetry.metrics import DLQ_MESSAGES, WEBHOOKS_OWED
 
 OFTEN = 0.01
 SENT = "turnstile_relay_sent_total"
@@ -202,11 +202,27 @@ async def test_a_missing_dlq_hides_no_other_and_nothing_old_is_shown_of_it(
     assert {line["event"] for line in logs} == {"dlq.not_read"}
 
 
+@pytest.mark.usefixtures("recording")
+async def test_where_no_webhooks_are_allowed_none_are_counted(
+    database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    WEBHOOKS_OWED.set(7)
+
+    await measured(
+        measure, database, queues, settings, enough=lambda: reading("turnstile_dlq_messages", queue=settings.queue) == 0
+    )
+
+    assert reading("turnstile_webhooks_owed") == 7
+
+
 async def test_without_exported_metrics_no_call_is_made(settings: Settings) -> None:
     stopping = asyncio.Event()
     nothing = cast("Any", None)
 
-    running = asyncio.create_task(measure(nothing, nothing, settings, stopping, every_seconds=OFTEN))
-    stopping.set()
+    with capture_logs() as lines:
+        running = asyncio.create_task(measure(nothing, nothing, settings, stopping, every_seconds=OFTEN))
+        await let_the_loop_turn(10)
+        stopping.set()
+        await running
 
-    await running
+    assert lines == [], "a call on nothing is an error"
