@@ -60,6 +60,20 @@ async def test_a_lease_is_renewed_while_the_event_loop_is_blocked(
     assert beating.stops == []
 
 
+async def test_a_locked_row_is_not_renewed_and_stops_no_handler(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    """If it stays locked for a lease, the session's lock must run out with it."""
+    with psycopg.connect(settings.database_url) as other:
+        other.execute("SELECT FROM turns FOR UPDATE")
+        kept = beating.keep(turn)
+        kept.renewed_at = 0.0
+
+        await beats_on(beating)
+
+        assert (kept.renewed_at, beating.stops) == (0.0, [])
+
+
 async def test_a_dropped_turn_is_not_renewed(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
