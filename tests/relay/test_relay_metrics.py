@@ -203,6 +203,19 @@ async def test_a_missing_dlq_hides_no_other_and_nothing_old_is_shown_of_it(
 
 
 @pytest.mark.usefixtures("recording")
+async def test_how_many_webhooks_are_due_is_unknown_while_postgres_is_away(
+    queues: MessageQueues, settings: Settings
+) -> None:
+    WEBHOOKS_OWED.set(7)
+    allowing = settings.model_copy(update={"webhook_hosts": ("*",)})
+
+    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+        await measured(
+            measure, away, queues, allowing, enough=lambda: math.isnan(reading("turnstile_webhooks_owed") or 0.0)
+        )
+
+
+@pytest.mark.usefixtures("recording")
 async def test_where_no_webhooks_are_allowed_none_are_counted(
     database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
