@@ -40,9 +40,11 @@ async def measured(report: Callable[..., Awaitable[None]], *given: Any, enough: 
     """Runs a report until `enough`."""
     stopping = asyncio.Event()
     running = asyncio.ensure_future(report(*given, stopping, every_seconds=OFTEN))
-    await until(enough)
-    stopping.set()
-    await running
+    try:
+        await until(enough)
+    finally:
+        stopping.set()
+        await running
 
 
 # --- sends
