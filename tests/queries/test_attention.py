@@ -11,6 +11,7 @@ import structlog.testing
 
 from tests.ops.commands.dead_turns import make_failed
 from tests.statements.plans.touched import explain
+from tests.support.claims import submit_turns
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.config.settings import Settings
@@ -45,6 +46,11 @@ async def lettered(database: Database, settings: Settings, *sessions: str, **mor
 
 async def test_a_queue_without_failures_needs_no_operator(database: Database) -> None:
     assert await attention(database) == Attention(queue="turns", **CALM)
+
+
+@pytest.mark.parametrize("fact", ["failed_lately", "halted", "untouched_seconds"])
+def test_each_fact_alone_needs_an_operator(fact: str) -> None:
+    assert Attention(queue="turns", **{**CALM, fact: 1}).needs_operator
 
 
 # --- failures
@@ -90,6 +96,16 @@ async def test_a_resumed_session_is_not_counted(database: Database, settings: Se
     assert (found.halted, found.halted_lately, found.halted_seconds) == (0, 0, 0.0)
 
 
+async def test_a_session_that_is_halted_by_hand_is_stuck_and_not_halted(database: Database, settings: Settings) -> None:
+    """No command resumes it: the doctor tells of it."""
+    [turn_id] = await submit_turns(database, settings, "one")
+    await database.fetch("UPDATE sessions SET halted_by = %(id)s", {"id": turn_id})
+
+    [found] = await read_attention(database, [settings.queue], lately_seconds=300.0)
+
+    assert found.halted == 0
+
+
 # --- known dead letters
 
 
@@ -118,9 +134,36 @@ async def test_the_letters_of_a_redrive_that_has_not_swept_are_known(database: D
 
     assert (await attention(database)).letters == 3
 
+
+async def test_the_letters_of_a_redrive_that_never_ended_are_known_for_a_day(database: Database) -> None:
+    """Its process was killed, and its sweep never comes."""
+    record = await begin(database, requested_by="who", queue=None, wanted={})
+    await record.note([uuid4()])
+    known: list[int | None] = []
+
+    for hours in (23, 25):
+        await database.fetch(
+            "UPDATE redrives SET started_at = now() - make_interval(hours => %(hours)s)", {"hours": hours}
+        )
+        known.append((await attention(database)).letters)
+
+    assert known == [1, 0]
+
+
+async def test_the_letters_of_a_redrive_are_known_for_ten_minutes_after_its_end(database: Database) -> None:
+    """SQS counts approximately, and with a delay."""
+    record = await begin(database, requested_by="who", queue=None, wanted={})
+    await record.note([uuid4(), uuid4()])
     await record.finish()
-    await database.fetch("UPDATE redrives SET finished_at = now() - interval '11 minutes'", {})
-    assert (await attention(database)).letters == 1
+    known: list[int | None] = []
+
+    for minutes in (9, 11):
+        await database.fetch(
+            "UPDATE redrives SET finished_at = now() - make_interval(mins => %(mins)s)", {"mins": minutes}
+        )
+        known.append((await attention(database)).letters)
+
+    assert known == [2, 0]
 
 
 async def test_beyond_its_bound_the_number_of_letters_is_unknown(
@@ -279,7 +322,7 @@ async def test_a_report_after_an_outage_covers_the_outage(
     stopping.set()
     await reporting
 
-    # The second report failed for a thousand seconds: the third covers them, and a minute more.
+    # The second report failed for a thousand seconds: the third covers them, the minute since the first, and a minute more.
     assert asked[:2] == [FIRST_SECONDS, LATELY_SECONDS]
-    assert asked[2] >= 1060.0
+    assert asked[2] == 1120.0
     assert asked[3] == LATELY_SECONDS

@@ -1,6 +1,7 @@
 """The plan of the backlog statement, and the log lines made of it. What it counts: tests/statements/test_backlog.py."""
 
 import asyncio
+import json
 import re
 from typing import Any, NoReturn
 
@@ -66,6 +67,8 @@ async def test_each_queue_gets_a_log_line_also_without_a_backlog(database: Datab
 
     lines = await logged(database, 2)
 
+    # Numbers, because metrics are made of them: `True` equals 1, and is not one in JSON.
+    assert json.dumps([line["paused"] for line in lines]) == "[1, 0]"
     assert all(line.pop("oldest_seconds") >= 0 for line in lines)
     common = {"event": "queue.backlog", "log_level": "info", "running": 0, "truncated": False}
     assert lines == [

@@ -2,7 +2,11 @@
 
 import asyncio
 
-from tests.relay.relays import Sender, make_due, rows, take
+import pytest
+
+import turnstile.relay.loop
+import turnstile.relay.queue_selection
+from tests.relay.relays import Sender, Sqs, make_due, rows, submit_due, take
 from tests.statements.calls import FAILURE
 from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.probes import until
@@ -106,3 +110,23 @@ async def test_a_nudge_starts_a_round_before_the_tick(
     await take(queues, settings)
     stopping.set()
     await asyncio.wait_for(running, 10)
+
+
+@pytest.mark.parametrize("scheduled", [True, False], ids=["to be placed", "to be sent"])
+async def test_what_a_round_leaves_over_does_not_wait_for_the_tick(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, scheduled: bool
+) -> None:
+    await submit_due(database, settings.queue, 5)
+    if scheduled:
+        monkeypatch.setattr(turnstile.relay.loop, "BATCH", 2)
+        await database.fetch("UPDATE turns SET seq = NULL, execute_at = send_at", {})
+    else:
+        monkeypatch.setattr(turnstile.relay.queue_selection, "BATCH", 2)
+    sqs, stopping = Sqs(), asyncio.Event()
+    rare = settings.model_copy(update={"relay_tick_seconds": 3600.0})
+    running = asyncio.create_task(Relay(database, sqs, rare).run(stopping))
+
+    await until(lambda: len(sqs.sent) == 5)
+
+    stopping.set()
+    await running

@@ -1,5 +1,10 @@
 """A paused queue (M3): the relay sends none of its wake-ups, and after the pause each of them once."""
 
+from typing import Any
+
+import pytest
+
+import turnstile.relay.loop
 from tests.relay.relays import Sqs, submit_due
 from tests.support.factories import Proven
 from tests.support.probes import until
@@ -38,3 +43,22 @@ async def test_after_a_pause_each_turn_that_waits_is_sent_once_however_long_the_
     assert len(sqs.sent) == WAITING
     [row] = await database.fetch("SELECT min(send_at) > now() + interval '9 min' AS later FROM turns", {})
     assert row["later"], "the next message about them is not soon"
+
+
+async def test_the_pauses_are_read_once_in_a_heartbeat_however_many_rounds_there_are(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[None] = []
+
+    async def read(_: Database) -> dict[str, Any]:
+        reads.append(None)
+        return {}
+
+    monkeypatch.setattr(turnstile.relay.loop, "read_paused_queues", read)
+    rare = settings.model_copy(update={"lease_seconds": 7200.0, "heartbeat_seconds": 3600.0})
+    relay = Relay(database, Sqs(), rare, Proven())
+
+    for _ in range(3):
+        await relay.round()
+
+    assert len(reads) == 1

@@ -24,20 +24,27 @@ from turnstile.relay.attention_metric import report_attention
 from turnstile.relay.backlog_metric import report_backlog
 from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
-from turnstile.telemetry.metrics import DLQ_MESSAGES
+from turnstile.statements.paused_queues import pause_queue
+from turnstile.telemetry.instruments import REGISTRY
+from turnstile.telemetry.metrics import DLQ_MESSAGES, WEBHOOKS_OWED
 
 OFTEN = 0.01
 SENT = "turnstile_relay_sent_total"
 LAG = "turnstile_relay_lag_seconds"
+CALM: dict[str, Any] = {
+    "failed_lately": 0, "halted": 0, "halted_lately": 0, "halted_seconds": 0.0, "untouched_seconds": 0.0,
+}  # fmt: skip
 
 
 async def measured(report: Callable[..., Awaitable[None]], *given: Any, enough: Callable[[], object]) -> None:
     """Runs a report until `enough`."""
     stopping = asyncio.Event()
     running = asyncio.ensure_future(report(*given, stopping, every_seconds=OFTEN))
-    await until(enough)
-    stopping.set()
-    await running
+    try:
+        await until(enough)
+    finally:
+        stopping.set()
+        await running
 
 
 # --- sends
@@ -97,6 +104,20 @@ async def test_the_backlog_is_shown_and_not_shown_while_postgres_is_away(
 
 
 @pytest.mark.usefixtures("recording")
+async def test_a_pause_is_shown_and_not_shown_while_postgres_is_away(database: Database) -> None:
+    await pause_queue(database, "paused", paused_by="ada", reason=None)
+
+    def shown() -> list[float | None]:
+        return [reading("turnstile_queue_paused", queue=queue) for queue in ("paused", "open")]
+
+    await measured(report_backlog, database, ["paused", "open"], enough=lambda: None not in shown())
+
+    assert shown() == [1, 0]
+    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+        await measured(report_backlog, away, ["paused", "open"], enough=lambda: shown() == [None, None])
+
+
+@pytest.mark.usefixtures("recording")
 async def test_what_needs_an_operator_is_shown(database: Database, settings: Settings) -> None:
     first, _ = await make_failed(database, settings, ["a", "b"], halt=True)
     await database.fetch("UPDATE turns SET finished_at = now() - interval '2 hours' WHERE id = %(id)s", {"id": first})
@@ -117,10 +138,21 @@ async def test_what_needs_an_operator_is_shown(database: Database, settings: Set
 
 
 @pytest.mark.usefixtures("recording")
-def test_too_many_letters_to_count_are_no_number() -> None:
-    facts = {"failed_lately": 0, "halted": 0, "halted_lately": 0, "halted_seconds": 0.0, "untouched_seconds": 0.0}
+async def test_nothing_that_needs_an_operator_is_shown_while_postgres_is_away() -> None:
+    attention_metric._measure(Attention(queue="away", letters=7, **CALM))
 
-    attention_metric._measure(Attention(queue="flooded", letters=None, **cast("Any", facts)))
+    def shown() -> list[str]:
+        samples = [sample for family in REGISTRY.collect() for sample in family.samples]
+        return [sample.name for sample in samples if sample.labels == {"queue": "away"}]
+
+    assert len(shown()) == 5
+    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+        await measured(report_attention, away, ["away"], enough=lambda: not shown())
+
+
+@pytest.mark.usefixtures("recording")
+def test_too_many_letters_to_count_are_no_number() -> None:
+    attention_metric._measure(Attention(queue="flooded", letters=None, **CALM))
 
     assert math.isnan(reading("turnstile_dead_letters_expected", queue="flooded") or 0.0)
 
@@ -170,6 +202,32 @@ async def test_a_missing_dlq_hides_no_other_and_nothing_old_is_shown_of_it(
     await gone.close()
 
     assert {line["event"] for line in logs} == {"dlq.not_read"}
+
+
+@pytest.mark.usefixtures("recording")
+async def test_how_many_webhooks_are_due_is_unknown_while_postgres_is_away(
+    queues: MessageQueues, settings: Settings
+) -> None:
+    WEBHOOKS_OWED.set(7)
+    allowing = settings.model_copy(update={"webhook_hosts": ("*",)})
+
+    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+        await measured(
+            measure, away, queues, allowing, enough=lambda: math.isnan(reading("turnstile_webhooks_owed") or 0.0)
+        )
+
+
+@pytest.mark.usefixtures("recording")
+async def test_where_no_webhooks_are_allowed_none_are_counted(
+    database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    WEBHOOKS_OWED.set(7)
+
+    await measured(
+        measure, database, queues, settings, enough=lambda: reading("turnstile_dlq_messages", queue=settings.queue) == 0
+    )
+
+    assert reading("turnstile_webhooks_owed") == 7
 
 
 class Counted:

@@ -166,6 +166,29 @@ async def test_without_evidence_nothing_is_marked_and_one_log_line_says_so(
     assert [(line["event"], line["log_level"]) for line in logs] == [("takeover.forbidden", "warning")]
 
 
+class Told(RenewalEvidence):
+    """Evidence as the test has it."""
+
+    allows = False
+
+    def allows_takeover(self, now: float) -> bool:
+        return self.allows
+
+
+@pytest.mark.usefixtures("two_lapsed")
+async def test_each_time_without_evidence_has_a_log_line(database: Database, settings: Settings) -> None:
+    evidence = Told(1.0, 0.3)
+    lost = LostWorkers(database, settings, evidence)
+
+    with capture_logs() as logs:
+        for allows in (False, True, False):
+            evidence.allows = allows
+            await database.fetch("UPDATE turns SET send_at = NULL", {})
+            await lost.mark()
+
+    assert [line["event"] for line in logs] == ["takeover.forbidden", "worker.lost", "takeover.forbidden"]
+
+
 async def test_without_evidence_and_without_a_lost_turn_nothing_is_logged(
     database: Database, settings: Settings
 ) -> None:

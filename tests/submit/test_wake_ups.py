@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.probes import until
+from turnstile.errors import UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.submit import wake_ups as wake_up_sending
 from turnstile.submit.wake_ups import WakeUpSending
@@ -32,6 +33,13 @@ class SlowQueues:
         await self.gate.wait()
         self.answered += 1
         return list(messages)
+
+
+class MissingQueues:
+    """No queue has been created."""
+
+    async def send(self, queue: str, _: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
+        raise UnknownQueueError(queue)
 
 
 def wake_up(number: int) -> OutgoingMessage:
@@ -83,3 +91,27 @@ async def test_late_batches_in_a_row_pause_the_sends() -> None:
     await until(lambda: sending.is_struggling(QUEUE))
     assert not await sending.send(QUEUE, wake_up(10))
     assert queues.batches == wake_up_sending.THRESHOLD
+
+
+async def test_a_missing_queue_pauses_the_sends() -> None:
+    sending = WakeUpSending(cast("MessageQueues", MissingQueues()), [QUEUE])
+
+    for number in range(wake_up_sending.THRESHOLD):
+        assert not await sending.send(QUEUE, wake_up(number))
+
+    assert sending.is_struggling(QUEUE)
+
+
+async def test_a_send_that_is_answered_in_time_never_counts_as_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wake_up_sending, "PATIENCE_SECONDS", 0.5)
+    queues, patience_over = SlowQueues(), asyncio.Event()
+    queues.gate.set()
+    sending = WakeUpSending(cast("MessageQueues", queues), [QUEUE])
+    for number in range(wake_up_sending.THRESHOLD):
+        await sending.send(QUEUE, wake_up(number))
+
+    # Timers end in their order, and those of the sends are older.
+    asyncio.get_running_loop().call_later(wake_up_sending.PATIENCE_SECONDS, patience_over.set)
+    await patience_over.wait()
+
+    assert not sending.is_struggling(QUEUE)

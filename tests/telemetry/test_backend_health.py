@@ -95,3 +95,14 @@ async def test_sqs_is_up_while_it_responds_even_if_it_refuses(monkeypatch: pytes
         with rising(FAILURES, 0, backend="sqs"), pytest.raises(QueueUnavailableError):
             await client.call(COMMAND, {}, tries=1)
         assert up("sqs") == 1
+
+
+async def test_sqs_that_responds_with_an_error_of_its_own_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    give_environment(monkeypatch)
+    broken = answer(b'{"__type": "com.amazonaws.sqs#InternalError"}', "500 Internal Server Error")
+
+    async with asking(broken) as (client, _):
+        with rising(FAILURES, backend="sqs"), pytest.raises(QueueUnavailableError):
+            await client.call(COMMAND, {}, tries=1)
+
+    assert up("sqs") == 0

@@ -105,6 +105,8 @@ def test_what_could_not_be_read_of_one_hides_no_other(made: Any) -> None:
 
     assert (reading(gauge.name, queue="a"), reading(gauge.name, queue="b")) == (None, 7)
     gauge.forget("a")
+    gauge.set(8, "a")
+    assert reading(gauge.name, queue="a") == 8
 
 
 @pytest.mark.usefixtures("recording")

@@ -94,7 +94,7 @@ def test_counters_gauges_and_histograms_arrive_under_their_names(receiver: Recei
     assert (received.is_monotonic, received.aggregation_temporality) == (True, 2), "2: cumulative"
     point = point_of(received.data_points, queue="otlp")
     assert point.as_double == 3
-    assert began <= point.start_time_unix_nano <= point.time_unix_nano <= time.time_ns()
+    assert began <= point.start_time_unix_nano < point.time_unix_nano <= time.time_ns()
     assert point_of(metrics["turnstile_slots"].gauge.data_points, queue="otlp").as_double == 64
     waits = metrics["turnstile_session_lock_wait_seconds"]
     assert (waits.unit, waits.histogram.aggregation_temporality) == ("s", 2)
@@ -131,6 +131,17 @@ def test_each_process_is_a_service_with_an_instance_of_its_own(
     assert UUID(resource["service.instance.id"])
 
 
+def test_an_instance_that_the_environment_names_keeps_its_name(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=task-7")
+
+    with exporting_by_otlp("relay", NEVER):
+        pass
+
+    assert receiver.resource()["service.instance.id"] == "task-7"
+
+
 @pytest.fixture
 def silent() -> Iterator[int]:
     """The port of a server that accepts and never answers."""
@@ -158,6 +169,8 @@ def test_no_receiver_delays_the_end_of_the_process_for_longer_than_a_moment(
 
     # The exporter's own timeout is 10 s.
     assert time.monotonic() - began < 5
+    # Python waits for all others.
+    assert all(thread.daemon for thread in exporting())
 
 
 def test_without_the_extra_there_is_one_line(
@@ -166,13 +179,14 @@ def test_without_the_extra_there_is_one_line(
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
 
     with exporting_by_otlp("worker", 0.01):
-        wait_until(lambda: not alive())
+        wait_until(lambda: not exporting())
 
     assert capsys.readouterr().out.count("metrics.no_otlp") == 1
 
 
-def alive() -> bool:
-    return any(thread.name == "otlp metrics" for thread in threading.enumerate())
+def exporting() -> list[threading.Thread]:
+    """The threads that export."""
+    return [thread for thread in threading.enumerate() if thread.name == "otlp metrics"]
 
 
 def test_a_defect_of_one_export_does_not_end_the_exports(

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -55,6 +56,12 @@ def ids(span: ReadableSpan) -> tuple[str, str, str | None]:
     return format(span.context.trace_id, "032x"), format(span.context.span_id, "016x"), parent
 
 
+def seconds_of(span: ReadableSpan) -> float:
+    assert span.start_time is not None
+    assert span.end_time is not None
+    return (span.end_time - span.start_time) / 1e9
+
+
 def submit(turns: TurnSpans, trace: TraceContext, stored: TraceContext | None = None) -> None:
     turns.submitted(trace, stored or trace, 1, queue="turns", turn_id=CLAIMED.id, session_id="s")
 
@@ -92,6 +99,30 @@ def test_the_ids_of_submit_and_attempt_are_those_of_the_table(recorded: Recorded
         "receive": "b" * 16,
         **dict.fromkeys(("claim", "handle", "settle"), attempt.span_id),
     }
+
+
+def test_an_attempt_lasts_from_the_request_of_its_claim_to_the_end_of_its_settle(recorded: Recorded) -> None:
+    whole(recorded)
+
+    spans = recorded.by_name()
+    assert spans["process"].start_time == spans["claim"].start_time == 1
+    assert spans["process"].end_time == spans["settle"].end_time
+
+
+def test_a_receive_begins_when_its_message_arrived(recorded: Recorded) -> None:
+    arrived = time.monotonic() - 100.0
+    attributes = {"traceparent": CLAIMED.trace.traceparent}
+    message = ReceivedMessage("m-1", "", "", 1, attributes, False, received_at=arrived)
+
+    recorded.turns.received("turns", message, WAKE_UP, "locked")
+
+    assert 100.0 <= seconds_of(recorded.by_name()["receive"]) < 160.0
+
+
+def test_a_redrive_lasts_until_its_first_attempt(recorded: Recorded) -> None:
+    recorded.turns.begin_attempt(replace(CLAIMED, generation=2, queue_latency_seconds=100.0), None, None)
+
+    assert 100.0 <= seconds_of(recorded.by_name()["redrive"]) < 160.0
 
 
 def test_no_text_of_an_error_is_recorded(recorded: Recorded) -> None:

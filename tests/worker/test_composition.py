@@ -1,6 +1,7 @@
 """What a worker's heartbeat writes into the registry, and what it counts from its start."""
 
 import importlib.metadata
+import threading
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -60,6 +61,24 @@ async def test_the_registry_has_for_how_long_the_event_loop_is_blocked_while_it_
             wait_until(lambda: connection.execute(blocked).fetchall())
 
         assert await until(lambda: database.fetch(free, {}))
+
+
+async def test_no_thread_of_its_own_outlasts_it(settings: Settings, database: Database, queues: MessageQueues) -> None:
+    """A Lambda function makes one for each invocation, in one process."""
+    before = set(threading.enumerate())
+
+    def own() -> list[threading.Thread]:
+        return [one for one in set(threading.enumerate()) - before if one.name in ("heartbeat", "blocked loop")]
+
+    async with AsyncExitStack() as stack:
+        address = await queues.find(settings.queue)
+        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address)
+        work = TurnWork(resources, Shutdown(), is_full=lambda: False, nudge_relay=lambda: None, deaf_for=lambda: 0.0)
+        work.start()
+        stack.push_async_callback(work.end, 10.0)
+        assert len(own()) == 2
+
+    await until(lambda: not own())
 
 
 @pytest.mark.usefixtures("recording")

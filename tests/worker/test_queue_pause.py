@@ -24,3 +24,14 @@ def test_a_pause_and_its_end_are_told_once_each() -> None:
             pause.set(is_on)
 
     assert [line["event"] for line in lines] == ["worker.paused", "worker.resumed"]
+
+
+def test_a_table_that_says_the_same_again_is_no_change() -> None:
+    """A change counts as a poll that returned: a deaf worker of a queue that is not paused would never be found."""
+    pause, changes = QueuePause(), list[bool]()
+    pause.on_change(lambda: changes.append(pause.is_on))
+
+    for is_on in (False, False, True, True, False):
+        pause.set(is_on)
+
+    assert changes == [True, False]

@@ -26,7 +26,7 @@ SELECT q.name AS queue, count(w.id) AS due, count(w.id) FILTER (WHERE w.is_head)
   LEFT JOIN LATERAL (
       SELECT o.id, o.since, NOT EXISTS (
                  SELECT FROM turns e
-                  WHERE e.tenant_id = o.tenant_id AND e.session_id = o.session_id AND e.seq IS NOT NULL
+                  WHERE e.tenant_id = o.tenant_id AND e.session_id = o.session_id
                     AND e.status IN ('PENDING', 'RUNNING') AND e.seq < coalesce(o.seq, {2**63 - 1})) AS is_head
         FROM (SELECT t.id, t.tenant_id, t.session_id, t.seq, coalesce(t.execute_at, t.created_at) AS since
                 FROM turns t

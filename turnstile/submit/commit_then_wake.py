@@ -97,8 +97,8 @@ class Submitting:
                     raise
             except psycopg.errors.UniqueViolation:
                 # Two requests chose the same turn id under different keys, two claims of one parent started the same child, or
-                # the lost call has committed while this one waited for it. For a single turn, the next call finds the first row.
-                if collided or not alone:
+                # the lost call has committed while this one waited for it. The next call finds the first row.
+                if collided:
                     raise
                 collided = True
             except psycopg.DataError as error:

@@ -24,6 +24,7 @@ THROTTLED = answer(
     "400 Bad Request",
     x_amzn_query_error="RequestThrottled;Sender",
 )
+BUSY = answer(b"<html>", "429 Too Many Requests")
 FORBIDDEN = answer(b'{"__type": "com.amazonaws.sqs#AccessDeniedException", "Message": "no"}', "403 Forbidden")
 
 
@@ -35,7 +36,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- answers
 
 
-@pytest.mark.parametrize("act", [CUT, BROKEN, THROTTLED], ids=["cut off", "500", "throttled"])
+@pytest.mark.parametrize("act", [CUT, BROKEN, THROTTLED, BUSY], ids=["cut off", "500", "throttled", "429"])
 async def test_a_command_is_tried_again_after_a_passing_failure(act: Act) -> None:
     async with asking(act, answer(b'{"Successful": []}')) as (client, sqs):
         assert await client.call(COMMAND, {}) == {"Successful": []}

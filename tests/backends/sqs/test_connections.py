@@ -104,3 +104,13 @@ async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatc
 
         assert [request.line for request in proxy.requests] == ["POST http://sqs.test/ HTTP/1.1"]
         await client.close()
+
+
+async def test_a_closed_client_opens_no_connection() -> None:
+    async with asking(answer(b"{}")) as (client, sqs):
+        await client.close()
+
+        with pytest.raises(QueueUnavailableError, match="after the end"):
+            await client.call(POLL, {})
+
+        assert sqs.requests == []

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.factories import make_submission
+from tests.support.metric_readings import rising
 from tests.support.probes import until
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
@@ -82,6 +83,32 @@ async def test_a_batch_with_a_locked_session_is_recorded_one_by_one_without_it()
     assert recording.statements == [["a", "b", "c"], ["a"], ["b"], ["c"]]
 
 
+async def test_a_session_of_a_refused_batch_is_in_no_other_while_it_is_recorded_alone() -> None:
+    """The next batch would wait for the same lock."""
+
+    class Holding(Recording):
+        alone = 0
+
+        async def commit(self, submissions: Sequence[Submission]) -> list[Any]:
+            if len(submissions) == 1:
+                self.alone += 1
+                await may_end.wait()
+            return await super().commit(submissions)
+
+    may_end, recording = asyncio.Event(), Holding()
+    recording.locked.add("b")
+    intake = make_intake(recording)
+    first = asyncio.create_task(accept(intake, "a", "b"))
+    await until(lambda: recording.alone == 2)
+
+    second = asyncio.create_task(accept(intake, "b", "c", "d"))
+    await until(lambda: len(recording.statements) > 1)
+    may_end.set()
+
+    assert recording.statements[:2] == [["a", "b"], ["c", "d"]]
+    assert (await first, await second) == ([True, False], [False, True, True])
+
+
 async def test_a_locked_session_is_left_out_of_batches_until_a_turn_of_it_is_recorded() -> None:
     recording = Recording()
     recording.locked.add("b")
@@ -112,3 +139,13 @@ async def test_more_submits_than_may_be_in_progress_are_refused_at_once(monkeypa
     recording.open.set()
     assert await waiting == [True] * 3
     assert await accept(intake, "d") == [True]
+
+
+@pytest.mark.usefixtures("recording")
+async def test_a_submit_during_an_outage_is_counted_as_failed() -> None:
+    class Away(Recording):
+        async def commit(self, submissions: Sequence[Submission]) -> list[Any]:
+            raise DatabaseUnavailableError("away")
+
+    with rising("turnstile_turns_submitted_total", queue="turns", result="failed"):
+        assert await accept(make_intake(Away()), "a") == [False]

@@ -2,12 +2,16 @@
 
 import asyncio
 import time
+from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 import psycopg
+import pytest
 from structlog.testing import capture_logs
 
-from tests.support.claims import claim_one, expire_leases, settle_one
+import turnstile.worker.heartbeat
+from tests.support.claims import claim_one, claim_sessions, expire_leases, settle_one, submit_turns
 from tests.support.factories import Proven
 from tests.support.heartbeats import Beating, beats_on, block_loop_until, lease_of
 from tests.support.probes import until
@@ -16,6 +20,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.lost_workers import LostWorkers
 from turnstile.statements.cancel import cancel
+from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.outcome import StopReason
@@ -53,6 +58,20 @@ async def test_a_lease_is_renewed_while_the_event_loop_is_blocked(
         block_loop_until(renewed_past_its_first_lease)
 
     assert beating.stops == []
+
+
+async def test_a_locked_row_is_not_renewed_and_stops_no_handler(
+    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
+) -> None:
+    """If it stays locked for a lease, the session's lock must run out with it."""
+    with psycopg.connect(settings.database_url) as other:
+        other.execute("SELECT FROM turns FOR UPDATE")
+        kept = beating.keep(turn)
+        kept.renewed_at = 0.0
+
+        await beats_on(beating)
+
+        assert (kept.renewed_at, beating.stops) == (0.0, [])
 
 
 async def test_a_dropped_turn_is_not_renewed(
@@ -130,12 +149,75 @@ async def test_a_nudge_renews_a_turn_at_once(
     assert not beating.heartbeat._thread.is_alive()
 
 
-async def test_a_nudge_about_an_unknown_turn_is_ignored(beating: Beating, turn: ClaimedTurn) -> None:
+async def test_a_nudge_renews_its_turn_and_no_other(
+    settings: Settings, queues: MessageQueues, database: Database
+) -> None:
+    """A client that can publish hints must not cause writes of all rows. The next beat would be an hour away."""
+    await submit_turns(database, settings, "one", session_id="a")
+    await submit_turns(database, settings, "one", session_id="b")
+    turns = await claim_sessions(database, settings, "a", "b")
+    rare = settings.model_copy(update={"lease_seconds": 7200.0, "heartbeat_seconds": 3600.0})
+    beating = Beating(rare, queues, await queues.find(settings.queue))
+    beating.heartbeat.start()
+    await until(lambda: beating.paused)
+    for turn in turns:
+        beating.keep(turn)
+
+    async def leases() -> list[Any]:
+        return [
+            row["lease_until"] for row in await database.fetch("SELECT lease_until FROM turns ORDER BY session_id", {})
+        ]
+
+    found = [await leases()]
+    for place, turn in enumerate(turns):
+        beating.heartbeat.nudge(turn.id)
+
+        async def renewed(place: int = place) -> bool:
+            return bool((await leases())[place] != found[-1][place])
+
+        await until(renewed)
+        found.append(await leases())
+    await asyncio.to_thread(beating.heartbeat.stop, 10.0)
+
+    assert found[1][1] == found[0][1]
+    assert found[2][0] == found[1][0]
+
+
+async def test_nudges_without_a_pause_keep_no_other_lease_from_being_renewed(
+    settings: Settings, database: Database, beating: Beating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may publish hints as fast as it can."""
+    await submit_turns(database, settings, "one", session_id="nudged")
+    await submit_turns(database, settings, "one", session_id="other")
+    nudged, other = await claim_sessions(database, settings, "nudged", "other")
+
+    async def nudge_and_renew(*given: Any) -> list[Renewal]:
+        beating.heartbeat.nudge(nudged.id)
+        return await renew(*given)
+
+    monkeypatch.setattr(turnstile.worker.heartbeat, "renew", nudge_and_renew)
+    for turn in (nudged, other):
+        beating.keep(turn)
+    leases: set[datetime] = set()
+
+    async def renewed_often() -> bool:
+        [row] = await database.fetch("SELECT lease_until FROM turns WHERE id = %(id)s", {"id": other.id})
+        leases.add(row["lease_until"])
+        return len(leases) > 3
+
+    await until(renewed_often)
+
+
+async def test_a_nudge_about_an_unknown_turn_is_ignored(
+    settings: Settings, queues: MessageQueues, turn: ClaimedTurn
+) -> None:
+    # Not started: nobody takes the nudge away.
+    beating = Beating(settings, queues, await queues.find(settings.queue))
     beating.keep(turn)
 
     beating.heartbeat.nudge(uuid4())
 
-    assert not beating.heartbeat._roused.is_set()
+    assert beating.heartbeat._nudged == set()
 
 
 async def test_a_settled_turn_is_not_stopped(
@@ -189,6 +271,8 @@ async def test_a_lock_on_the_whole_table_takes_the_evidence_away(
     with psycopg.connect(settings.database_url) as other:
         other.execute("LOCK TABLE turns IN SHARE MODE")
         await until(lambda: not beating.heartbeat.evidence.allows_takeover(time.monotonic()))
+        # A renewal that works again at once is not enough: it must have worked for a lease.
+        await until(lambda: beating.heartbeat.evidence._unbroken_since is None)
 
     await until(lambda: beating.heartbeat.evidence.allows_takeover(time.monotonic()))
 

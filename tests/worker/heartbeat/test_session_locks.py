@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from typing import Any
+from typing import Any, LiteralString
 
 import pytest
 import redis.asyncio
@@ -34,8 +34,9 @@ async def test_a_lock_that_is_released_during_a_beat_is_not_retaken(
         await lock.release(ours)
 
     async def extend_late(extender: SessionLock, *args: Any) -> Any:
-        # The run ends between the beat's look at what is kept and its call.
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(give_back(kept), loop))
+        # The run ends between the beat's look at what is kept and its call. Once: a second release would hide a retaken lock.
+        if kept.keeps_lock:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(give_back(kept), loop))
         return await extend(extender, *args)
 
     monkeypatch.setattr(SessionLock, "extend", extend_late)
@@ -82,6 +83,26 @@ async def test_the_lock_of_a_renewed_turn_is_extended(
     await until(extended)
 
 
+@pytest.mark.parametrize("table", ["workers", "paused_queues"])
+async def test_a_lock_is_extended_while_a_table_of_the_operators_is_missing(
+    settings: Settings,
+    database: Database,
+    beating: Beating,
+    turn: ClaimedTurn,
+    keys: redis.asyncio.Redis,
+    table: LiteralString,
+) -> None:
+    await database.fetch(f"ALTER TABLE {table} RENAME TO hidden", {})
+    lock = await _lock(settings)
+    await keys.pexpire(lock.key, 500)
+    beating.keep(turn, lock)
+
+    async def extended() -> bool:
+        return bool(await keys.pttl(lock.key) > 500)
+
+    await until(extended)
+
+
 async def test_the_lock_of_a_turn_that_is_not_renewed_runs_out(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
 ) -> None:
@@ -100,13 +121,27 @@ async def test_a_flushed_lock_is_retaken_and_stops_no_handler(
     settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
 ) -> None:
     lock = await _lock(settings)
-    beating.keep(turn, lock)
+    kept = beating.keep(turn, lock)
     await keys.delete(lock.key)
 
     async def retaken() -> bool:
         return await keys.get(lock.key) == lock.token
 
     await until(retaken)
+    # The waiting mark may have gone with it.
+    await until(lambda: kept.look_again)
+    assert beating.stops == []
+
+
+async def test_a_session_whose_lock_another_worker_has_taken_is_looked_at_once_more(
+    settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
+) -> None:
+    lock = await _lock(settings)
+    await keys.set(lock.key, "theirs")
+
+    kept = beating.keep(turn, lock)
+
+    await until(lambda: kept.look_again)
     assert beating.stops == []
 
 

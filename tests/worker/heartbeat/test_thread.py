@@ -1,7 +1,10 @@
 """The heartbeat's thread: it registers the worker, no failed beat ends it, and a stop does."""
 
 import asyncio
-from typing import Any
+from typing import Any, LiteralString
+
+import pytest
+from structlog.testing import capture_logs
 
 from tests.support.heartbeats import Beating, lease_of
 from tests.support.probes import until
@@ -39,3 +42,24 @@ async def test_a_failed_beat_does_not_end_the_thread(database: Database, beating
         return bool(await lease_of(database) > before)
 
     await until(renewed, within=10.0)
+
+
+@pytest.mark.parametrize("table", ["workers", "paused_queues"])
+async def test_the_beat_after_one_that_failed_comes_at_once(
+    settings: Settings, database: Database, queues: MessageQueues, table: LiteralString
+) -> None:
+    """The one after a beat that went well would be an hour away."""
+    await database.fetch(f"ALTER TABLE {table} RENAME TO hidden", {})
+    rare = settings.model_copy(update={"lease_seconds": 7200.0, "heartbeat_seconds": 3600.0})
+    beating = Beating(rare, queues, await queues.find(settings.queue))
+    with capture_logs() as lines:
+        beating.heartbeat.start()
+        await until(lambda: lines)
+
+    await database.fetch(f"ALTER TABLE hidden RENAME TO {table}", {})
+
+    async def went_well() -> bool:
+        return bool(beating.paused and await database.fetch("SELECT FROM workers", {}))
+
+    await until(went_well)
+    await asyncio.to_thread(beating.heartbeat.stop, 10.0)

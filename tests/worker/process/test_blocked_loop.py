@@ -53,6 +53,10 @@ async def test_a_handler_that_blocks_is_named_while_it_blocks_and_its_values_are
 
 
 async def test_a_block_outside_of_an_attempt_is_named_without_a_turn(logs: list[Any]) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    # As many words as the name of a handler's task.
+    task.set_name("not a handler")
     watch = BlockedLoopWatch(asyncio.get_running_loop(), "turns")
     watch.start()
 
@@ -75,6 +79,23 @@ async def test_a_handler_that_blocks_in_its_thread_blocks_no_loop(logs: list[Any
     watch.stop()
 
     assert [line for line in logs if line["event"] == "worker.loop_blocked"] == []
+
+
+async def test_a_defect_of_a_look_does_not_end_the_watch(logs: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = BlockedLoopWatch(asyncio.get_running_loop(), "turns")
+    looks: list[None] = []
+
+    def fail() -> None:
+        looks.append(None)
+        raise ValueError
+
+    monkeypatch.setattr(watch, "look", fail)
+    watch.start()
+
+    wait_until(lambda: len(looks) > 1)
+
+    watch.stop()
+    assert logs[0]["event"] == "worker.blocked_loop_watch_failed"
 
 
 def test_the_thread_ends_with_the_loop() -> None:
@@ -141,6 +162,13 @@ def test_a_block_of_less_than_a_second_is_not_named(rig: Rig, logs: list[Any]) -
     rig.look_for(1.0, blocked=False)
 
     assert logs == []
+
+
+def test_a_block_of_less_than_a_second_is_not_counted(rig: Rig, recording: None) -> None:
+    rig.look_for(BLOCKED_SECONDS - LOOK_SECONDS, blocked=True)
+
+    with rising("turnstile_event_loop_blocked_seconds_total", 0, queue="turns"):
+        rig.look_for(1.0, blocked=False)
 
 
 def test_a_block_has_one_line_however_long_it_lasts(rig: Rig, logs: list[Any]) -> None:
