@@ -70,7 +70,7 @@ class ListTooBroadError(TurnstileError):
 
     def __init__(self) -> None:
         super().__init__(
-            "too many turns to look through: narrow it with --session, or --tenant and --since, or try another filter or none"
+            "too many turns to look through: narrow it with --session, or with --tenant and --since; or use fewer filters"
         )
 
 

@@ -10,7 +10,7 @@ from turnstile.ops.commands.cancel_many import cancel_many
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, QueueName, SessionId, TenantId, Yes, confirm, parse_age
-from turnstile.ops.terminal.output import print_json, say
+from turnstile.ops.terminal.output import print_json, print_text
 from turnstile.queries.open_turns import OpenFilter
 from turnstile.queries.operator_turns import find_tenants
 from turnstile.statements.cancel import CanceledTurn
@@ -80,14 +80,18 @@ def cancel(
 def _report_turn(turn: UUID, canceled: CanceledTurn, *, as_json: bool) -> None:
     if as_json:
         print_json({"id": turn, "status": canceled.status, "requested": canceled.requested})
-    if not canceled.requested:
-        say(f"turn {turn} had ended before, and stays {canceled.status}")
-        if canceled.status is not TurnStatus.CANCELED:
-            raise typer.Exit(ExitCode.FAILED)
-    elif canceled.status is TurnStatus.RUNNING:
-        say(f"turn {turn} is RUNNING: its worker is asked to stop it, and it is CANCELED then")
     else:
-        say(f"turn {turn} is CANCELED")
+        print_text(f"turn {turn} {_describe(canceled)}")
+    if not canceled.requested and canceled.status is not TurnStatus.CANCELED:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _describe(canceled: CanceledTurn) -> str:
+    if not canceled.requested:
+        return f"had ended before, and stays {canceled.status}"
+    if canceled.status is TurnStatus.RUNNING:
+        return "is RUNNING: its worker is asked to stop it, and it is CANCELED then"
+    return "is CANCELED"
 
 
 async def _cancel(operator: Operator, turn_id: UUID, tenant_id: str | None) -> CanceledTurn:

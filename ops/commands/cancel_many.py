@@ -10,7 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, operate
 from turnstile.ops.terminal.options import confirm
-from turnstile.ops.terminal.output import Progress, many, print_json, say
+from turnstile.ops.terminal.output import Progress, many, print_json, print_text, say
 from turnstile.queries.open_turns import MOST, OpenFilter, OpenTurn, list_open
 from turnstile.statements.cancel import cancel_some
 from turnstile.turn.cancel_reason import CancelReason
@@ -46,10 +46,10 @@ def cancel_many(settings: Settings, wanted: OpenFilter, *, dry_run: bool, yes: b
     done = ManyCanceled() if dry_run or not found else operate(settings, _cancel_all, found, wanted.status)
     if as_json:
         print_json({"dry_run": dry_run, "matched": len(found), "open": count_open(found), **asdict(done)})
+    elif found:
+        print_text(f"would cancel {_describe(found)}" if dry_run else str(done))
     if not found:
         say("no open turn matches")
-    else:
-        say(f"would cancel {_describe(found)}" if dry_run else str(done))
     if len(found) == MOST:
         say(f"the oldest {MOST} only; run it again for the others")
         raise typer.Exit(ExitCode.FAILED)

@@ -30,7 +30,16 @@ from turnstile.ops.terminal.options import (
     TurnId,
     make_typer,
 )
-from turnstile.ops.terminal.output import Columns, describe_error, harmless, print_json, print_table, say, shortened
+from turnstile.ops.terminal.output import (
+    Columns,
+    describe_error,
+    harmless,
+    print_json,
+    print_table,
+    print_text,
+    say,
+    shortened,
+)
 from turnstile.ops.turn_document import turn_document
 from turnstile.queries.failed_turns import FailedFilter, FailedGroup, group_failed, list_failed
 from turnstile.queries.turns import TurnRecord
@@ -210,4 +219,5 @@ def _print_groups(groups: list[FailedGroup], *, as_json: bool) -> None:
     # Two tables: one is too wide for a terminal.
     print_table(columns, groups)
     if groups:
+        print_text("\nThe last turn of each:")
         print_table(samples, groups)

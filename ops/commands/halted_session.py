@@ -8,6 +8,7 @@ import typer
 
 from turnstile.config.settings import Settings
 from turnstile.ops.commands.turns import read_shown
+from turnstile.ops.commands.wait_for_turn import describe_end
 from turnstile.ops.dead_letters.redrive_refusals import why_left_alone, why_not_again
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, describe_operator, load_settings, operate
@@ -28,10 +29,14 @@ def retry(
     turn with which the session goes on). With --wait it is printed before the wait.
     """
     settings = load_settings()
-    _let_go_on(settings, turn, WayOn.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
+    halt = _let_go_on(settings, turn, WayOn.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
     if wait is not None and not dry_run:
-        ended = operate(settings, read_shown, turn, None, wait).turn
-        say(f"{turn} is {ended.status}")
+        try:
+            ended = operate(settings, read_shown, turn, halt.tenant_id, wait).turn
+        except BaseException:
+            say(f"turn {turn} goes on: turnstile status {turn}")
+            raise
+        say(describe_end(turn, ended.status, ended.error_class, ended.error))
         if ended.status is not TurnStatus.SUCCEEDED:
             raise typer.Exit(ExitCode.FAILED)
 
@@ -45,7 +50,7 @@ def skip(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJso
     _let_go_on(load_settings(), turn, WayOn.SKIP, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _let_go_on(settings: Settings, turn_id: UUID, way: WayOn, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def _let_go_on(settings: Settings, turn_id: UUID, way: WayOn, *, dry_run: bool, yes: bool, as_json: bool) -> Halt:
     halt = operate(settings, _read, turn_id, way)
     if way is WayOn.RETRY:
         # Checked before the confirmation: a retry takes its new budgets from the queue. A skip does not need the queue.
@@ -60,6 +65,7 @@ def _let_go_on(settings: Settings, turn_id: UUID, way: WayOn, *, dry_run: bool, 
         print_text(f"{_describe(halt)} This would {asked}.")
     else:
         print_text(_describe_result(halt, way, resumed))
+    return halt
 
 
 async def _read(operator: Operator, turn_id: UUID, way: WayOn) -> Halt:

@@ -160,11 +160,12 @@ def _print(failed: list[TurnRecord], result: RedriveResult) -> None:
     """What was done. What is left to know is for `_explain`, and a stop's reason for the error at the end."""
     if failed:
         ended = f"; so far {result.ended}" if result.ended.total and result.stopped is None else ""
-        print_text(f"{len(result.revived)} of {many(len(failed), 'turn')} put back to work{ended}")
+        number = f"redrive {result.redrive_id}: " if result.redrive_id is not None else ""
+        print_text(f"{number}{len(result.revived)} of {many(len(failed), 'turn')} put back to work{ended}")
     if result.swept:
         print_text(f"{many(result.swept, 'obsolete dead letter')} deleted")
     if failed and (still_dead := result.letters[LetterKind.STILL_DEAD]):
-        print_text(f"{many(still_dead, 'dead letter')} left on the dead-letter queues: the turns are FAILED still")
+        print_text(f"{many(still_dead, 'dead letter')} left on the dead-letter queues: their turns are still FAILED")
 
 
 def _explain(result: RedriveResult) -> None:
@@ -185,11 +186,11 @@ def _explain(result: RedriveResult) -> None:
         say(
             f"SQS is away: the dead letters of {', '.join(result.unswept_queues)} are not swept; the next redrive does it"
         )
-    for kind, noun in (
-        (LetterKind.MALFORMED, "malformed message"),
-        (LetterKind.UNKNOWN_TURN, "message without a known turn"),
+    for kind, which in (
+        (LetterKind.MALFORMED, "that can't be read"),
+        (LetterKind.UNKNOWN_TURN, "about no known turn"),
     ):
         if left := result.letters[kind]:
-            say(f"{many(left, noun)} left on the dead-letter queue: see turnstile dlq list --messages")
+            say(f"{many(left, 'message')} {which} left on the dead-letter queue: see turnstile dlq list --messages")
     for queue, turns in result.undeclared.items():
         say(f"{many(turns, 'turn')} of queue {queue!r} left alone: these settings do not declare it")

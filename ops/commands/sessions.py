@@ -49,6 +49,8 @@ def sessions(
     for session, answer in found:
         for line in _as_lines(session, answer, terminal_columns()):
             print_text(line)
+    if not found:
+        say("no session is stuck")
     if len(found) == limit:
         say(f"the {limit} that have waited longest; there may be more (--limit)")
     if truncated:

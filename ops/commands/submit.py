@@ -5,16 +5,23 @@ import json
 import sys
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.ops.commands.submit_direct import DirectResult, check_key, check_session, prepare, read_lines, submit_all
+from turnstile.ops.commands.submit_direct import (
+    DirectResult,
+    check_key,
+    check_session,
+    prepare,
+    read_lines,
+    submit_all,
+    what_is_left,
+)
 from turnstile.ops.commands.submit_http import ApiClient
-from turnstile.ops.commands.wait_for_turn import wait_until_ended
+from turnstile.ops.commands.wait_for_turn import describe_end, wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, WaitSeconds
@@ -67,7 +74,8 @@ def submit(
     --direct while SQS is away: the turns are recorded, a relay sends them later, and the exit code is 0.
 
     --json: what the API answers, as its /docs say. With --direct: submitted (how many), turn_ids, replayed (how many had been
-    submitted before), unsent (wake-ups that a relay sends later), trouble (why they are unsent), refused (session_id, error).
+    submitted before), unsent (wake-ups that a relay sends later), trouble (why they are unsent), refused (session_id, error); if
+    the database went away: unknown (turns that are perhaps submitted), left (turns that are not).
     """
     if not direct and (file is not None or tenant is not None):
         raise typer.BadParameter("--file and --tenant go with --direct; the API knows the tenant by its key")
@@ -138,8 +146,7 @@ def _report_ended(turn: dict[str, Any], *, as_json: bool) -> None:
         print_text(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False))
     if status is not TurnStatus.SUCCEEDED:
         error = turn.get("error") or {}
-        reason = f": {error.get('class')}: {error.get('message')}" if error and status is TurnStatus.FAILED else ""
-        say(f"turn {turn['id']} is {'' if status.is_terminal else 'still '}{status}{reason}")
+        say(describe_end(turn["id"], status, error.get("class"), error.get("message")))
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -153,13 +160,16 @@ def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, a
     finally:
         tracing.stop()
     if as_json:
-        print_json({"submitted": len(result.turn_ids), **asdict(result)})
+        print_json(result.as_document())
     else:
         for turn_id in result.turn_ids:
             typer.echo(str(turn_id))
     say(_summary(result))
     for refused in result.refused[:5]:
         say(f"refused, session {refused['session_id']}: {refused['error']}")
+    if result.broken_off is not None:
+        code, line = explain(result.broken_off)
+        raise CommandError(f"{line}; {what_is_left(result, submissions)}", code)
     if result.refused:
         raise CommandError(f"refused: {len(result.refused)} of {many(len(submissions), 'turn')}")
 

@@ -9,7 +9,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -20,12 +20,13 @@ from pydantic_core import from_json
 from turnstile.config.settings import Settings
 from turnstile.errors import (
     DatabaseUnavailableError,
+    RowLockedError,
     SubmissionRefusedError,
     UnknownQueueError,
     UnstorableContentError,
     WebhookNotAllowedError,
 )
-from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.output import Progress, many
 from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
@@ -50,6 +51,18 @@ class DirectResult:
     trouble: str | None = None
     """Why SQS did not accept them, if it is known."""
     refused: list[dict[str, Any]] = field(default_factory=list)
+    unknown: int = 0
+    """Turns that are recorded, or are not: the database went away in their commit."""
+    left: int = 0
+    """Turns that were not submitted, because the database had gone away."""
+    broken_off: DatabaseUnavailableError | None = None
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "submitted": len(self.turn_ids),
+            **{one.name: getattr(self, one.name) for one in fields(self) if one.name != "broken_off"},
+        }
 
 
 def read_lines(
@@ -136,7 +149,7 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
 
 
 async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) -> DirectResult:
-    """Submits batch after batch. Raises CommandError if the database goes away: it says how many are recorded."""
+    """Submits batch after batch, until all are or the database goes away."""
     result = DirectResult()
     progress = Progress()
     for start in range(0, len(submissions), BATCH):
@@ -147,7 +160,11 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
         try:
             answers = await _commit(submitting, batch)
         except DatabaseUnavailableError as error:
-            raise _broken_off(error, submissions, start, len(batch)) from error
+            result.broken_off = error
+            # Nothing was done where a row is locked. Otherwise the commit may have been done, and only its answer was lost.
+            result.unknown = 0 if isinstance(error, RowLockedError) else len(batch)
+            result.left = len(submissions) - start - result.unknown
+            break
         for submission, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Accepted):
                 result.turn_ids.append(answer.turn_id)
@@ -162,17 +179,17 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
     return result
 
 
-def _broken_off(
-    error: DatabaseUnavailableError, submissions: Sequence[Submission], done: int, unknown: int
-) -> CommandError:
-    code, line = explain(error)
-    known = f"{done} of {many(len(submissions), 'turn')} were submitted, the next {unknown} perhaps"
+def what_is_left(result: DirectResult, submissions: Sequence[Submission]) -> str:
+    """For people, after a submit that was broken off: how many turns are not submitted, and what to do."""
+    left = f"not submitted: {many(result.left, 'turn')}"
+    if result.unknown:
+        left += f"; perhaps submitted: {result.unknown}"
     if all(one.key is not None or one.chosen for one in submissions):
-        return CommandError(f"{line}; {known}: the same command again submits each of them once", code)
-    return CommandError(
-        f"{line}; {known}: see turnstile list --tenant {submissions[0].tenant_id} --since 5m before you submit them again",
-        code,
-    )
+        return f"{left}. The same command again submits each turn once"
+    if result.unknown:
+        tenant = submissions[0].tenant_id
+        left += f": look with turnstile list --tenant {tenant} --limit {result.unknown}"
+    return f"{left}. With --idempotency-key, a command can be repeated as it is"
 
 
 async def _commit(submitting: Submitting, batch: Sequence[Submission]) -> Sequence[Accepted | SubmissionRefusedError]:

@@ -72,8 +72,8 @@ def list_turns(
 ) -> None:
     """List turns, newest first.
 
-    With --tenant, --limit keeps those submitted last. Without it, those with the highest ids: ids that clients choose may be in
-    any order. --since 2h --until 1h: those submitted in the hour before the last one.
+    With --tenant, --limit keeps those submitted last; without --tenant those with the highest ids, and ids that clients choose
+    may be in any order. --since 2h --until 1h: those submitted in the hour before the last one.
 
     --json: turns (each with the fields of `turn` in `turnstile status --json`, without the three durations).
     """

@@ -1,4 +1,4 @@
-"""Waits for a turn to end by polling."""
+"""Waits for a turn to end by polling, and says how it ended."""
 
 import asyncio
 import time
@@ -23,3 +23,9 @@ async def wait_until_ended(
         if status(turn).is_terminal or left <= 0:
             return turn
         await asyncio.sleep(min(PAUSE_SECONDS, left))
+
+
+def describe_end(turn_id: object, status: TurnStatus, error_class: str | None, error: str | None) -> str:
+    """Such as `turn 7 is FAILED: ValueError: no` or, after a wait in vain, `turn 7 is still PENDING`."""
+    reason = f": {error_class}: {error}" if status is TurnStatus.FAILED and error_class else ""
+    return f"turn {turn_id} is {'' if status.is_terminal else 'still '}{status}{reason}"

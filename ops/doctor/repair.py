@@ -4,6 +4,9 @@ from collections import Counter
 from dataclasses import replace
 from uuid import UUID
 
+import psycopg
+
+from turnstile.backends.redis.operator_client import RedisUnreachableError
 from turnstile.doctor.checks import Remedy
 from turnstile.doctor.database import wake
 from turnstile.errors import QueueUnavailableError
@@ -40,8 +43,16 @@ async def _repair(operator: Operator, one: DoctorFinding, woken: set[UUID]) -> D
         case Remedy.SWEEP:
             return replace(one, fixed=await _sweep(operator, one.subject))
         case Remedy.ADVANCE:
-            seen = await highest_fence(operator.settings, MOST_STREAMS)
-            return replace(one, fixed=await advance_beyond(operator.database, seen) > seen)
+            return replace(one, fixed=await _advance(operator))
+
+
+async def _advance(operator: Operator) -> bool:
+    try:
+        await advance_beyond(operator.database, await highest_fence(operator.settings, MOST_STREAMS))
+    except (RedisUnreachableError, psycopg.errors.InvalidParameterValue) as error:
+        say(f"the fences were not advanced: {str(error).partition(chr(10))[0]}")
+        return False
+    return True
 
 
 async def _sweep(operator: Operator, queue: str) -> bool:

@@ -1,15 +1,20 @@
-"""Folds text for people to the width of the terminal, and of 80 columns in a pipe. What is to be copied stays whole."""
+"""Folds text for people to the width of their terminal, and never in a pipe. What is to be copied stays whole."""
 
+import os
 import re
 import shutil
+import sys
 import textwrap
 
 _SPACE = "\N{NO-BREAK SPACE}"
 
 
+_NEVER = 100_000
+
+
 def terminal_columns() -> int:
-    """COLUMNS of the environment, else of the terminal, else 80."""
-    return shutil.get_terminal_size().columns
+    """The columns of the terminal, or of the variable COLUMNS; without a terminal more than any line has."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else _NEVER
 
 
 def whole(text: str) -> str:

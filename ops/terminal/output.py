@@ -3,6 +3,7 @@ standard error. Rich is imported only where it is used, so that other commands s
 """
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,9 @@ import typer
 Column = str | Callable[[Any], object]
 Columns = Mapping[str, Column]
 """The columns of a table: title, and the name of the row's attribute or a function of the row."""
+
+_WHITE = re.compile(r"[\n\t]")
+"""What would break a line, or move the columns after it."""
 
 PROGRESS_EVERY_SECONDS = 10.0
 
@@ -47,7 +51,7 @@ def print_table(columns: Columns, rows: Iterable[Any]) -> None:
     from rich.cells import cell_len, set_cell_size
 
     values = [reader(column) for column in columns.values()]
-    lines = [list(columns), *([cell(value(row)).replace("\n", " ") for value in values] for row in rows)]
+    lines = [list(columns), *([_WHITE.sub(" ", cell(value(row))) for value in values] for row in rows)]
     widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
     for place, cells in enumerate(lines):
         line = "  ".join(map(set_cell_size, cells, widths)).rstrip()

@@ -173,7 +173,8 @@ def _not_sent(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> NotSent | N
 
 def _tenant_full(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> TenantFull | None:
     workers = _takers(facts.queue)
-    waits = facts.at - head.due_since > timedelta(seconds=LEAST_DEFER_SECONDS)
+    # A worker that defers a session sets `sends` to 0. Two wake-ups in vain are no deferral.
+    waits = facts.at - head.due_since > timedelta(seconds=LEAST_DEFER_SECONDS) and head.sends < 2
     if not all(_has_its_share(one, terms.tenant_share, waits=waits) for one in workers):
         return None
     running = sum(one.running_of_tenant for one in workers)
@@ -181,14 +182,14 @@ def _tenant_full(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> TenantFu
 
 
 def _has_its_share(worker: SeenWorker, share: TenantShare, *, waits: bool) -> bool:
-    """`waits`: the turn has been due for longer than a message takes."""
+    """`waits`: the turn has been due for longer than a message takes, and may have been deferred."""
     match share:
         case "all":
             return False
         case "fair":
             alone = worker.running == worker.running_of_tenant
             # Only the worker knows of which tenants it has heard lately. A turn that waits beside a free slot tells of them.
-            passed_over = waits and worker.running < worker.slots
+            passed_over = waits and max(worker.running, worker.busy) < worker.slots
             return (not alone or passed_over) and crowds(worker.running_of_tenant, worker.running, worker.slots)
         case int(most):
             return worker.running_of_tenant >= most

@@ -195,7 +195,7 @@ CHECKS: tuple[Check, ...] = (
         "fences-behind",
         _ERROR,
         "Redis has seen higher fences than Postgres gives out: the database has gone back, or its clock",
-        "after a restore start the workers, which corrects it; if it stays, repair it, and correct the server's clock",
+        "start the workers: after a restore, this corrects it; if it stays, correct the clock of the database server",
         Remedy.ADVANCE,
     ),
     Check(

@@ -20,7 +20,7 @@ _LAST_FENCE: LiteralString = """
 SELECT coalesce(last_value, 0) AS fence FROM pg_sequences WHERE schemaname = current_schema() AND sequencename = 'fence_seq'
 """
 
-_ADVANCE_TO: LiteralString = "SELECT advance_sequences(%(at_least)s::bigint) AS fence"
+_ADVANCE_TO: LiteralString = "SELECT advance_sequences(%(at_least)s::bigint)"
 
 MARGIN = 1_000_000
 """How far to advance beyond the highest fence in Redis: other fences, and versions of memory, may be higher."""
@@ -32,9 +32,9 @@ async def read_last_fence(database: Database) -> int:
     return int(rows[0]["fence"]) if rows else 0
 
 
-async def advance_beyond(database: Database, fence: int) -> int:
-    """Advances the sequences beyond `fence`, which Redis has seen; they never go back. Returns the last fence drawn.
+async def advance_beyond(database: Database, fence: int) -> None:
+    """Advances the sequences beyond `fence`, which Redis has seen; they never go back.
 
-    Raises DatabaseUnavailableError.
+    Raises DatabaseUnavailableError, or InvalidParameterValue beyond what Redis counts exactly.
     """
-    return int((await database.fetch(_ADVANCE_TO, {"at_least": fence + MARGIN}))[0]["fence"])
+    await database.fetch(_ADVANCE_TO, {"at_least": fence + MARGIN})

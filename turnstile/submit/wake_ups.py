@@ -46,7 +46,7 @@ class WakeUpSending:
         return self._lanes[queue].breaker.is_open
 
     def find_trouble(self) -> str | None:
-        """Why a send has failed last, in the words of the first queue with a failed one; None: each has worked."""
+        """Why the last failed send failed; of the first queue that has one. None: no send failed as a whole."""
         return next((lane.trouble for lane in self._lanes.values() if lane.trouble is not None), None)
 
 

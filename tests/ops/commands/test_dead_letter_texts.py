@@ -4,8 +4,10 @@ from uuid import uuid4
 
 import pytest
 
+from tests.conftest import sqs_client
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_dead, make_failed, rows
+from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -34,6 +36,22 @@ async def test_a_redrive_says_in_sentences_what_it_would_do_and_what_it_has_done
     ]
     assert nothing.out == ""
     assert (dry.err, ran.err) == ("", "")
+
+
+async def test_messages_that_no_turn_explains_are_counted(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings, stack: Stack
+) -> None:
+    await make_dead(database, queues, settings, ["a"])
+    url = (await queues.find(settings.queue)).dlq_url
+    for body in ("not ours", WakeUp("t", "s", uuid4()).encode(), WakeUp("t", "s", uuid4()).encode()):
+        sqs_client(stack).send_message(QueueUrl=url, MessageBody=body)
+
+    ran = await turnstile("redrive", "--yes")
+
+    assert ran.err.splitlines() == [
+        "1 message that can't be read left on the dead-letter queue: see turnstile dlq list --messages",
+        "2 messages about no known turn left on the dead-letter queue: see turnstile dlq list --messages",
+    ]
 
 
 async def test_the_reason_of_a_stop_is_said_once(turnstile: Turnstile, database: Database, settings: Settings) -> None:

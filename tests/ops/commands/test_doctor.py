@@ -110,6 +110,20 @@ async def test_fences_that_only_redis_has_seen_are_left_behind(
     assert await read_last_fence(database) > seen
 
 
+async def test_fences_beyond_what_can_be_drawn_are_not_repaired_and_hide_no_other_repair(
+    doctor: Doctor, database: Database, settings: Settings, keys: Redis
+) -> None:
+    await make_running(database, settings, "lost")
+    await tamper(settings, MARKED_AS_LOST)
+    stream = name_stream(settings.redis_prefix, "t", "s", uuid4())
+    await keys.xadd(stream, {"kind": "status", "data": "{}"}, id=f"{2**53}-1")
+
+    answer = await doctor("--fix", "--yes")
+
+    assert (answer.code, answer.fixed) == (5, {"fences-behind": False, "running-past-lease": True})
+    assert "the fences were not advanced: " in answer.err
+
+
 async def test_dead_letters_whose_turns_have_moved_on_are_swept(
     doctor: Doctor, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:

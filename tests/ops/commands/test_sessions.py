@@ -39,6 +39,10 @@ async def test_each_stuck_session_has_its_reason_and_command(
     assert (to_retry, or_skip) == (f"  to move it: turnstile retry {failed}", f"  or:         turnstile skip {failed}")
 
 
+async def test_that_no_session_is_stuck_is_said(turnstile: Turnstile) -> None:
+    assert (await turnstile("sessions", "--stuck")).err == "no session is stuck\n"
+
+
 async def test_the_age_the_queue_and_the_tenant_narrow_the_list(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:

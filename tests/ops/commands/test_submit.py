@@ -20,10 +20,9 @@ from tests.support.otlp_receiver import receiving
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.commands.submit_direct import read_lines, submit_all
-from turnstile.ops.terminal.exit_codes import CommandError
+from turnstile.ops.commands.submit_direct import read_lines, submit_all, what_is_left
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.turn.identifiers import TraceContext, start_trace
@@ -135,33 +134,45 @@ class Submits:
 
 
 class GoingAway(Submits):
-    """A database that goes away after the first batch."""
+    """A database that goes away after the first batch, or in which a row is locked then."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: str) -> None:
+        self._error = RowLockedError(error) if error == "locked" else DatabaseUnavailableError(error)
         self._batches = 0
 
     async def commit(self, batch: Sequence[Submission]) -> list[Accepted]:
         self._batches += 1
         if self._batches > 1:
-            raise DatabaseUnavailableError("gone")
+            raise self._error
         return [accepted(one) for one in batch]
 
 
+REPEATABLE = "With --idempotency-key, a command can be repeated as it is"
+
+
 @pytest.mark.parametrize(
-    ("key", "advice"),
+    ("key", "error", "left"),
     [
-        ("k", "the same command again submits each of them once"),
-        (None, "see turnstile list --tenant t --since 5m before"),
+        ("k", "gone", "not submitted: 50 turns; perhaps submitted: 100. The same command again submits each turn once"),
+        (
+            None,
+            "gone",
+            "not submitted: 50 turns; perhaps submitted: 100: look with turnstile list --tenant t --limit 100. "
+            + REPEATABLE,
+        ),
+        (None, "locked", "not submitted: 150 turns. " + REPEATABLE),
     ],
 )
-async def test_a_database_that_goes_away_meanwhile_leaves_a_count_and_what_to_do(key: str | None, advice: str) -> None:
+async def test_a_submit_that_is_broken_off_says_what_is_left_and_what_to_do(
+    key: str | None, error: str, left: str
+) -> None:
     many = [make_submission("turns", "a", key=key and f"{key}:{number}") for number in range(250)]
 
-    with pytest.raises(CommandError, match="gone; 100 of 250 turns were submitted, the next 100 perhaps: ") as raised:
-        await submit_all(cast("Submitting", GoingAway()), many)
+    result = await submit_all(cast("Submitting", GoingAway(error)), many)
 
-    assert advice in str(raised.value)
-    assert raised.value.code == 4
+    assert result.turn_ids == [one.turn_id for one in many[:100]]
+    assert str(result.broken_off) == error
+    assert what_is_left(result, many) == left
 
 
 async def test_a_direct_submit_exports_the_spans_of_its_turns_before_it_ends(

@@ -237,18 +237,24 @@ def test_the_share_of_a_tenant_is_that_of_the_setting(share: Any, full: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("waits", "running", "full"),
-    [(30, 3, True), (1, 3, False), (30, 1, False), (30, 4, False)],
-    ids=["slot-kept-free", "just-come", "room", "all-slots-taken"],
+    ("waits", "sends", "running", "busy", "reason"),
+    [
+        pytest.param(30, 1, 3, 3, TenantFull, id="slot-kept-free"),
+        pytest.param(1, 0, 3, 3, OnItsWay, id="just-come"),
+        pytest.param(30, 0, 1, 1, OnItsWay, id="room"),
+        pytest.param(30, 0, 4, 4, SlotsBusy, id="all-slots-run"),
+        pytest.param(30, 0, 3, 4, SlotsBusy, id="all-slots-busy"),
+        pytest.param(30, 4, 3, 3, SentInVain, id="nobody-receives"),
+    ],
 )
 def test_a_turn_that_waits_beside_a_free_slot_tells_of_tenants_that_only_the_worker_knows(
-    waits: float, running: int, full: bool
+    waits: float, sends: int, running: int, busy: int, reason: type[Reason]
 ) -> None:
-    worker = seen_worker(running=running, running_of_tenant=running, busy=running)
+    worker = seen_worker(running=running, running_of_tenant=running, busy=busy)
 
-    found = decide(wait_facts(seen_turn(created_at=ago(waits)), queue=seen_queue(worker)), TERMS)
+    found = decide(wait_facts(seen_turn(created_at=ago(waits), sends=sends), queue=seen_queue(worker)), TERMS)
 
-    assert isinstance(found, TenantFull) is full
+    assert type(found) is reason
 
 
 def test_a_reason_has_a_name_for_programs() -> None:
