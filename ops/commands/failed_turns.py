@@ -69,10 +69,7 @@ def say_halting(wanted: FailedFilter, turns: int) -> None:
         options = {"queue": wanted.queue, "tenant": wanted.tenant_id, "session": wanted.session_id}
         narrowed = "".join(f" --{name} {value}" for name, value in options.items() if value is not None)
         which = "turn halts its session and is" if turns == 1 else "turns halt their sessions and are"
-        say(
-            f"{turns} FAILED {which} left out: turnstile list --halting{narrowed} "
-            "(all classes and ages), then turnstile retry or skip"
-        )
+        say(f"{turns} FAILED {which} left out: turnstile list --halting{narrowed}, then turnstile retry or skip")
 
 
 def describe_failed(failed: Sequence[TurnRecord], wanted: FailedFilter, limit: int | None) -> str:

@@ -1,9 +1,7 @@
 """Folds text for people to the width of their terminal, and never in a pipe. What is to be copied stays whole."""
 
-import os
 import re
 import shutil
-import sys
 import textwrap
 
 _SPACE = "\N{NO-BREAK SPACE}"
@@ -14,7 +12,7 @@ _NEVER = 100_000
 
 def terminal_columns() -> int:
     """The columns of the terminal, or of the variable COLUMNS; without a terminal more than any line has."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else _NEVER
+    return shutil.get_terminal_size((_NEVER, 0)).columns
 
 
 def whole(text: str) -> str:

@@ -43,12 +43,13 @@ async def test_many_are_counted_by_queue_and_status_and_nothing_is_done_without_
     await claim_sessions(database, settings, "a")
 
     asked = await turnstile("cancel", "--tenant", "t")
-    dry = await turnstile("cancel", "--tenant", "t", "--dry-run", "--json")
+    dry = await turnstile("cancel", "--tenant", "t", "--dry-run")
+    document = await turnstile("cancel", "--tenant", "t", "--dry-run", "--json")
 
     counted = f"3 open turns of 2 sessions of tenant t ({settings.queue}: 2 PENDING, {settings.queue}: 1 RUNNING)"
     assert (asked.code, f"{counted}. Cancel them?" in asked.err) == (2, True)
-    assert dry.err == f"would cancel {counted}\n"
-    assert json.loads(dry.out)["open"] == {settings.queue: {"PENDING": 2, "RUNNING": 1}}
+    assert dry.out == f"would cancel {counted}\n"
+    assert json.loads(document.out)["open"] == {settings.queue: {"PENDING": 2, "RUNNING": 1}}
     assert await statuses(database, turns) == ["RUNNING", "PENDING", "PENDING"]
 
 
@@ -59,12 +60,10 @@ async def test_waiting_turns_are_cancelled_at_once_and_running_ones_asked_to_sto
     (elsewhere,) = await submitted(database, settings, "a", tenant_id="u")
     await claim_sessions(database, settings, "a")
 
-    ran = await turnstile("cancel", "--tenant", "t", "--queue", settings.queue, "--yes", "--json")
+    ran = await turnstile("cancel", "--tenant", "t", "--queue", settings.queue, "--yes")
     again = await turnstile("cancel", "--tenant", "t", "--status", "pending", "--yes", "--json")
 
-    done = json.loads(ran.out)
-    assert (ran.code, done["canceled"], done["stopping"], done["moved_on"]) == (0, 2, 1, 0)
-    assert "2 turns CANCELED, 1 RUNNING turn asked to stop" in ran.err
+    assert (ran.code, ran.out) == (0, "2 turns CANCELED, 1 RUNNING turn asked to stop\n")
     found = await rows(database)
     assert [found[turn]["status"] for turn in (running, waiting, other, elsewhere)] == [
         "RUNNING", "CANCELED", "CANCELED", "PENDING",

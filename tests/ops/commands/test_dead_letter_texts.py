@@ -30,9 +30,9 @@ async def test_a_redrive_says_in_sentences_what_it_would_do_and_what_it_has_done
     assert dry.out.startswith("would put back 3 FAILED turns (no filter; these are all), failed from 20")
     assert dry.out.endswith(": ValueError 2, KeyError 1\n")
     assert ran.out.splitlines() == [
-        "2 of 2 turns put back to work; so far 2 not ended yet",
+        "redrive 1: 2 of 2 turns put back to work; so far 2 not ended yet",
         "2 obsolete dead letters deleted",
-        "1 dead letter left on the dead-letter queues: the turns are FAILED still",
+        "1 dead letter left on the dead-letter queues: their turns are still FAILED",
     ]
     assert nothing.out == ""
     assert (dry.err, ran.err) == ("", "")
@@ -59,7 +59,7 @@ async def test_the_reason_of_a_stop_is_said_once(turnstile: Turnstile, database:
 
     ran = await turnstile("redrive", "--canary", "1", "--canary-wait", "1s", "--yes")
 
-    assert ran.out == "1 of 2 turns put back to work\n"
+    assert ran.out == "redrive 1: 1 of 2 turns put back to work\n"
     assert ran.err.count("at least 1 had to succeed in time") == 1
 
 

@@ -95,8 +95,11 @@ async def test_a_retry_waits_for_its_turn_if_asked_to_and_ends_with_1_unless_it_
         for turn, session, settlement in ((answered, "b", SUCCESS), (again, "c", FAILURE))
     ]
 
-    assert (timed_out.code, timed_out.err) == (1, f"{halting} is PENDING\n")
-    assert [(one.code, one.err) for one in ends] == [(0, f"{answered} is SUCCEEDED\n"), (1, f"{again} is FAILED\n")]
+    assert (timed_out.code, timed_out.err) == (1, f"turn {halting} is still PENDING\n")
+    assert [(one.code, one.err.strip()) for one in ends] == [
+        (0, f"turn {answered} is SUCCEEDED"),
+        (1, f"turn {again} is FAILED: {FAILURE.error_class}: {FAILURE.error}"),
+    ]
 
 
 async def test_a_dry_run_changes_nothing(turnstile: Turnstile, database: Database, settings: Settings) -> None:
@@ -179,5 +182,5 @@ async def test_list_and_status_show_what_is_halted(
 
     assert [turn["id"] for turn in listed] == [str(failed)]
     assert "halts its session" in table
-    assert " halted " in table
+    assert " halted\n" in table
     assert shown["halted_by"] == str(failed)
