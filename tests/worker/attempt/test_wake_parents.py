@@ -7,8 +7,10 @@ from uuid import UUID
 import pytest
 import structlog.testing
 
+from tests.support.claims import submit_turns
 from tests.support.probes import until
-from tests.worker.attempt.child_turns import RETRY, Family
+from tests.support.row_locks import rows_locked
+from tests.worker.attempt.child_turns import PARENT, RETRY, Family
 from turnstile.handlers.child import Child
 from turnstile.statements.join import wake_joined, wake_parents
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -27,10 +29,13 @@ class Worker:
         self._family = family
         self._waking = ParentWaking(family.database, self._nudge)
 
-    async def settle(self, turn: ClaimedTurn, settlement: Settlement) -> None:
+    async def settle(self, turn: ClaimedTurn, settlement: Settlement) -> bool:
+        """Whether it has looked after a parent."""
         status = await self._family.settle(turn, settlement)
         self._waking.settled(turn, status, settlement)
+        looks = bool(self._waking._under_way)
         await until(lambda: not self._waking._under_way)
+        return looks
 
     def _nudge(self) -> None:
         self.nudges += 1
@@ -47,10 +52,10 @@ async def test_a_settle_wakes_the_parent_of_a_child_that_has_ended_and_not_of_on
     child = await family.start(family.run(parent))
     await family.join(parent, child)
 
-    await worker.settle(await family.claim(child.session_id), RETRY)
+    assert not await worker.settle(await family.claim(child.session_id), RETRY)
     assert (worker.nudges, (await family.row(parent.id))["due"]) == (0, False)
 
-    await worker.settle(await family.claim(child.session_id), ANSWER)
+    assert await worker.settle(await family.claim(child.session_id), ANSWER)
     assert (worker.nudges, (await family.row(parent.id))["due"]) == (1, True)
 
 
@@ -97,6 +102,26 @@ async def test_of_children_that_end_together_one_wakes_the_parent(family: Family
     woken = await asyncio.gather(*[end(child) for child in children])
 
     assert sum(map(len, woken)) == 1
+
+
+@pytest.mark.parametrize("by", ["a child's worker", "the relay"])
+async def test_a_locked_parent_delays_no_other(family: Family, parent: ClaimedTurn, by: str) -> None:
+    await submit_turns(family.database, family.settings, "two", session_id="other")
+    other = await family.claim("other")
+    for each in (parent, other):
+        child = await family.start(family.run(each))
+        await family.join(each, child)
+        await family.end(child)
+
+    async def wake() -> set[UUID]:
+        if by == "the relay":
+            return set(await wake_joined(family.database))
+        return set(await wake_parents(family.database, [parent.id, other.id]))
+
+    with rows_locked(family.settings, f"session_id = '{PARENT}'"):
+        assert await wake() == {other.id}
+
+    assert await wake() == {parent.id}
 
 
 async def test_a_parent_that_runs_again_is_not_woken(family: Family, parent: ClaimedTurn) -> None:
