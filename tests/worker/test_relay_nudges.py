@@ -63,9 +63,7 @@ async def test_a_failed_turn_leaves_a_dead_letter(settings: Settings, database: 
     assert await nudges(fail) == 1
 
 
-async def test_a_worker_that_stops_leaves_the_next_turn(
-    settings: Settings, database: Database, nudges: Nudges
-) -> None:
+async def test_a_worker_that_stops_leaves_the_next_turn(settings: Settings, database: Database, nudges: Nudges) -> None:
     await submit_turns(database, settings, "one", "two")
     stopping = asyncio.Event()
 
