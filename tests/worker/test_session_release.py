@@ -125,6 +125,7 @@ async def test_a_run_that_goes_on_after_its_unlock_keeps_its_lock(
 
     assert meanwhile == [True, True]
     assert looking.kept == [False, False]
+    assert [run.turn for run in looking.runs] == [None], "no lease is renewed after its settle"
 
 
 class Unheard:
