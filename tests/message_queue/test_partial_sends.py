@@ -1,10 +1,12 @@
-"""A send of several calls, of which SQS takes only the first."""
+"""An operation of several calls: a send of which SQS takes only the first, and an extension while SQS is away."""
 
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tests.support.processors import message_about
+from turnstile.backends.sqs.client import CallRefusedError
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
@@ -31,3 +33,23 @@ async def test_messages_that_were_sent_before_an_outage_count_as_sent(
 
     monkeypatch.undo()
     assert await queues.count(settings.queue) == 10
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [(QueueUnavailableError("away"), 1), (CallRefusedError("Invalid", "a stale handle"), 3)]
+)
+async def test_an_extension_goes_on_after_a_refusal_and_not_during_an_outage(
+    settings: Settings, queues: MessageQueues, monkeypatch: pytest.MonkeyPatch, error: Exception, expected: int
+) -> None:
+    address, calls = await queues.find(settings.queue), 0
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        raise error
+
+    monkeypatch.setattr(queues._client, "call", fail)
+
+    await queues.extend(address, [message_about(uuid4()) for _ in range(25)])
+
+    assert calls == expected

@@ -1,7 +1,11 @@
 """A poll of a FIFO queue whose answer was lost is asked for again under its id."""
 
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 
+from turnstile import message_queue
 from turnstile.backends.sqs.client import Answer, CallRefusedError, Parameters
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -41,6 +45,16 @@ async def test_the_next_poll_repeats_the_id_of_one_whose_answer_was_lost() -> No
 
     assert first is not None
     assert again == first
+    assert after not in (None, first)
+
+
+async def test_an_id_is_not_repeated_after_the_visibility_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its messages are visible again, and SQS would refuse the id."""
+    hours = count(step=3600)
+    monkeypatch.setattr(message_queue, "time", SimpleNamespace(monotonic=lambda: next(hours)))
+
+    first, after = await poll("http://sqs/1/turns.fifo", QueueUnavailableError("reset"), None)
+
     assert after not in (None, first)
 
 

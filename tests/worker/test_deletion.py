@@ -13,6 +13,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import Guard, SessionLock, name_lock
 
 both_kinds = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
@@ -73,3 +74,21 @@ async def test_the_lock_is_released_while_the_message_is_being_deleted(
         # The slot stays taken: otherwise deletions would pile up.
         assert not working.done()
         working.cancel()
+
+
+@both_kinds
+async def test_the_heartbeat_does_not_extend_a_message_that_is_being_deleted(
+    settings: Settings, database: Database, lock: SessionLock, fifo: bool
+) -> None:
+    await submit_turns(database, settings, "one", "two")
+    kept: list[HeartbeatEntry] = []
+    extended: list[bool] = []
+
+    def note(*_: Any) -> None:
+        extended.append(kept[0].message is not None)
+
+    with processing(settings, database, lock, "w", Handler(note), taken=kept, fifo=fifo) as processor:
+        await processor.process(message_about(uuid4()))
+
+    # On a FIFO queue a message is deleted when its turn is claimed, otherwise when it is settled.
+    assert extended == [not fifo, False]

@@ -1,4 +1,5 @@
-"""The end of a session run: a head of another queue is made due, and the heartbeat does not retake the released lock."""
+"""The end of a session run: a head of another queue is made due, the heartbeat does not retake the released lock, and nothing is
+forgotten while Redis does not respond."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -124,3 +125,66 @@ async def test_a_run_that_goes_on_after_its_unlock_keeps_its_lock(
 
     assert meanwhile == [True, True]
     assert looking.kept == [False, False]
+    assert [run.turn for run in looking.runs] == [None], "no lease is renewed after its settle"
+
+
+class Unheard:
+    """The locks of a worker that gets no response from Redis, which executes its scripts all the same."""
+
+    def __init__(self, lock: SessionLock) -> None:
+        self.releases = 0
+        self._lock = lock
+
+    async def acquire(self, wanted: LockedSession) -> Guard:
+        await self._lock.acquire(wanted)
+        return Guard.UNANSWERED
+
+    async def release(self, ours: LockedSession) -> Release:
+        self.releases += 1
+        await self._lock.release(ours)
+        return Release.UNKNOWN
+
+
+class Away:
+    """The locks of a worker that does not call Redis."""
+
+    releases = 0
+
+    async def acquire(self, _: LockedSession) -> Guard:
+        return Guard.UNGUARDED
+
+
+async def test_a_lock_whose_response_was_lost_is_released(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    await submit_turns(database, settings, "one")
+
+    with processing(settings, database, cast("Any", Unheard(lock)), "ours") as ours:
+        await ours.process(message_about(uuid4()))
+
+    assert await lock.acquire(name_lock(settings, "t", "s", "theirs")) is Guard.LOCKED
+
+
+@pytest.mark.parametrize("redis", ["unheard", "away"])
+async def test_a_turn_that_comes_during_the_last_settle_is_answered_without_a_mark(
+    settings: Settings, database: Database, lock: SessionLock, redis: str
+) -> None:
+    await submit_turns(database, settings, "one")
+    locks = Unheard(lock) if redis == "unheard" else Away()
+
+    with processing(settings, database, cast("Any", locks), "ours") as ours:
+        settle = ours.settling.settle
+
+        async def settle_late(*asked: Any, **more: Any) -> Any:
+            settled = await settle(*asked, **more)
+            ours.settling.settle = settle  # type: ignore[method-assign]
+            # Its wake-up has found the session RUNNING, and has left no mark.
+            await submit_turns(database, settings, "two")
+            return settled
+
+        ours.settling.settle = settle_late  # type: ignore[method-assign]
+        await ours.process(message_about(uuid4()))
+
+    assert [row["status"] for row in await database.fetch(LEFT, {})] == ["SUCCEEDED"] * 2
+    # One look after each turn, and the run ends although no release has a response.
+    assert locks.releases == (3 if redis == "unheard" else 0)

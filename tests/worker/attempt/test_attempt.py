@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from tests.worker.attempt.attempts import LONG, Bench, wait_forever
 from turnstile.handlers.context import Context, Turn
 from turnstile.handlers.exceptions import Reject, Retry, Snooze
 from turnstile.worker.attempt.outcome import Failed, Outcome, Snoozed, Succeeded
+from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS
 
 
 async def test_a_handler_that_returns_succeeds(bench: Bench) -> None:
@@ -31,6 +32,30 @@ async def test_a_plain_function_that_returns_a_coroutine_is_awaited(bench: Bench
 
     assert await bench.attempt(partial(answer, "oh")).run(LONG, LONG) == Succeeded("oh hi")
     assert await bench.attempt(Callable_()).run(LONG, LONG) == Succeeded("hi")
+
+
+async def test_the_reply_of_a_generator_is_the_text_that_it_yields(bench: Bench) -> None:
+    async def speak(turn: Turn, _: Context) -> AsyncGenerator[Any, None]:
+        yield "oh "
+        yield {"progress": 1}
+        yield str(turn.input)
+
+    assert await bench.attempt(speak).run(LONG, LONG) == Succeeded("oh hi")
+
+
+async def test_a_generator_is_broken_off_beyond_the_limit_of_a_reply(bench: Bench) -> None:
+    """It may have no end."""
+    pieces: list[str] = []
+
+    async def speak(_: Turn, __: Context) -> AsyncGenerator[str, None]:
+        while len(pieces) < 100:
+            pieces.append("x" * (MAX_REPLY_CHARACTERS // 4))
+            yield pieces[-1]
+
+    outcome = await bench.attempt(speak).run(LONG, LONG)
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.error_class, outcome.may_heal, len(pieces)) == ("unfit_reply", False, 5)
 
 
 @pytest.mark.parametrize(

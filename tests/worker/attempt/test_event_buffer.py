@@ -34,6 +34,16 @@ async def test_the_number_of_waiting_events_is_bounded_and_the_text_is_whole(rig
     assert rig.redis.text(rig.redis.heard) == rig.emitter.text == "".join(f"{n} " for n in range(3 * MAX_GATHERED))
 
 
+async def test_a_text_that_is_sent_whole_comes_after_the_beginning_of_its_attempt(rig: EmitterRig) -> None:
+    """For a reader the text of an attempt that has just begun is empty."""
+    for n in range(MAX_GATHERED):
+        await rig.emitter.emit(f"{n} ")
+        await rig.emitter.emit(n)
+    await rig.quiet()
+
+    assert [event.saying.kind.value for event in rig.redis.heard[:2]] == ["status", "reset"]
+
+
 async def test_large_events_are_appended_in_portions_and_in_order() -> None:
     rig = EmitterRig(cap=1000)
     for n in range(100):

@@ -45,3 +45,17 @@ async def test_a_failed_child_raises_its_reason(family: Family, parent: ClaimedT
         await run.join([child], "all")
 
     assert (failed.value.child, failed.value.status, failed.value.error_class) == (child, "FAILED", "Boom")
+
+
+async def test_a_join_of_any_child_returns_a_reply_and_raises_if_none_can_come(
+    family: Family, parent: ClaimedTurn
+) -> None:
+    run = family.run(parent)
+    bad, worse, good = [await family.start(run, key=key) for key in ("bad", "worse", "good")]
+    await family.end(bad, FAILURE)
+    await family.end(worse, FAILURE)
+    await family.end(good)
+
+    assert await run.join([bad, good], "any") == [None, "reply of good"]
+    with pytest.raises(ChildFailedError):
+        await run.join([bad, worse], "any")

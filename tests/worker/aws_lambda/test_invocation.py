@@ -6,6 +6,7 @@ import time
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.probes import until
 from tests.support.redis_hands import OwnSessionLock
@@ -63,12 +64,15 @@ async def test_the_message_of_a_session_with_a_locked_row_is_reported(site: Site
     """Its row can't be written: without the message, the next wake-up would come at the resend deadline."""
     await site.send("a", "b")
 
-    with psycopg.connect(site.settings.database_url) as other:
+    with psycopg.connect(site.settings.database_url) as other, capture_logs() as lines:
         other.execute("SELECT 1 FROM turns WHERE session_id = 'a' FOR NO KEY UPDATE")
         kept = await site.invoke(2)
         other.rollback()
 
     assert [decode(body).session_id for body in kept] == ["a"]
+    # Not at once: it would meet the same lock.
+    back = [(line["messages"], line["after_seconds"]) for line in lines if line["event"] == "lambda.given_back"]
+    assert back == [(1, lambda_invocation.BACK_AFTER_SECONDS)]
     assert await site.rows("status") == [("PENDING",), ("SUCCEEDED",)]
     assert await site.invoke(1) == []
     assert await site.rows("status") == [("SUCCEEDED",), ("SUCCEEDED",)]

@@ -62,6 +62,22 @@ async def test_no_further_turn_begins_near_the_end(site: Site) -> None:
     assert await site.rows("status", "owed") == [("SUCCEEDED", None), ("PENDING", True)]
 
 
+async def test_no_message_that_waits_for_a_slot_begins_near_the_end(site: Site) -> None:
+    await site.send("a", "b")
+    narrow = site.settings.model_copy(update={"concurrency": 1, "grace_seconds": 60.0})
+    event = await site.source.poll(2)
+    with structlog.testing.capture_logs() as lines:
+
+        async def take_until_the_end_is_near(_: Turn, __: Context) -> str:
+            await until(lambda: [line for line in lines if line["event"] == "shutdown.draining"])
+            return "ok"
+
+        reported = await site.source.invoke(site.function(take_until_the_end_is_near, narrow), event, seconds=6.0)
+
+    assert len(reported) == 1
+    assert sorted(await site.rows("status", "attempt")) == [("PENDING", 0), ("SUCCEEDED", 1)]
+
+
 async def test_without_time_no_turn_begins_and_all_messages_are_visible_at_once(site: Site) -> None:
     await site.send("a", "b")
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.conftest import sqs_client
 from tests.support.probes import until
@@ -72,6 +73,22 @@ async def test_a_failed_receive_is_repeated(rig: Rig) -> None:
         await until(lambda: rig.received)
 
     assert rig.watched.most[:3] == [4, 4, 4]
+
+
+async def test_a_failure_after_a_success_is_the_first_of_its_outage(rig: Rig) -> None:
+    """Otherwise each outage would begin with the longest pause of the one before."""
+    rig.watched.trouble = [QueueUnavailableError("away")]
+    with capture_logs() as lines:
+        async with rig.consuming(4, rig.work_until_released):
+            await until(lambda: rig.watched.polls == 2)
+            rig.watched.open.clear()
+            await rig.send(1)
+            await until(lambda: rig.watched.polls == 3)
+            rig.watched.trouble = [QueueUnavailableError("away")]
+            rig.watched.open.set()
+            await until(lambda: not rig.watched.trouble)
+
+    assert [line["failures"] for line in lines if line["event"] == "consumer.receive_failed"] == [1, 1]
 
 
 async def test_a_message_that_must_stay_is_given_back_and_comes_later_with_each_receive(rig: Rig) -> None:

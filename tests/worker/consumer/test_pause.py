@@ -14,9 +14,9 @@ async def test_a_paused_consumer_begins_no_poll_and_is_not_deaf(rig: Rig) -> Non
 
 
 async def test_a_resumed_consumer_receives_at_once(rig: Rig) -> None:
-    await rig.send(1)
-
     async with rig.consuming(1, rig.work_until_released, paused=True) as consumer:
+        # Meanwhile the poll has begun to wait for the end of the pause.
+        await rig.send(1)
         consumer._returned_at -= 3600
         consumer.pause.set(False)
 
