@@ -3,7 +3,8 @@
 from datetime import timedelta
 from uuid import UUID
 
-from tests.statements.calls import RESEND_SECONDS, claim_one, claimed, row_of, settle_one, submit_one
+from tests.statements.calls import FAILURE, RESEND_SECONDS, claim_one, claimed, row_of, settle_one, submit_one
+from tests.statements.family_calls import COMPENSATES, compensation_of, end, parent_of
 from tests.support.factories import make_submission
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
@@ -133,6 +134,18 @@ async def test_all_open_turns_of_a_session_are_cancelled(store: Stand) -> None:
         scheduled: ("CANCELED", "user"),
         elsewhere: ("PENDING", None),
     }
+
+
+async def test_a_compensation_is_not_canceled_with_its_session(store: Stand) -> None:
+    turn = await parent_of(store)
+    await end(store, turn, FAILURE, COMPENSATES)
+    [undoing] = await compensation_of(store, turn.id)
+
+    met = await stop_session(store, undoing["session_id"])
+
+    assert met is not None
+    assert (met.canceled, met.asked) == ((), ())
+    assert (await row_of(store, undoing["id"]))["status"] == "PENDING"
 
 
 async def test_a_session_without_open_turns_has_nothing_to_cancel(store: Stand) -> None:
