@@ -11,7 +11,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import load_settings, operate, operator_database
 from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Yes, confirm, parse_age
-from turnstile.ops.terminal.output import Progress, many, print_result, say, short_time
+from turnstile.ops.terminal.output import Progress, many, print_fields, print_json, say, short_time
 
 
 def parse_rest(text: str | float) -> float:
@@ -72,7 +72,10 @@ def archive(
         "turns": moved.turns,
         "skipped": moved.skipped,
     }
-    print_result(document, as_json=as_json)
+    if as_json:
+        print_json(document)
+    else:
+        print_fields(document)
     if moved.skipped:
         say(f"{many(moved.skipped, 'session')} took too long or met a lock: try again in a quieter hour")
         raise typer.Exit(ExitCode.FAILED)

@@ -50,7 +50,8 @@ async def find_failed(operator: Operator, wanted: FailedFilter, limit: int | Non
         reason = await why_left_alone(operator.database, turn_id)
         say(f"{turn_id} {reason or 'does not match the other filters'}: left as it is")
     if not failed and not wanted.turn_ids:
-        say(f"no FAILED turn matches ({describe_filter(wanted.as_recorded()) or 'no filter'})")
+        by = describe_filter(wanted.as_recorded())
+        say(f"no FAILED turn matches ({by}): turnstile dlq list --groups has all" if by else "there is no dead letter")
     say_halting(wanted, await count_left_out(operator, wanted))
     return failed
 

@@ -6,7 +6,7 @@ import typer
 
 from turnstile.ops.terminal.operator_access import Operator, describe_operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Yes, confirm
-from turnstile.ops.terminal.output import many, print_result, say, short_time
+from turnstile.ops.terminal.output import many, print_json, print_text, say, short_time
 from turnstile.queries.backlog import read_backlog
 from turnstile.statements.paused_queues import PausedQueue, pause_queue, read_paused_queues, resume_queue
 
@@ -87,6 +87,9 @@ def _print(queue: str, paused: PausedQueue | None, *, changed: bool, as_json: bo
         "reason": paused and paused.reason,
         "paused_at": paused and paused.paused_at,
     }
-    print_result(document, as_json=as_json)
+    if as_json:
+        print_json(document)
+    else:
+        print_text(f"queue {queue}: {_describe(paused)}" if paused else f"queue {queue} is not paused")
     if not changed:
         say("nothing was changed: it is paused already" if paused else "nothing was changed: it is not paused")

@@ -134,6 +134,10 @@ def _refuse_or_warn(failed: list[TurnRecord], paused: Mapping[str, PausedQueue],
         if pace.canary:
             raise CommandError(f"{by}: resume it first: {resume}")
         say(f"{by}: turns put back wait for the resume ({turns}): {resume}")
+    if failed and pace.canary >= len(failed):
+        say(
+            f"the canary is all {many(len(failed), 'turn')}: nothing waits for its end. Look later with turnstile dlq list"
+        )
 
 
 async def _redrive(operator: Operator, wanted: FailedFilter, failed: list[TurnRecord], pace: Pace) -> RedriveResult:

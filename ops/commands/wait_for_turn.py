@@ -26,6 +26,8 @@ async def wait_until_ended(
 
 
 def describe_end(turn_id: object, status: TurnStatus, error_class: str | None, error: str | None) -> str:
-    """Such as `turn 7 is FAILED: ValueError: no` or, after a wait in vain, `turn 7 is still PENDING`."""
+    """Such as `turn 7 is FAILED: ValueError: no` or, after a wait in vain, `turn 7 is still PENDING: turnstile why 7`."""
+    if not status.is_terminal:
+        return f"turn {turn_id} is still {status}: turnstile why {turn_id}"
     reason = f": {error_class}: {error}" if status is TurnStatus.FAILED and error_class else ""
-    return f"turn {turn_id} is {'' if status.is_terminal else 'still '}{status}{reason}"
+    return f"turn {turn_id} is {status}{reason}"

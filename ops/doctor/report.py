@@ -10,7 +10,7 @@ from turnstile.doctor.checks import MARGIN_SECONDS, Severity
 from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.folding import fold, whole
-from turnstile.ops.terminal.output import harmless, short_time
+from turnstile.ops.terminal.output import harmless, many, short_time
 
 SHOWN = 10
 """Most findings of one code in the lines. The document has all findings."""
@@ -89,7 +89,7 @@ def _advice(one: DoctorFinding) -> str:
 def summary(findings: Findings) -> str:
     """The last line of the report: counts by severity."""
     severities = Counter(one.check.severity for one in findings)
-    counts = [f"{severities[severity]} {severity.value}" for severity in Severity if severities[severity]]
+    counts = [many(severities[severity], severity.value) for severity in Severity if severities[severity]]
     fixed = sum(one.fixed is True for one in findings)
     return (
         ", ".join([*counts, *([f"{fixed} repaired"] if fixed else [])])

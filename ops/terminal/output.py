@@ -64,14 +64,6 @@ def reader(column: Column) -> Callable[[Any], object]:
     return attrgetter(column) if isinstance(column, str) else column
 
 
-def print_result(document: Mapping[str, object], *, as_json: bool) -> None:
-    """Prints the result of a command: as JSON, or as lines."""
-    if as_json:
-        print_json(document)
-    else:
-        print_fields(document)
-
-
 def print_fields(fields: Mapping[str, object]) -> None:
     """Prints a line with name and value for each field; leaves out what is empty."""
     shown = {name: value for name, value in fields.items() if value is not None and value != {} and value != []}

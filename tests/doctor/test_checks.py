@@ -1,6 +1,6 @@
 """Each check of the doctor in Postgres has its finding, and none for a healthy state that looks like it."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 from uuid import uuid4
 
@@ -77,7 +77,7 @@ async def test_dead_letters_that_no_relay_sends_are_overdue(database: Database, 
 
 async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, settings: Settings) -> None:
     await make_pending(database, settings)
-    await tamper(settings, "UPDATE turns SET created_at = now() - interval '1 h'")
+    await tamper(settings, "UPDATE turns SET created_at = now() - interval '2 h'")
     await database.fetch(WORKER, {"queue": settings.queue, "queue_latency": 0})
     living = await codes(settings)
     await tamper(settings, "UPDATE workers SET draining = true")
@@ -88,6 +88,10 @@ async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, 
 
     assert (living, draining) == ([], ["no-worker"])
     assert (found.code, found.subject) == ("no-worker", settings.queue)
+    assert found.since is not None
+    assert timedelta(minutes=59) < datetime.now(UTC) - found.since < timedelta(minutes=70), "the last heartbeat"
+    await pause_queue(database, settings.queue, paused_by="ada", reason=None)
+    assert await codes(settings) == ["queue-paused"]
 
 
 async def test_workers_that_were_lost_lately_are_counted_by_queue_and_the_newest_is_named(
@@ -102,8 +106,16 @@ async def test_workers_that_were_lost_lately_are_counted_by_queue_and_the_newest
 
     bulk, chat = await look(settings, dlq=False)
 
-    assert (bulk.code, bulk.subject, bulk.detail) == ("workers-lost", "bulk", "in ten minutes: 1, the newest: other")
-    assert (chat.code, chat.subject, chat.detail) == ("workers-lost", "chat", "in ten minutes: 2, the newest: newest")
+    assert (bulk.code, bulk.subject, bulk.detail) == (
+        "workers-lost",
+        "bulk",
+        "in the last ten minutes: 1, the newest: other",
+    )
+    assert (chat.code, chat.subject, chat.detail) == (
+        "workers-lost",
+        "chat",
+        "in the last ten minutes: 2, the newest: newest",
+    )
     assert chat.since is not None
     assert bulk.since is not None
     assert chat.since > bulk.since

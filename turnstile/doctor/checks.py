@@ -113,20 +113,25 @@ SELECT {_TURN}, t.finished_at AS since,
  WHERE s.halted_by IS NOT NULL AND t.status = 'FAILED' ORDER BY t.finished_at LIMIT %(limit)s
 """
 
+# `since` is the last heartbeat of any worker, if one is on record. A paused queue needs no worker.
 _NO_WORKER: LiteralString = f"""
-SELECT q.queue AS subject, q.queue, due.since, '' AS detail FROM unnest(%(queues)s::text[]) q (queue)
+SELECT q.queue AS subject, q.queue, '' AS detail,
+       coalesce((SELECT max(w.seen_at) FROM workers w WHERE w.queue = q.queue), due.since) AS since
+  FROM unnest(%(queues)s::text[]) q (queue)
  CROSS JOIN LATERAL (
     SELECT greatest(t.created_at, t.execute_at) AS since FROM turns t
      WHERE t.queue = q.queue AND t.status = 'PENDING' AND t.seq IS NOT NULL
        AND greatest(t.created_at, t.execute_at) < now() - make_interval(secs => %(overdue)s) LIMIT 1) due
  WHERE NOT EXISTS (SELECT FROM workers w WHERE w.queue = q.queue AND NOT w.draining AND {ALIVE})
+   AND NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = q.queue)
  LIMIT %(limit)s
 """
 
 # All queues, declared here or not: a worker may be lost that nobody has replaced. `since` is of the newest.
 _WORKERS_LOST: LiteralString = f"""
 SELECT w.queue AS subject, w.queue, max(w.lost_at) AS since,
-       'in ten minutes: ' || count(*) || ', the newest: ' || (array_agg(w.worker_id ORDER BY w.lost_at DESC))[1] AS detail
+       'in the last ten minutes: ' || count(*)
+           || ', the newest: ' || (array_agg(w.worker_id ORDER BY w.lost_at DESC))[1] AS detail
   FROM workers w WHERE {LOST_LATELY}
  GROUP BY w.queue ORDER BY w.queue LIMIT %(limit)s
 """
@@ -173,8 +178,8 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "service-unreachable",
         _ERROR,
-        "Postgres, Redis or SQS does not answer",
-        "restore it; the README says what continues without it",
+        "this service does not answer",
+        "restore it; docs/runbooks/README.md names the page",
         blinding=True,
     ),
     Check(

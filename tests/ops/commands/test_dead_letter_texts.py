@@ -63,6 +63,16 @@ async def test_the_reason_of_a_stop_is_said_once(turnstile: Turnstile, database:
     assert ran.err.count("at least 1 had to succeed in time") == 1
 
 
+async def test_a_canary_of_all_turns_is_said_to_be_no_canary(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    await make_failed(database, settings, ["a", "b"])
+
+    ran = await turnstile("redrive", "--canary", "2", "--dry-run")
+
+    assert ran.err == "the canary is all 2 turns: nothing waits for its end. Look later with turnstile dlq list\n"
+
+
 async def test_a_drop_says_in_a_sentence_what_it_would_do_and_what_it_has_done(
     turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:

@@ -95,7 +95,7 @@ async def test_a_retry_waits_for_its_turn_if_asked_to_and_ends_with_1_unless_it_
         for turn, session, settlement in ((answered, "b", SUCCESS), (again, "c", FAILURE))
     ]
 
-    assert (timed_out.code, timed_out.err) == (1, f"turn {halting} is still PENDING\n")
+    assert (timed_out.code, timed_out.err) == (1, f"turn {halting} is still PENDING: turnstile why {halting}\n")
     assert [(one.code, one.err.strip()) for one in ends] == [
         (0, f"turn {answered} is SUCCEEDED"),
         (1, f"turn {again} is FAILED: {FAILURE.error_class}: {FAILURE.error}"),

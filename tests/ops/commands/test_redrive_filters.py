@@ -170,4 +170,4 @@ async def test_without_a_match_it_says_so_with_the_filter_and_ends_with_0(
 
     assert (filtered.code, unfiltered.code) == (0, 0)
     assert f"no FAILED turn matches (queue {settings.queue}, error class Boom)" in filtered.err
-    assert "no FAILED turn matches (no filter)" in unfiltered.err
+    assert "there is no dead letter" in unfiltered.err
