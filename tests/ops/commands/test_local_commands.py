@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -95,6 +96,8 @@ class Foreground:
                 stdout=logs,
                 stderr=messages,
                 env={**os.environ, "STARTED_BY": self._mark},
+                # A shell without job control starts what it runs in the background with SIGINT ignored, and that is inherited.
+                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )
 
     def messages(self) -> str:
