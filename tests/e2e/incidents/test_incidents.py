@@ -80,7 +80,7 @@ async def test_redis_down(product: Product, start_worker: StartWorker, on_call: 
         await asyncio.to_thread(stack.redis.start)
 
     assert ran.code != 0
-    assert on_call.has_read("Redis")
+    assert on_call.has_read("service-unreachable redis")
 
 
 async def test_postgres_failover(

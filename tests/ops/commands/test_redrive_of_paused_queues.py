@@ -46,8 +46,8 @@ async def test_without_a_canary_the_turns_go_back_and_a_line_says_that_they_wait
 async def test_a_pause_of_another_queue_does_not_matter(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
-    await make_failed(database, settings, ["a"], queue="elsewhere")
+    await make_failed(database, settings, ["a", "b"], queue="elsewhere")
 
     ran = await turnstile("redrive", "--canary", "1", "--dry-run", "--json")
 
-    assert (ran.code, json.loads(ran.out)["matched"], ran.err) == (0, 1, "")
+    assert (ran.code, json.loads(ran.out)["matched"], ran.err) == (0, 2, "")
