@@ -154,7 +154,8 @@ def _lost_answer(strike: Strike, answer: Any = None) -> Any:
     module, _, callee = strike.point.rpartition(": ")
     match strike.answered_by, callee:
         case "redis", "run":
-            return [RedisConnectionError("the answer is lost")] * len(answer or ())
+            # None: Redis was not asked, because it had not responded before. There is no answer to lose.
+            return answer and [RedisConnectionError("the answer is lost")] * len(answer)
         case "redis", "acquire" | "_lock":
             return Guard.UNANSWERED
         case "redis", "release" | "_release":
