@@ -35,7 +35,7 @@ def pause(
         question = (
             f"Pause queue {queue!r}, with {many(due, 'due turn')}? {begins}"
             if before is None
-            else f"Change the reason of the pause of {queue!r}, which {_describe(before)}?"
+            else f"Change the reason of the pause of {queue!r}, which is {_state(before)}?"
         )
         confirm(question, yes=yes)
         changed = operate(settings, _pause, queue, reason)
@@ -53,7 +53,7 @@ def resume(queue: Queue, yes: Yes = False, as_json: AsJson = False) -> None:
     before, due = operate(settings, _read, queue)
     changed = False
     if before is not None:
-        confirm(f"Resume queue {queue!r}, which {_describe(before)}? Turns that are due: {due}.", yes=yes)
+        confirm(f"Resume queue {queue!r}, which is {_state(before)}? Turns that are due: {due}.", yes=yes)
         changed = operate(settings, _resume, queue)
     after, _ = operate(settings, _read, queue)
     _print(queue, after, changed=changed, as_json=as_json)
@@ -73,9 +73,9 @@ async def _resume(operator: Operator, queue: str) -> bool:
     return await resume_queue(operator.database, queue)
 
 
-def _describe(paused: PausedQueue) -> str:
+def _state(paused: PausedQueue) -> str:
     reason = f" ({paused.reason})" if paused.reason else ""
-    return f"{paused.paused_by} has paused since {short_time(paused.paused_at)}{reason}"
+    return f"paused by {paused.paused_by} since {short_time(paused.paused_at)}{reason}"
 
 
 def _print(queue: str, paused: PausedQueue | None, *, changed: bool, as_json: bool) -> None:
@@ -90,6 +90,6 @@ def _print(queue: str, paused: PausedQueue | None, *, changed: bool, as_json: bo
     if as_json:
         print_json(document)
     else:
-        print_text(f"queue {queue}: {_describe(paused)}" if paused else f"queue {queue} is not paused")
+        print_text(f"queue {queue} is {_state(paused)}" if paused else f"queue {queue} is not paused")
     if not changed:
         say("nothing was changed: it is paused already" if paused else "nothing was changed: it is not paused")

@@ -5,9 +5,8 @@ import shutil
 import textwrap
 
 _SPACE = "\N{NO-BREAK SPACE}"
-
-
 _NEVER = 100_000
+"""More columns than any line has."""
 
 
 def terminal_columns() -> int:

@@ -19,7 +19,7 @@ def test_control_characters_never_reach_the_screen() -> None:
 
 
 def test_a_table_has_a_line_for_each_row_however_long_with_markup_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"name": "[red]a[/red]", "text": "x" * 300}, {"name": None, "text": "[/nope]\n\x1b b"}]
+    rows = [{"name": "[red]a[/red]", "text": "x" * 300}, {"name": None, "text": "[/nope]\n\x1b\tb"}]
     print_table({"name": lambda row: row["name"], "text": itemgetter("text")}, rows)
 
     assert capsys.readouterr().out.splitlines() == [

@@ -258,7 +258,10 @@ def test_the_scan_is_by_the_indexes_and_reads_no_more_than_its_bound(settings: S
 
     assert re.search(r"Limit\n +-> +Index Scan Backward using turns_failed_at on turns t", text), text
     assert re.search(r"(using|on) sessions_halted", text), text
-    assert re.search(r"Index Scan using turns_pkey on turns h\w*\n +Index Cond: \(id = s.halted_by\)", text), text
+    # By the key either way: on an emptied table the planner takes a bitmap of the one row now and then.
+    assert re.search(
+        r"Index Scan (using turns_pkey on turns h\w*|on turns_pkey)\n +Index Cond: \(id = s.halted_by\)", text
+    ), text
     assert re.search(r"Limit\n +-> +Index Scan Backward using redrives_pkey on redrives", text), text
     assert "Seq Scan" not in text, text
 

@@ -2,7 +2,8 @@
 
 import importlib.metadata
 import threading
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -20,19 +21,28 @@ from turnstile.worker.process.shutdown import Shutdown
 from turnstile.worker.resources import Resources
 
 
+@asynccontextmanager
+async def at_work(
+    settings: Settings, database: Database, queues: MessageQueues, *, deaf_for: float = 0.0
+) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        address = await queues.find(settings.queue)
+        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address)
+        work = TurnWork(
+            resources, Shutdown(), is_full=lambda: False, nudge_relay=lambda: None, deaf_for=lambda: deaf_for
+        )
+        work.start()
+        stack.push_async_callback(work.end, 10.0)
+        yield
+
+
 async def test_the_registry_has_version_and_lease_and_for_how_long_no_receive_has_returned(
     settings: Settings, database: Database, queues: MessageQueues
 ) -> None:
     async def registered() -> list[dict[str, Any]]:
         return await database.fetch("SELECT worker_id, version, deaf_for_seconds, lease_seconds FROM workers", {})
 
-    async with AsyncExitStack() as stack:
-        address = await queues.find(settings.queue)
-        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address)
-        work = TurnWork(resources, Shutdown(), is_full=lambda: False, nudge_relay=lambda: None, deaf_for=lambda: 300.0)
-        work.start()
-        stack.push_async_callback(work.end, 10.0)
-
+    async with at_work(settings, database, queues, deaf_for=300.0):
         assert await until(registered) == [
             {
                 "worker_id": "worker-a",
@@ -49,13 +59,7 @@ async def test_the_registry_has_for_how_long_the_event_loop_is_blocked_while_it_
     blocked = "SELECT FROM workers WHERE blocked_for_seconds > 1"
     free = "SELECT FROM workers WHERE blocked_for_seconds = 0"
 
-    async with AsyncExitStack() as stack:
-        address = await queues.find(settings.queue)
-        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address)
-        work = TurnWork(resources, Shutdown(), is_full=lambda: False, nudge_relay=lambda: None, deaf_for=lambda: 0.0)
-        work.start()
-        stack.push_async_callback(work.end, 10.0)
-
+    async with at_work(settings, database, queues):
         with psycopg.connect(settings.database_url, autocommit=True) as connection:
             # On the event loop's thread, which this blocks.
             wait_until(lambda: connection.execute(blocked).fetchall())
@@ -70,12 +74,7 @@ async def test_no_thread_of_its_own_outlasts_it(settings: Settings, database: Da
     def own() -> list[threading.Thread]:
         return [one for one in set(threading.enumerate()) - before if one.name in ("heartbeat", "blocked loop")]
 
-    async with AsyncExitStack() as stack:
-        address = await queues.find(settings.queue)
-        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address)
-        work = TurnWork(resources, Shutdown(), is_full=lambda: False, nudge_relay=lambda: None, deaf_for=lambda: 0.0)
-        work.start()
-        stack.push_async_callback(work.end, 10.0)
+    async with at_work(settings, database, queues):
         assert len(own()) == 2
 
     await until(lambda: not own())

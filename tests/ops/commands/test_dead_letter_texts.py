@@ -100,6 +100,7 @@ async def test_groups_show_the_last_turn_of_each_with_its_message(
     [line] = [line for line in out.splitlines() if str(last) in line]
     assert line.split(str(last))[1].strip() == f"{('long ' * 20)[:59]}…"
     assert "second line" not in out
+    assert "\n\nThe last turn of each:\n" in out
 
 
 async def test_without_sqs_the_list_is_complete_and_says_that_the_messages_are_not(

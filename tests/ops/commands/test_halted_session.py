@@ -15,6 +15,7 @@ from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import submit
 from turnstile.turn.settlement import Settlement
@@ -100,6 +101,20 @@ async def test_a_retry_waits_for_its_turn_if_asked_to_and_ends_with_1_unless_it_
         (0, f"turn {answered} is SUCCEEDED"),
         (1, f"turn {again} is FAILED: {FAILURE.error_class}: {FAILURE.error}"),
     ]
+
+
+async def test_a_retry_goes_on_where_its_wait_breaks_off(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise DatabaseUnavailableError("gone")
+
+    [failed] = await make_failed(database, settings, ["a"], halt=True)
+    monkeypatch.setattr("turnstile.ops.commands.halted_session.read_shown", broken)
+
+    ran = await turnstile("retry", str(failed), "--yes", "--wait", "60")
+
+    assert (ran.code, ran.err.splitlines()[0]) == (4, f"turn {failed} goes on: turnstile status {failed}")
 
 
 async def test_a_dry_run_changes_nothing(turnstile: Turnstile, database: Database, settings: Settings) -> None:

@@ -120,6 +120,17 @@ async def test_a_paused_queue_is_resumed_and_both_say_who_and_since(
     assert await read_paused_queues(database) == {}
 
 
+async def test_pause_and_resume_say_in_a_sentence_what_holds(turnstile: Turnstile, settings: Settings) -> None:
+    name = settings.queue
+
+    paused = await turnstile("queues", "pause", name, "--reason", "maintenance", "--yes")
+    resumed = await turnstile("queues", "resume", name, "--yes")
+
+    assert paused.out.startswith(f"queue {name} is paused by {getpass.getuser()}@{socket.gethostname()} since 20")
+    assert paused.out.endswith(" (maintenance)\n")
+    assert resumed.out == f"queue {name} is not paused\n"
+
+
 async def test_a_second_pause_or_resume_changes_nothing_and_asks_nothing(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:

@@ -10,6 +10,7 @@ from turnstile.errors import (
     AddressUnusableError,
     DatabaseUnavailableError,
     QueueUnavailableError,
+    RowLockedError,
     SettingsError,
     UnknownQueueError,
 )
@@ -27,6 +28,11 @@ LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)", with --home FOL
         (UnknownQueueError("q"), ExitCode.NOT_FOUND, "SQS has no queue 'q'; `turnstile queues create` makes"),
         (AddressUnusableError("", 80, OSError(98, "Address already in use")), ExitCode.USAGE, "port 80 is taken"),
         (DatabaseUnavailableError("gone\nDETAIL: a row"), ExitCode.UNAVAILABLE, "the database does not answer: gone"),
+        (
+            RowLockedError("timeout"),
+            ExitCode.UNAVAILABLE,
+            "another transaction has locked what this changes, try again",
+        ),
         (QueueUnavailableError("gone"), ExitCode.UNAVAILABLE, "SQS does not answer: gone"),
         (CommandError("no such turn", ExitCode.NOT_FOUND), ExitCode.NOT_FOUND, "no such turn"),
         (KeyboardInterrupt(), ExitCode.INTERRUPTED, "interrupted"),

@@ -70,29 +70,17 @@ async def test_leases_are_renewed_while_a_name_lookup_of_redis_hangs(
         found.set()
 
 
-async def test_the_lock_of_a_renewed_turn_is_extended(
-    settings: Settings, beating: Beating, turn: ClaimedTurn, keys: redis.asyncio.Redis
-) -> None:
-    lock = await _lock(settings)
-    await keys.pexpire(lock.key, 500)
-    beating.keep(turn, lock)
-
-    async def extended() -> bool:
-        return bool(await keys.pttl(lock.key) > 500)
-
-    await until(extended)
-
-
-@pytest.mark.parametrize("table", ["workers", "paused_queues"])
-async def test_a_lock_is_extended_while_a_table_of_the_operators_is_missing(
+@pytest.mark.parametrize("missing", [None, "workers", "paused_queues"])
+async def test_the_lock_of_a_renewed_turn_is_extended_also_while_a_table_of_the_operators_is_missing(
     settings: Settings,
     database: Database,
     beating: Beating,
     turn: ClaimedTurn,
     keys: redis.asyncio.Redis,
-    table: LiteralString,
+    missing: LiteralString | None,
 ) -> None:
-    await database.fetch(f"ALTER TABLE {table} RENAME TO hidden", {})
+    if missing is not None:
+        await database.fetch(f"ALTER TABLE {missing} RENAME TO hidden", {})
     lock = await _lock(settings)
     await keys.pexpire(lock.key, 500)
     beating.keep(turn, lock)
