@@ -4,6 +4,7 @@
 """
 
 import re
+from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 import psycopg
@@ -18,7 +19,16 @@ SCANS: dict[str, LiteralString] = {
     "mark lost": MARK_LOST,
     "take due": TAKE_DUE,
 }
-PARAMETERS: dict[str, Any] = {"stamp": 15.0, "resend": 5.0, "lease": 30.0, "limit": 100, "left_out": [], "only": None}
+PARAMETERS: dict[str, Any] = {
+    "stamp": 15.0,
+    "resend": 5.0,
+    "lease": 30.0,
+    "limit": 100,
+    "left_out": [],
+    "only": None,
+    "by": datetime.max.replace(tzinfo=UTC),
+    "proven": 30.0,
+}
 EXECUTION = re.compile(r"Execution Time: ([\d.]+) ms")
 
 

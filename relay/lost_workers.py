@@ -10,8 +10,8 @@ import structlog
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.renewal_evidence import RenewalEvidence
-from turnstile.statements.lost_turns import ANY_LOST, MARK_LOST
-from turnstile.statements.renew_lease import RENEW
+from turnstile.statements.lost_turns import ANY_LOST, mark_lost
+from turnstile.statements.renew_lease import renew
 
 BATCH = 500
 """Turns marked by one statement, at most."""
@@ -34,20 +34,22 @@ class LostWorkers:
         """Marks turns whose lease ran out, if the evidence allows it. Raises DatabaseUnavailableError."""
         if self._renews:
             await self._renew_nothing()
-        if not self._evidence.allows_takeover(time.monotonic()):
+        judgement = self._evidence.judge(time.monotonic())
+        if judgement is None:
             await self._report_forbidden()
             return
         self._reported_forbidden = False
-        for row in await self._database.fetch(MARK_LOST, {"limit": BATCH}):
-            log.warning("worker.lost", lost_worker=row["worker_id"], queue=row["queue"], turns=row["turns"])
+        for lost in await mark_lost(self._database, judgement.by, judgement.proven_seconds, BATCH):
+            log.warning("worker.lost", lost_worker=lost.worker_id, queue=lost.queue, turns=lost.turns)
 
     async def _renew_nothing(self) -> None:
+        asked = time.monotonic()
         try:
-            await self._database.fetch(RENEW, {"ids": [], "fences": [], "lease": self._settings.lease_seconds})
+            renewals = await renew(self._database, [], self._settings.lease_seconds)
         except Exception:
             self._evidence.failed()
             raise
-        self._evidence.worked(time.monotonic())
+        self._evidence.worked(renewals.at, asked, time.monotonic())
 
     async def _report_forbidden(self) -> None:
         if self._reported_forbidden:

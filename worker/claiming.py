@@ -2,10 +2,13 @@
 
 A row that stays locked can neither be claimed nor made due. Waiting would tie up a pool connection for as long as that
 transaction stays open; a handful of such sessions would exhaust the pool. So the run ends, and its wake-up stays in the queue.
+
+But the lock may be that of a claim of this run whose response was lost, and whose COMMIT is still under way. Only its claim id
+finds the turn that it takes, so the run asks with that id until it knows.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import assert_never
 from uuid import uuid4
@@ -14,6 +17,7 @@ import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
+from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToRecovery, NoClaim, claim
 from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.locked_rows import stays_locked
@@ -60,18 +64,20 @@ class Claiming:
         """Claims the session's head, or says why there is nothing to claim. Raises DatabaseUnavailableError after `given_up`."""
         run.stays = None
         looks = 0
+        attempt = _ClaimAttempt(self._claims)
         while True:
             request = ClaimRequest(
                 tenant_id=run.wake_up.tenant_id,
                 session_id=run.wake_up.session_id,
-                claim_id=uuid4(),
+                claim_id=attempt.claim_id,
                 most_crashes=run.most_crashes,
             )
-            found: Claim = await self._outlast(partial(self._claims, request))
+            found: Claim = await self._outlast(partial(attempt.ask, request))
             match found:
                 case EndedAtClaim():
                     report_ended(found, self._terms.queue, halts=self._terms.halt)
                     self._nudge_relay()
+                    attempt = _ClaimAttempt(self._claims)
                 case NoClaim.HEAD_LOCKED:
                     if looks == MAX_LOOKS:
                         run.stays = HEAD_LOCKED
@@ -115,3 +121,23 @@ class Claiming:
     async def _wake_head(self, wake_up: WakeUp) -> bool:
         [owed] = await defer(self._database, [Defer(wake_up.tenant_id, wake_up.session_id, 0.0)])
         return owed is Owed.LOCKED
+
+
+class _ClaimAttempt:
+    """One claim under one id, until its outcome is known."""
+
+    def __init__(self, ask: Callable[[ClaimRequest], Awaitable[Claim]]) -> None:
+        self.claim_id = uuid4()
+        self._ask = ask
+        self._unanswered = False
+
+    async def ask(self, request: ClaimRequest) -> Claim:
+        """Raises DatabaseUnavailableError, also while the row is locked and an earlier call may be what locks it."""
+        try:
+            found = await self._ask(request)
+        except DatabaseUnavailableError:
+            self._unanswered = True
+            raise
+        if found is NoClaim.HEAD_LOCKED and self._unanswered:
+            raise RowLockedError(HEAD_LOCKED)
+        return found

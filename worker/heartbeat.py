@@ -5,13 +5,14 @@ third of the lease, in batches:
 
 1. It renews the rows' leases; the response also carries cancel requests. It does so without any running turn too: whether
    renewals work is the evidence by which turns are marked as lost (`relay.renewal_evidence`).
-2. It extends session locks, but only while the last renewal of their row is younger than a lease. So a worker that is cut off
+2. It extends session locks, but only where Postgres has said within a lease that the row is ours. So a worker that is cut off
    from Postgres does not keep a session locked.
 3. It extends the messages' visibility.
 
 A slow Redis, a slow name resolution or a slow SQS must not delay a lease. While such a call is under way, beats skip its part.
 
-Between two beats it renews single rows when it is nudged, after a hint that their turns may have a cancel request.
+Between two beats it renews single rows: after a hint that their turns may have a cancel request, and every second while another
+transaction has them locked. Until they are renewed, the worker announces that it holds them, so that nobody takes them for lost.
 
 A refused row renewal stops a handler; a lost lock or an outage does not. An expired lease that no other worker has taken is
 renewed when the database is back. A turn past its deadline and grace is not renewed, even if its handler ignores its
@@ -19,10 +20,12 @@ cancellation: other workers may take it over. The heartbeat goes on while a shut
 """
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from uuid import UUID
 
 import psycopg
@@ -46,7 +49,10 @@ from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import Extension, SessionLock
 
 PATIENCE_SECONDS = 2.0
-"""The shortest timeout for Postgres, even if beats are closer together: otherwise a busy server would count as away."""
+"""The shortest timeout for Postgres, even if beats are closer together: otherwise a busy server would count as away. Also the
+wait for a connection, because the pool tries for no longer."""
+AGAIN_SECONDS = 1.0
+"""The pause after a beat without Postgres, and before locked rows are asked for again."""
 LATE_SECONDS = CONNECT_SECONDS + EXTEND_SECONDS
 """The longest wait for a call to Redis or SQS that is under way."""
 
@@ -80,6 +86,8 @@ class Heartbeat:
         self._note_paused = note_paused
         self._entries: dict[int, HeartbeatEntry] = {}
         self._nudged: set[UUID] = set()
+        self._unrenewed: set[UUID] = set()
+        """Turns of ours that the last renewal has skipped, because another transaction had locked their rows."""
         self._guard = threading.Lock()
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -134,22 +142,20 @@ class Heartbeat:
         async with AsyncExitStack() as stack:
             await self._connect(stack)
             # The first beat comes at once: it announces the worker, and until then the queue looks unserved.
-            next_beat = time.monotonic()
+            next_beat = next_look = time.monotonic()
+            soon = min(AGAIN_SECONDS, self._settings.heartbeat)
             while not self._stopping:
-                await self._wait_until(next_beat)
+                await self._wait_until(min(next_beat, next_look))
                 if self._stopping:
                     break
-                roused = self._roused.is_set()
+                looks = self._roused.is_set() or time.monotonic() >= next_look
                 self._roused.clear()
-                if roused and time.monotonic() < next_beat:
+                if looks and time.monotonic() < next_beat:
                     await self._try(self._look)
-                    continue
-                went_well = await self._try(self._beat)
-                next_beat = (
-                    time.monotonic() + self._settings.heartbeat
-                    if went_well
-                    else time.monotonic() + min(1.0, self._settings.heartbeat)
-                )
+                else:
+                    went_well = await self._try(self._beat)
+                    next_beat = time.monotonic() + (self._settings.heartbeat if went_well else soon)
+                next_look = time.monotonic() + soon if self._unrenewed else math.inf
             await self._withdraw()
             await self._messages.finish(LATE_SECONDS)
             await self._locks.finish(LATE_SECONDS)
@@ -163,7 +169,7 @@ class Heartbeat:
             "turnstile-heartbeat",
             size=1,
             pinned=True,
-            wait_seconds=patience,
+            wait_seconds=PATIENCE_SECONDS,
             patience_seconds=patience,
         )
         redis = connect_lock(settings)
@@ -188,10 +194,11 @@ class Heartbeat:
             return False
 
     async def _look(self) -> bool:
-        """Renews the rows named by hints, and no others: a client that can publish hints must not cause writes of all rows."""
+        """Renews the rows named by hints and the skipped ones, and no others: a client that can publish hints must not cause
+        writes of all rows."""
         with self._guard:
-            nudged, self._nudged = self._nudged, set()
-            entries = [kept for kept in self._entries.values() if kept.turn is not None and kept.turn.id in nudged]
+            wanted, self._nudged = self._nudged | self._unrenewed, set()
+            entries = [kept for kept in self._entries.values() if kept.turn is not None and kept.turn.id in wanted]
         return await self._renew_rows(entries)
 
     async def _beat(self) -> bool:
@@ -200,7 +207,7 @@ class Heartbeat:
             entries = list(self._entries.values())
         renewed = await self._renew_rows(entries)
         now = time.monotonic()
-        if locked := [kept for kept in entries if kept.lock and now - kept.renewed_at < self._settings.lease_seconds]:
+        if locked := [kept for kept in entries if kept.lock and now - kept.ours_at < self._settings.lease_seconds]:
             self._locks.begin(lambda: self._extend_locks(locked))
         if received := [kept for kept in entries if kept.message]:
             self._messages.begin(lambda: self._queues.extend(self._address, self._still_kept(received)))
@@ -225,20 +232,23 @@ class Heartbeat:
                 yield message
 
     async def _renew_rows(self, entries: list[HeartbeatEntry]) -> bool:
-        now = time.monotonic()
+        asked = time.monotonic()
         wanted = {
             (turn.id, turn.fence): kept
             for kept in entries
-            if (turn := kept.turn) is not None and now < kept.renew_until
+            if (turn := kept.turn) is not None and asked < kept.renew_until
         }
         try:
-            for renewal in await renew(self._database, list(wanted), self._settings.lease_seconds):
-                self._heed(wanted[renewal.id, renewal.fence], renewal, now)
+            renewals = await renew(self._database, list(wanted), self._settings.lease_seconds)
         except DatabaseUnavailableError as error:
             log.warning("heartbeat.database_away", error=str(error), turns=len(wanted))
             self.evidence.failed()
             return False
-        self.evidence.worked(time.monotonic())
+        for renewal in renewals.rows:
+            self._heed(wanted[renewal.id, renewal.fence], renewal, asked)
+        self._unrenewed = {one.id for one in renewals.rows if one.ours and not one.renewed}
+        if not self._unrenewed:
+            self.evidence.worked(renewals.at, asked, time.monotonic())
         # After the renewals: neither may delay leases. Also an error of the statement is only logged, because locks and messages
         # must be extended whatever these tables say.
         try:
@@ -248,7 +258,7 @@ class Heartbeat:
             log.warning("heartbeat.pause_not_read", error=str(error))
             return False
         try:
-            await announce(self._database, self._describe())
+            await announce(self._database, replace(self._describe(), unrenewed=list(self._unrenewed)))
         except (DatabaseUnavailableError, psycopg.Error) as error:
             log.warning("heartbeat.not_announced", error=str(error))
             return False
@@ -259,8 +269,8 @@ class Heartbeat:
         if turn is None or turn.fence != renewal.fence:
             # The session run has settled the turn meanwhile, so the renewal was refused.
             return
-        if renewal.renewed:
-            kept.renewed_at = beat_at
+        if renewal.ours:
+            kept.ours_at = beat_at
         if stop is None:
             # Its settle is under way, and decides by itself whether the claim was superseded.
             return

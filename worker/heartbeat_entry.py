@@ -13,7 +13,7 @@ from turnstile.worker.session_lock import LockedSession
 class HeartbeatEntry:
     """What the heartbeat keeps alive for one session run: its lock, its message, and the lease of its turn.
 
-    Written on the worker's event loop, read by the heartbeat's thread, which sets `renewed_at` and `look_again`.
+    Written on the worker's event loop, read by the heartbeat's thread, which sets `ours_at` and `look_again`.
     """
 
     lock: LockedSession | None
@@ -22,7 +22,8 @@ class HeartbeatEntry:
     stop: Callable[..., None] | None = None
     """Stops the attempt of `turn` (`worker.attempt.attempt.Attempt.stop`). Must be called on the worker's event loop. None once
     the handler has ended."""
-    renewed_at: float = field(default_factory=time.monotonic)
+    ours_at: float = field(default_factory=time.monotonic)
+    """When Postgres last said that the row is ours."""
     keeps_lock: bool = True
     """False once the lock's release has begun: the heartbeat must not retake it."""
     look_again: bool = False
@@ -33,7 +34,7 @@ class HeartbeatEntry:
 
     def begin(self, turn: ClaimedTurn, stop: Callable[..., None], renew_until: float) -> None:
         """Begins to keep a turn's lease; call it right after the claim. `renew_until` is in monotonic seconds."""
-        self.begun_at = self.renewed_at = time.monotonic()
+        self.begun_at = self.ours_at = time.monotonic()
         self.renew_until = renew_until
         self.stop = stop
         self.turn = turn

@@ -11,9 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.model.pair import Asked, Claims, Pair, differences, recent
 from tests.statements.calls import LEASE_SECONDS, RESEND_SECONDS
+from tests.support.factories import PROVEN
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS
 from turnstile.statements.claim import ClaimRequest, ClaimTerms
-from turnstile.statements.lost_turns import MARK_LOST, find_lost
+from turnstile.statements.lost_turns import find_lost, mark_lost
 from turnstile.statements.submit import Submission, submit
 from turnstile.turn.idempotency_key import idempotency_key
 from turnstile.turn.identifiers import start_trace
@@ -114,5 +115,5 @@ class StoreState(RuleBasedStateMachine):
 
     def mark_lost(self) -> None:
         """Every lease that is over is a lost worker's."""
-        self.pair.ask(lambda stand: stand.database.fetch(MARK_LOST, LIMIT))
+        self.pair.ask(lambda stand: mark_lost(stand.database, PROVEN.by, PROVEN.proven_seconds, 200))
         self.pair.ask(lambda stand: find_lost(stand.database, "turns", 100))

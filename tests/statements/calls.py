@@ -3,13 +3,13 @@
 from typing import Any
 from uuid import UUID, uuid4
 
-from tests.support.factories import make_claim, make_submission
+from tests.support.factories import PROVEN, make_claim, make_submission
 from tests.support.fakes.store_pair import Stand
 from turnstile.errors import SubmissionRefusedError
 from turnstile.statements.claim import Claim, ClaimTerms, claim
 from turnstile.statements.defer import Defer, defer
 from turnstile.statements.due_messages import SET_RESEND_DEADLINE, TAKE_DUE
-from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.lost_turns import mark_lost as mark_lost_turns
 from turnstile.statements.session_head import WAKE_HEAD
 from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.statements.submit import Accepted, submit
@@ -162,7 +162,7 @@ async def said(store: Stand, turn_id: UUID) -> list[tuple[str, Any]]:
 
 async def mark_lost(store: Stand) -> None:
     """Marks turns with an expired lease as lost, as a relay does."""
-    await store.database.fetch(MARK_LOST, {"limit": 200})
+    await mark_lost_turns(store.database, PROVEN.by, PROVEN.proven_seconds, 200)
 
 
 async def pass_lease(store: Stand) -> None:

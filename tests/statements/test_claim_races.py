@@ -98,6 +98,6 @@ async def test_a_lease_whose_row_is_locked_is_still_ours_but_not_renewed(
     async with database.connection() as other, other.transaction():
         await other.execute("SELECT 1 FROM turns FOR NO KEY UPDATE")
 
-        (renewal,) = await renew(database, [(turn.id, turn.fence)], 600.0)
+        (renewal,) = (await renew(database, [(turn.id, turn.fence)], 600.0)).rows
 
     assert (renewal.ours, renewal.renewed) == (True, False)

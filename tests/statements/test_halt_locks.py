@@ -80,7 +80,7 @@ async def test_a_claim_that_would_halt_a_locked_session_skips_it_and_claims_the_
             async with asyncio.timeout(HANGS):
                 left, taken = await claim(patient, terms, [make_claim("s"), make_claim("other")])
 
-        assert (left, isinstance(taken, ClaimedTurn)) == (NoClaim.IDLE, True)
+        assert (left, isinstance(taken, ClaimedTurn)) == (NoClaim.HEAD_LOCKED, True)
         [ended] = await claim(patient, terms, [make_claim("s")])
     assert isinstance(ended, EndedAtClaim)
     [row] = await database.fetch("SELECT halted_by FROM sessions WHERE session_id = 's'", {})

@@ -1,19 +1,22 @@
 """Lost turns are marked only by a process whose own renewals work, and each lost worker is logged once."""
 
 import asyncio
+import math
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.support.claims import submit_turns
-from tests.support.factories import Proven, make_claim, make_terms, make_worker_record
+from tests.support.factories import PROVEN, Proven, make_claim, make_terms, make_worker_record
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.lost_workers import LostWorkers
-from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.relay.renewal_evidence import Judgement, RenewalEvidence
 from turnstile.statements.claim import claim
+from turnstile.statements.lost_turns import mark_lost
 from turnstile.statements.worker_registry import announce, withdraw
 
 LEASE_SECONDS = 1.5
@@ -153,6 +156,47 @@ async def test_a_worker_that_stops_is_not_lost(database: Database, settings: Set
 
 
 @pytest.mark.usefixtures("two_lapsed")
+@pytest.mark.parametrize(("seen_ago", "spared"), [(0.0, 1), (LEASE_SECONDS, 0)])
+async def test_a_turn_that_its_worker_could_not_renew_is_spared_while_the_worker_says_so(
+    database: Database, settings: Settings, seen_ago: float, spared: int
+) -> None:
+    [held, _] = await database.fetch("SELECT id FROM turns ORDER BY session_id", {})
+    await announce(database, replace(LIVING, unrenewed=[held["id"]]))
+    await not_seen_for(database, seen_ago)
+
+    await LostWorkers(database, settings, Proven()).mark()
+
+    assert await marked(database) == 2 - spared
+
+
+@pytest.mark.usefixtures("two_lapsed")
+@pytest.mark.parametrize(("proven_seconds", "turns"), [(59.0, 0), (60.0, 2)])
+async def test_a_turn_is_lost_only_if_renewals_have_worked_for_the_lease_of_its_own_worker(
+    database: Database, proven_seconds: float, turns: int
+) -> None:
+    """The relay's lease may be a shorter one."""
+    await announce(database, replace(LIVING, lease_seconds=60.0))
+
+    await mark_lost(database, PROVEN.by, proven_seconds, 100)
+
+    assert await marked(database) == turns
+
+
+@pytest.mark.usefixtures("two_lapsed")
+@pytest.mark.parametrize(("earlier", "turns"), [(60.0, 0), (0.0, 1), (-60.0, 1)])
+async def test_a_lease_is_judged_by_the_given_time_and_by_none_after_the_databases(
+    database: Database, earlier: float, turns: int
+) -> None:
+    """That clock may have been set forward, or back."""
+    await database.fetch("UPDATE turns SET lease_until = now() + interval '9 s' WHERE session_id = 'b'", {})
+    [now] = await database.fetch("SELECT clock_timestamp() AS at", {})
+
+    await mark_lost(database, now["at"] - timedelta(seconds=earlier), math.inf, 100)
+
+    assert await marked(database) == turns
+
+
+@pytest.mark.usefixtures("two_lapsed")
 async def test_without_evidence_nothing_is_marked_and_one_log_line_says_so(
     database: Database, settings: Settings
 ) -> None:
@@ -171,8 +215,8 @@ class Told(RenewalEvidence):
 
     allows = False
 
-    def allows_takeover(self, now: float) -> bool:
-        return self.allows
+    def judge(self, now: float) -> Judgement | None:
+        return PROVEN if self.allows else None
 
 
 @pytest.mark.usefixtures("two_lapsed")
@@ -200,7 +244,7 @@ async def test_without_evidence_and_without_a_lost_turn_nothing_is_logged(
 
 @pytest.mark.usefixtures("two_lapsed")
 async def test_a_relay_without_a_heartbeat_gathers_its_own_evidence(database: Database, settings: Settings) -> None:
-    quick = settings.model_copy(update={"lease_seconds": 0.3, "heartbeat_seconds": 0.2})
+    quick = settings.model_copy(update={"lease_seconds": 0.6, "heartbeat_seconds": 0.2})
     lost = LostWorkers(database, quick)
     await lost.mark()
     assert await marked(database) == 0

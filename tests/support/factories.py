@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import math
 import secrets
 import time
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from turnstile.config.settings import Settings
-from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.relay.renewal_evidence import Judgement, RenewalEvidence
 from turnstile.statements.claim import ClaimRequest, ClaimTerms
 from turnstile.statements.submit import Submission
 from turnstile.statements.worker_registry import WorkerRecord
@@ -58,14 +59,17 @@ def make_worker_record(queue: str, worker_id: str = "w", **fields: Any) -> Worke
     return WorkerRecord(worker_id=worker_id, queue=queue, **{**given, **fields})
 
 
+PROVEN = Judgement(by=datetime.max.replace(tzinfo=UTC), proven_seconds=math.inf)
+
+
 class Proven(RenewalEvidence):
     """Renewals have worked for long: a lease that ran out says that its worker is lost."""
 
     def __init__(self) -> None:
         super().__init__(1.0, 1.0)
 
-    def allows_takeover(self, now: float) -> bool:
-        return True
+    def judge(self, now: float) -> Judgement:
+        return PROVEN
 
 
 def nest(value: Any, levels: int) -> Any:

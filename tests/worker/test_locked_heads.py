@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.claims import claim_one, settle_one, statuses, submit_turns
-from tests.support.factories import make_submission
+from tests.support.claims import claim_one, expire_leases, settle_one, statuses, submit_turns
+from tests.support.factories import PROVEN, make_submission
 from tests.support.probes import until
 from tests.support.processors import Noting, message_about, processing
 from tests.support.redis_hands import OwnSessionLock
@@ -15,10 +15,12 @@ from tests.support.row_locks import HANGS, rows_locked
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.errors import MessageStaysError, UnknownQueueError
+from turnstile.errors import DatabaseUnavailableError, MessageStaysError, UnknownQueueError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
+from turnstile.statements.claim import CLAIM
 from turnstile.statements.defer import DEFER
+from turnstile.statements.lost_turns import mark_lost
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage
@@ -84,6 +86,51 @@ async def test_locked_heads_delay_no_other_session_and_are_answered_after_the_lo
             stopping.set()
             await asyncio.wait_for(polling, 30)
             await asyncio.wait_for(in_flight.finished(), 30)
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["due", "lost"])
+async def test_a_claim_that_commits_after_its_response_was_lost_is_found_by_its_run(
+    settings: Settings, database: Database, lock: SessionLock, lost: bool
+) -> None:
+    """A COMMIT hangs, for lack of its standby. The worker hangs up, asks again and meets its own lock."""
+    [turn_id] = await submit_turns(database, settings, "one")
+    if lost:
+        await claim_one(database, settings, "killed")
+        await expire_leases(database)
+        await mark_lost(database, PROVEN.by, PROVEN.proven_seconds, 1)
+    committing, gone_on = asyncio.Event(), asyncio.Event()
+
+    class HangsAtTheFirstCommit:
+        """The database. It commits the first claim when the second one has seen its lock, and never answers it."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(database, name)
+
+        async def fetch_pipelined(self, calls: Any) -> Any:
+            # Without a seat in quarantine a claim takes no lost turn.
+            if calls[0][0] != CLAIM or calls[0][1]["most_crashes"] < [int(lost)]:
+                return await database.fetch_pipelined(calls)
+            if not committing.is_set():
+                hanging.append(asyncio.create_task(self._commit_late(calls[0])))
+                await committing.wait()
+                raise DatabaseUnavailableError("no response")
+            found = await database.fetch_pipelined(calls)
+            gone_on.set()
+            return found
+
+        async def _commit_late(self, call: Any) -> None:
+            async with database.connection() as connection, connection.transaction():
+                await connection.execute(*call)
+                committing.set()
+                await gone_on.wait()
+
+    hanging: list[asyncio.Task[None]] = []
+    with processing(settings, cast("Any", HangsAtTheFirstCommit()), lock, "w") as processor:
+        await asyncio.wait_for(processor.process(message_about(turn_id)), HANGS)
+
+    await asyncio.gather(*hanging)
+    [row] = await database.fetch("SELECT status, attempt, crashes FROM turns", {})
+    assert row == {"status": "SUCCEEDED", "attempt": 1 + lost, "crashes": int(lost)}
 
 
 @pytest.mark.parametrize("queue_of_head", ["turns", "other"])

@@ -118,7 +118,8 @@ SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id
        h.known, h.queue = %(queue)s AS ours, {WITH_THIS_CRASH.format(of="h")} AS crashes,
        h.halted_by IS NULL AND h.queue = %(queue)s AND {WITH_THIS_CRASH.format(of="h")} > h.most_crashes
            AND ({DUE_OF.format(of="h")} OR {EXPIRED_OF.format(of="h")}) AS left_over,
-       c.id IS NULL AND h.halted_by IS NULL AND {DUE_OF.format(of="h")} AS due,
+       c.id IS NULL AND h.halted_by IS NULL
+           AND ({DUE_OF.format(of="h")} OR h.queue = %(queue)s AND {EXPIRED_OF.format(of="h")}) AS due,
        h.status = 'RUNNING' AND h.lease_until >= now() AS running
   FROM head h LEFT JOIN claimed c USING (claim_id)
 """
@@ -161,7 +162,7 @@ class NoClaim(StrEnum):
     """Why no turn of a session was claimed."""
 
     HEAD_LOCKED = "head locked"
-    """The head is due, but another transaction has locked its row for a moment."""
+    """The head is due or may be taken over, but another transaction has locked its row for a moment."""
     IDLE = "idle"
     """Nothing is due here, or it belongs to another queue."""
     RUNNING = "running"

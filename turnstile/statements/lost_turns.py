@@ -1,30 +1,37 @@
 """Lost turns: they are RUNNING, and their lease expired because their worker is gone.
 
 The relay marks them (`send_at` on a RUNNING row), and only a marked turn may be taken over (`statements.claim:EXPIRED`). So only
-a process whose own renewals work decides whether an expired lease means a lost worker (`relay.renewal_evidence`). A worker that
-comes back and renews its lease removes the mark (`statements.renew_lease`). Workers look for marked turns of their queue every
-second and take them over while they have free slots (`worker.takeover`). For a queue without resident workers, the relay sends
-wake-ups.
+a process whose own renewals work decides whether an expired lease means a lost worker (`relay.renewal_evidence`). A turn whose
+row was locked when its worker wanted to renew it is not lost while the worker says so (`statements.worker_registry:HOLDS`). A
+worker that comes back and renews its lease removes the mark (`statements.renew_lease`). Workers look for marked turns of their
+queue every second and take them over while they have free slots (`worker.takeover`). For a queue without resident workers, the
+relay sends wake-ups.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.session_head import DUE, IS_RUNNING
-from turnstile.statements.worker_registry import LOST_LEASES, LOST_WITH_TURNS_LEASES
+from turnstile.statements.worker_registry import HOLDS, LOST_LEASES, LOST_WITH_TURNS_LEASES
+
+OVER: LiteralString = "t.lease_until < least(now(), %(by)s::timestamptz)"
 
 # It also returns the workers that it is the first to find lost (`lost_at`), with their turns that were just marked; and the
 # owners of marked turns that are no longer registered, each time that turns of theirs are marked.
 MARK_LOST: LiteralString = f"""
 WITH lost AS MATERIALIZED (
-    SELECT id FROM turns WHERE status = 'RUNNING' AND lease_until < now() AND send_at IS NULL
-     LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+    SELECT t.id FROM turns t
+     WHERE t.status = 'RUNNING' AND {OVER} AND t.send_at IS NULL
+       AND NOT EXISTS (SELECT FROM workers w
+                        WHERE w.worker_id = t.worker_id AND ({HOLDS} OR w.lease_seconds > %(proven)s))
+     LIMIT %(limit)s FOR NO KEY UPDATE OF t SKIP LOCKED
 ), marked AS (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM lost
-     WHERE t.id = ANY (ARRAY[lost.id]) AND {IS_RUNNING} AND t.lease_until < now()
+     WHERE t.id = ANY (ARRAY[lost.id]) AND {IS_RUNNING} AND {OVER}
     RETURNING t.worker_id, t.queue
 ), owners AS MATERIALIZED (
     SELECT m.worker_id, m.queue, count(*) AS turns FROM marked m GROUP BY m.worker_id, m.queue
@@ -62,6 +69,25 @@ SELECT t.id AS turn_id, t.tenant_id, t.session_id, t.trace_id, t.crashes + ({IS_
    AND {TO_RECOVER} AND ({DUE} OR {IS_RUNNING} AND t.lease_until < now())
  ORDER BY t.crashes, t.id LIMIT %(limit)s
 """
+
+
+@dataclass(frozen=True, slots=True)
+class LostWorker:
+    """A worker of which turns were just marked, or which is found lost for the first time."""
+
+    worker_id: str
+    queue: str
+    turns: int
+    """How many were marked."""
+
+
+async def mark_lost(database: Database, by: datetime, proven_seconds: float, limit: int) -> list[LostWorker]:
+    """Marks turns whose lease was over before `by`, in the database's time, at most `limit`.
+
+    It spares turns of workers whose lease is longer than `proven_seconds`. Raises DatabaseUnavailableError.
+    """
+    rows = await database.fetch(MARK_LOST, {"by": by, "proven": proven_seconds, "limit": limit})
+    return [LostWorker(**row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

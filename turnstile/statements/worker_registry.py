@@ -4,6 +4,7 @@ import importlib.metadata
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import LiteralString
+from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 
@@ -17,6 +18,8 @@ LOST_WITH_TURNS_LEASES = 0.67
 
 ALIVE: LiteralString = f"w.seen_at > now() - make_interval(secs => {SILENT_LEASES} * w.lease_seconds)"
 """Whether the worker `w` is alive, as far as anybody knows. The opposite of `silent`."""
+HOLDS: LiteralString = "t.id = ANY (w.unrenewed) AND w.seen_at > now() - make_interval(secs => w.lease_seconds)"
+"""Whether the worker `w` runs the turn `t`, although it could not renew its lease: it lives, and has said so."""
 LOST_LATELY: LiteralString = "w.lost_at > now() - interval '10 min'"
 """Whether a relay has found the worker `w` lost so lately that operators still look for it. NULL: it is not lost."""
 
@@ -28,13 +31,13 @@ WITH free AS MATERIALIZED (
     UPDATE workers w
        SET busy = %(busy)s, queue_latency_seconds = %(queue_latency_seconds)s, draining = %(draining)s,
            deaf_for_seconds = %(deaf_for_seconds)s, blocked_for_seconds = %(blocked_for_seconds)s,
-           seen_at = clock_timestamp(), lost_at = NULL
+           unrenewed = %(unrenewed)s::uuid[], seen_at = clock_timestamp(), lost_at = NULL
       FROM free WHERE w.worker_id = free.worker_id
 )
 INSERT INTO workers (worker_id, queue, host, pid, version, slots, busy, queue_latency_seconds, draining, deaf_for_seconds,
-                     blocked_for_seconds, lease_seconds)
+                     blocked_for_seconds, unrenewed, lease_seconds)
 SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(version)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s,
-       %(draining)s, %(deaf_for_seconds)s, %(blocked_for_seconds)s, %(lease_seconds)s
+       %(draining)s, %(deaf_for_seconds)s, %(blocked_for_seconds)s, %(unrenewed)s::uuid[], %(lease_seconds)s
  WHERE NOT EXISTS (SELECT FROM workers WHERE worker_id = %(worker_id)s)
     ON CONFLICT (worker_id) DO NOTHING
 """
@@ -74,6 +77,8 @@ class WorkerRecord:
     """For how long no receive has returned; 0 in a Lambda function, which receives nothing itself."""
     blocked_for_seconds: float = 0.0
     """For how long the event loop has been blocked; 0 for a block that `worker.process.blocked_loop` does not count."""
+    unrenewed: list[UUID] = field(default_factory=list)
+    """Turns that the last heartbeat could not renew, because another transaction has locked their rows."""
 
 
 async def announce(database: Database, record: WorkerRecord) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.ops.commands.conftest import Turnstile
-from tests.support.factories import make_worker_record
+from tests.support.factories import PROVEN, make_worker_record
 from tests.support.tampered_turns import make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.lost_turns import mark_lost
 from turnstile.statements.paused_queues import pause_queue
 from turnstile.statements.worker_registry import announce, program_version
 
@@ -55,7 +55,7 @@ async def test_a_worker_that_a_relay_gave_up_is_lost_and_after_ten_minutes_only_
     await register(database, "lotte", settings.queue)
     await tamper(settings, "UPDATE workers SET seen_at = now() - interval '5 min' WHERE worker_id = 'lotte'")
 
-    [found] = await database.fetch(MARK_LOST, {"limit": 100})
+    [found] = await mark_lost(database, PROVEN.by, PROVEN.proven_seconds, 100)
     ran = await turnstile("workers", "--json", **PATIENT)
     listed = await turnstile("queues", "list", **PATIENT)
     await tamper(settings, "UPDATE workers SET lost_at = now() - interval '11 min' WHERE worker_id = 'lotte'")
@@ -63,7 +63,7 @@ async def test_a_worker_that_a_relay_gave_up_is_lost_and_after_ten_minutes_only_
     later_listed = await turnstile("queues", "list", **PATIENT)
     everyone = await turnstile("workers", "--all", "--json", **PATIENT)
 
-    assert found["worker_id"] == "lotte"
+    assert found.worker_id == "lotte"
     assert states(ran.out) == {"wanda": "well", "lotte": "lost"}
     assert states(later.out) == {"wanda": "well"}
     assert ("1/2" in listed.out, "1/1" in later_listed.out) == (True, True)

@@ -28,7 +28,7 @@ from tests.proof.crashpoints.terms import (
     TENANT,
     declare_queues,
 )
-from tests.support.factories import make_submission
+from tests.support.factories import PROVEN, make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -36,7 +36,7 @@ from turnstile.ops.dead_letters.sweep import sweep
 from turnstile.ops.dev.stack.stack import LocalStack
 from turnstile.relay.loop import Relay
 from turnstile.statements.claim import ClaimRequest, ClaimTerms, claim
-from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.lost_turns import mark_lost
 from turnstile.statements.settle import SettleRequest, settle
 from turnstile.statements.submit import Accepted, submit
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -195,7 +195,7 @@ class Stage:
         self._claim(session)
         self.journal.write(Life(at=time.time(), role="worker", pid=0, what="ended", code=-9))
         threading.Event().wait(LEASE_SECONDS + 0.05)
-        self.run(self._database.fetch(MARK_LOST, {"limit": 100}))
+        self.run(mark_lost(self._database, PROVEN.by, PROVEN.proven_seconds, 100))
 
     def fail(self, session: str) -> None:
         """The session's head was claimed, and failed; its dead letter is due."""

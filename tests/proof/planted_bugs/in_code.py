@@ -21,6 +21,7 @@ import turnstile.worker.slots.slots
 import turnstile.worker.slots.tenant_slots
 from tests.proof.planted_bugs.patching import instead_of, replace, settle_otherwise
 from tests.proof.planted_bugs.planted_bug import planted
+from tests.support.factories import PROVEN
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, MalformedMessageError
 from turnstile.statements.settle import NoClaim, Settled, Superseded
@@ -54,7 +55,7 @@ def leases_by_the_local_clock() -> None:
 )
 def takeover_without_renewal_evidence() -> None:
     """A lease that ran out counts as a lost worker even when no worker could renew."""
-    replace(turnstile.relay.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: True)
+    replace(turnstile.relay.renewal_evidence.RenewalEvidence, "judge", lambda _: lambda self, now: PROVEN)
     # Its occasion is a look right after the lock: a renewal a moment later saves the turn.
     often = {"relay_tick_seconds": 0.02}
     relay, takeover = turnstile.worker.app.Relay, turnstile.worker.app.Takeover

@@ -47,7 +47,7 @@ def relay_keeps_rows_that_it_cannot_send() -> None:
 @planted("I15", "worker-sigkill")
 def takeover_never_allowed() -> None:
     """The guard against takeovers of living workers never permits one: lost turns stay lost."""
-    replace(turnstile.relay.renewal_evidence.RenewalEvidence, "allows_takeover", lambda _: lambda self, now: False)
+    replace(turnstile.relay.renewal_evidence.RenewalEvidence, "judge", lambda _: lambda self, now: None)
 
 
 # A turn is lost, taken over and then tried again: many kills, and many turns that fail.

@@ -17,6 +17,7 @@ from tests.proof.simulation.judging import digest, judge, run_seed
 from tests.proof.simulation.nemesis import KINDS, nemesis
 from tests.proof.simulation.plan import make_plan
 from tests.proof.simulation.seeded_run import live
+from tests.support.factories import PROVEN
 from tests.support.fakes import store, store_claim
 from tests.support.fakes.store_rows import SessionRow
 from tests.support.fakes.store_tables import Tables
@@ -62,7 +63,7 @@ def test_a_table_lock_that_outlasts_the_leases_takes_no_turn_from_a_living_worke
     assert lost_under_table_locks(monkeypatch) == 0
 
     # Without the evidence of renewals, the same runs lose turns.
-    monkeypatch.setattr(RenewalEvidence, "allows_takeover", lambda self, now: True)
+    monkeypatch.setattr(RenewalEvidence, "judge", lambda self, now: PROVEN)
     assert lost_under_table_locks(monkeypatch) > 0
 
 

@@ -150,13 +150,14 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def renew(tables: Tables, parameters: Parameters) -> Rows:
-    answers = []
+    answers: Rows = [] if parameters["ids"] else [{"at": tables.to_datetime(tables.now()), "id": None}]
     for turn_id, fence in unnest(parameters, "ids", "fences"):
         row, claimed = tables.turns.get(turn_id), tables.find_claimed(turn_id, fence)
         if claimed is not None:
             tables.update_turn(claimed, lease_until=tables.now() + interval(parameters["lease"]), send_at=None)
         answers.append(
             {
+                "at": tables.to_datetime(tables.now()),
                 "id": turn_id,
                 "fence": fence,
                 "ours": claimed is not None,

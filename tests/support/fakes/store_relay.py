@@ -68,8 +68,14 @@ def place_scheduled(tables: Tables, parameters: Parameters) -> Rows:
 def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
     now = tables.now()
     marked: Counter[tuple[str | None, str]] = Counter()
+
+    def is_lost(row: TurnRow) -> bool:
+        owner = tables.workers.get(row.worker_id or "")
+        return row.send_at is None and not (owner and _may_live(owner, row, now, parameters["proven"]))
+
     # A lease that ends at this instant is not over yet.
-    for row in _take(tables, "lease_until", now - 1, lambda row: row.send_at is None, parameters["limit"]):
+    over = min(now, tables.from_datetime(parameters["by"])) - 1
+    for row in _take(tables, "lease_until", over, is_lost, parameters["limit"]):
         tables.update_turn(row, send_at=now, sends=0)
         marked[row.worker_id, row.queue] += 1
     of_worker = Counter[str | None]()
@@ -85,6 +91,12 @@ def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
         for worker in _find_gone(tables, of_worker)
     ]
     return sorted(found + strangers, key=lambda row: (str(row["worker_id"] or ""), str(row["queue"])))
+
+
+def _may_live(owner: WorkerRow, row: TurnRow, now: Instant, proven_seconds: float) -> bool:
+    """Whether the worker says that it holds the turn, or has a lease that nothing has been proved for."""
+    holds = row.id in owner.unrenewed and owner.seen_at > now - interval(owner.lease_seconds)
+    return holds or owner.lease_seconds > proven_seconds
 
 
 def _find_gone(tables: Tables, owners: Counter[str | None]) -> list[WorkerRow]:

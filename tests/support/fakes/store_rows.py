@@ -169,6 +169,7 @@ class WorkerRow:
     version: str
     deaf_for_seconds: float
     blocked_for_seconds: float
+    unrenewed: list[UUID]
     lease_seconds: float
     started_at: Instant
     seen_at: Instant

@@ -28,6 +28,15 @@ async def beating(settings: Settings, queues: MessageQueues) -> AsyncIterator[Be
 
 
 @pytest.fixture
+async def beating_rarely(settings: Settings, queues: MessageQueues) -> AsyncIterator[Beating]:
+    """To be started by the test. Its second beat comes after the test."""
+    rare = settings.model_copy(update={"lease_seconds": 600.0, "heartbeat_seconds": 200.0})
+    made = Beating(rare, queues, await queues.find(settings.queue))
+    yield made
+    await asyncio.to_thread(made.heartbeat.stop, 10.0)
+
+
+@pytest.fixture
 async def turn(database: Database, settings: Settings) -> ClaimedTurn:
     await submit_turns(database, settings, "one")
     return await claimed(database, settings)

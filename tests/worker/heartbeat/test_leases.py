@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import turnstile.worker.heartbeat
+from tests.producer.api.network_faults import at_port
 from tests.support.claims import claim_one, claim_sessions, expire_leases, settle_one, submit_turns
 from tests.support.factories import Proven
 from tests.support.heartbeats import Beating, beats_on, block_loop_until, lease_of
@@ -58,20 +59,6 @@ async def test_a_lease_is_renewed_while_the_event_loop_is_blocked(
         block_loop_until(renewed_past_its_first_lease)
 
     assert beating.stops == []
-
-
-async def test_a_locked_row_is_not_renewed_and_stops_no_handler(
-    settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
-) -> None:
-    """If it stays locked for a lease, the session's lock must run out with it."""
-    with psycopg.connect(settings.database_url) as other:
-        other.execute("SELECT FROM turns FOR UPDATE")
-        kept = beating.keep(turn)
-        kept.renewed_at = 0.0
-
-        await beats_on(beating)
-
-        assert (kept.renewed_at, beating.stops) == (0.0, [])
 
 
 async def test_a_dropped_turn_is_not_renewed(
@@ -252,29 +239,29 @@ async def test_a_lease_is_kept_while_its_settle_waits(
 ) -> None:
     kept = beating.keep(turn)
     kept.handler_ended()
-    first, kept.renewed_at = await lease_of(database), 0.0
+    first, kept.ours_at = await lease_of(database), 0.0
 
     async def renewed() -> bool:
         return bool(await lease_of(database) > first)
 
     await until(renewed)
     # Otherwise the session's lock would not be extended any more.
-    await until(lambda: kept.renewed_at)
+    await until(lambda: kept.ours_at)
 
 
 async def test_a_lock_on_the_whole_table_takes_the_evidence_away(
     settings: Settings, database: Database, beating: Beating
 ) -> None:
     """No worker can renew meanwhile, so a lease that runs out is no evidence of a lost worker."""
-    await until(lambda: beating.heartbeat.evidence.allows_takeover(time.monotonic()))
+    await until(lambda: beating.heartbeat.evidence.judge(time.monotonic()))
 
     with psycopg.connect(settings.database_url) as other:
         other.execute("LOCK TABLE turns IN SHARE MODE")
-        await until(lambda: not beating.heartbeat.evidence.allows_takeover(time.monotonic()))
+        await until(lambda: not beating.heartbeat.evidence.judge(time.monotonic()))
         # A renewal that works again at once is not enough: it must have worked for a lease.
         await until(lambda: beating.heartbeat.evidence._unbroken_since is None)
 
-    await until(lambda: beating.heartbeat.evidence.allows_takeover(time.monotonic()))
+    await until(lambda: beating.heartbeat.evidence.judge(time.monotonic()))
 
 
 async def test_a_lease_that_ran_out_in_an_outage_is_renewed_after_it(
@@ -294,3 +281,16 @@ async def test_a_lease_that_ran_out_in_an_outage_is_renewed_after_it(
 
     await until(alive)
     assert beating.stops == []
+
+
+async def test_a_heartbeat_without_postgres_asks_again_within_seconds(
+    settings: Settings, queues: MessageQueues
+) -> None:
+    """It waits for a connection no longer than the pool tries to make one, however far apart its beats are."""
+    away = {"database_url": at_port(settings.database_url, 1), "lease_seconds": 600.0, "heartbeat_seconds": 200.0}
+    beating = Beating(settings.model_copy(update=away), queues, await queues.find(settings.queue))
+    beating.heartbeat.start()
+
+    await beats_on(beating, times=2)
+
+    await asyncio.to_thread(beating.heartbeat.stop, 10.0)

@@ -97,7 +97,7 @@ async def test_the_lock_of_a_turn_that_is_not_renewed_runs_out(
     """A worker that is cut off from Postgres must not keep a session to itself."""
     lock = await _lock(settings)
     kept = beating.keep(turn, lock, renew_until=time.monotonic())
-    kept.renewed_at = time.monotonic() - settings.lease_seconds
+    kept.ours_at = time.monotonic() - settings.lease_seconds
 
     async def gone() -> bool:
         return not await keys.exists(lock.key)
