@@ -11,7 +11,6 @@ then keeps row locks, and the server counts it neither as idle nor as running a 
 import asyncio
 import json
 import re
-import select
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache
@@ -25,6 +24,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS
+from turnstile.backends.postgres.lending import Lending
 from turnstile.backends.postgres.pipeline import PipeliningConnection
 from turnstile.backends.postgres.startup_options import StartupOptions, as_flags
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
@@ -116,16 +116,6 @@ def is_outage(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.OperationalError) and not (error.sqlstate or "").startswith("54")
 
 
-def _has_been_ended(connection: Connection) -> bool:
-    """Whether the server has closed the connection. A server that vanished silently is not detected here."""
-    if connection.closed:
-        return True
-    # No request is open, so readable data can only be the server's reason for closing.
-    looking = select.poll()
-    looking.register(connection.fileno(), select.POLLIN)
-    return bool(looking.poll(0))
-
-
 class Database:
     """A pool of autocommit connections. Every kind of outage raises DatabaseUnavailableError."""
 
@@ -166,6 +156,7 @@ class Database:
             max_idle=IDLE_SECONDS,
             name=application,
         )
+        self._lending = Lending(self._pool)
         # A healthy server never takes longer. Without a transaction timeout, the limit covers a pipeline of two statements.
         self._patience_seconds = patience_seconds or ANSWER_SECONDS + (
             TRANSACTION_TIMEOUT_SECONDS if pinned else 2 * statement_timeout_seconds
@@ -207,37 +198,17 @@ class Database:
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection from the pool. Raises DatabaseUnavailableError for an outage before or inside the block."""
         try:
-            connection = await self._take()
+            connection = await self._lending.take()
             try:
                 async with connection:
                     yield connection
             finally:
-                await self._pool.putconn(connection)
+                await self._lending.give_back(connection)
             self._health.responded()
         except psycopg.Error as error:
             if not is_outage(error):
                 raise
             raise self._outage(error) from error
-
-    async def _take(self) -> Connection:
-        # psycopg's own check on checkout costs a round trip, and a second for each broken connection.
-        while True:
-            connection = await self._get()
-            if not _has_been_ended(connection):
-                return connection
-            await connection.close()
-            await self._pool.putconn(connection)
-
-    async def _get(self) -> Connection:
-        # The pool uses `asyncio.wait_for`. In Python 3.11 that loses a cancellation that arrives together with the connection,
-        # and a cancelled handler would go on. The task's own counter still has it.
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        before = task.cancelling()
-        connection = await self._pool.getconn()
-        if task.cancelling() > before:
-            await self._pool.putconn(connection)
-            raise asyncio.CancelledError
-        return connection
 
     def _outage(self, error: psycopg.Error) -> DatabaseUnavailableError:
         if error.sqlstate not in _ANSWERED:
