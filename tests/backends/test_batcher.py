@@ -10,6 +10,7 @@ import pytest
 from tests.support.probes import turn_loop
 from turnstile.backends.batcher import Batcher
 from turnstile.errors import TurnstileError
+from turnstile.worker.process.event_loop import WorkerLoop
 
 Flush = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
 
@@ -205,23 +206,47 @@ async def test_an_outage_fails_the_whole_batch_at_once() -> None:
     assert tries == [5]
 
 
-async def test_no_caller_waits_for_a_batch_that_an_exit_has_ended() -> None:
-    async def flush(items: Sequence[int]) -> list[int]:
-        raise SystemExit
-
-    call = Batcher(flush, limit=10)
+def ends_of(flush: Flush, *, limit: int) -> list[asyncio.Future[int]]:
+    """The ends of three calls, on the event loop of a worker, which goes on after an exit."""
+    loop = WorkerLoop()
     waiting: list[asyncio.Future[int]] = []
 
     async def ask() -> None:
+        call = Batcher(flush, limit=limit)
         waiting.extend(call(item) for item in range(3))
-        await asyncio.wait(waiting)
+        await asyncio.wait(waiting, timeout=20)
 
-    loop = asyncio.new_event_loop()
-    with pytest.raises(SystemExit):
-        await asyncio.to_thread(loop.run_until_complete, ask())
-
-    assert [future.cancelled() for future in waiting] == [True] * 3
+    loop.run_until_complete(ask())
     loop.close()
+    return waiting
+
+
+async def exit_at_once(_: Sequence[int]) -> list[int]:
+    raise SystemExit
+
+
+async def exit_alone(items: Sequence[int]) -> list[int]:
+    if len(items) > 1:
+        raise ValueError("try singly")
+    raise SystemExit
+
+
+@pytest.mark.parametrize("flush", [exit_at_once, exit_alone])
+def test_no_caller_waits_for_a_batch_that_an_exit_has_ended(flush: Flush) -> None:
+    assert [future.cancelled() for future in ends_of(flush, limit=10)] == [True] * 3
+
+
+@pytest.mark.parametrize("ending", [SystemExit, asyncio.CancelledError])
+def test_an_exit_or_a_cancel_ends_its_own_batch_and_no_other(ending: type[BaseException]) -> None:
+    async def flush(items: Sequence[int]) -> list[int]:
+        if 0 in items:
+            raise ending
+        return list(items)
+
+    first, *others = ends_of(flush, limit=1)
+
+    assert first.cancelled()
+    assert [future.done() and future.result() for future in others] == [1, 2]
 
 
 async def test_the_item_of_a_cancelled_caller_is_still_flushed() -> None:

@@ -49,6 +49,10 @@ class Batcher(Generic[Item, Result]):
         """The result for `item`. Cancelling the future does not take the item out of its batch: its effect still happens."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
+        self._begin_lane()
+        return future
+
+    def _begin_lane(self) -> None:
         if self._wants_lane():
             self._busy_lanes += 1
             self._starting += 1
@@ -56,7 +60,6 @@ class Batcher(Generic[Item, Result]):
             task = asyncio.create_task(self._drain(), context=contextvars.Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return future
 
     def _wants_lane(self) -> bool:
         return self._busy_lanes < self._lanes and self._is_due(len(self._waiting) - self._limit * self._starting)
@@ -83,8 +86,19 @@ class Batcher(Generic[Item, Result]):
             while self._is_due(len(self._waiting)):
                 self._started_at[lane] = loop.time()
                 size = min(len(self._waiting), self._limit)
-                await self._serve([self._waiting.popleft() for _ in range(size)])
+                batch = [self._waiting.popleft() for _ in range(size)]
+                try:
+                    await self._serve(batch)
+                except BaseException:
+                    # No call may wait for a batch that has ended.
+                    for _, future in batch:
+                        future.cancel()
+                    raise
                 del self._started_at[lane]
+        except (asyncio.CancelledError, SystemExit, KeyboardInterrupt):
+            # Other items may wait for this lane, and a worker's event loop goes on after an exit.
+            loop.call_soon(self._begin_lane)
+            raise
         finally:
             # Not in a done callback: an item that arrives before it would find the lane busy and would never be served.
             self._busy_lanes -= 1
@@ -95,11 +109,6 @@ class Batcher(Generic[Item, Result]):
             results = await self._flush([item for item, _ in batch])
             if len(results) != len(batch):
                 raise AssertionError(f"{len(results)} results for {len(batch)} items")
-        except (asyncio.CancelledError, SystemExit, KeyboardInterrupt):
-            # A worker's event loop goes on after an exit. Then no call may wait for a batch that has ended.
-            for _, future in batch:
-                future.cancel()
-            raise
         except Exception as error:
             if len(batch) > 1 and not isinstance(error, TurnstileError):
                 for one in batch:
