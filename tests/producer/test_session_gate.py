@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.support.probes import until
+from tests.support.cancelling import Cancel, cancel_at_each_await
+from tests.support.probes import let_the_loop_turn, until
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.producer import session_gate
 from turnstile.producer.session_gate import SessionGate
@@ -132,6 +133,21 @@ async def test_a_waiting_call_that_is_cancelled_occupies_no_lane() -> None:
 
     async with asyncio.timeout(10), gate.enter(B):
         pass
+
+
+@pytest.mark.parametrize("how", Cancel)
+@pytest.mark.parametrize("session", [A, B], ids=["same session", "other session"])
+async def test_a_call_that_is_cancelled_at_any_await_leaves_the_gate(session: tuple[str, str], how: Cancel) -> None:
+    gate = SessionGate(1, 60.0)
+
+    async def pass_through(session: tuple[str, str] = A) -> None:
+        async with gate.enter(session):
+            await let_the_loop_turn(3)
+
+    async for _ in cancel_at_each_await(pass_through, how, lambda: pass_through(session)):
+        async with asyncio.timeout(10):
+            await pass_through(A)
+            await pass_through(C)
 
 
 async def test_a_session_is_a_suspect_from_a_lock_to_the_next_success() -> None:

@@ -9,6 +9,7 @@ import redis
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.probes import let_the_loop_turn, until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.redis import client as redis_client
@@ -139,3 +140,17 @@ async def test_a_scan_finds_all_keys(client: RedisClient, outside: Any) -> None:
     outside.mset(dict.fromkeys([*names, "other"], "1"))
 
     assert {key async for key in client.scan("lock:*")} == names
+
+
+@pytest.mark.parametrize("how", Cancel)
+async def test_a_call_that_is_cancelled_at_any_await_keeps_no_connection(
+    client: RedisClient, outside: Any, how: Cancel
+) -> None:
+    async def call() -> list[Any]:
+        return await client.run([("PING",), ("ECHO", "said")])
+
+    async for _ in cancel_at_each_await(call, how, call):
+        assert await call() == ["PONG", "said"]
+
+    # As many as were wanted at the same time.
+    await until(lambda: len(connections(outside)) <= 2)

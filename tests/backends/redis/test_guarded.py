@@ -9,8 +9,10 @@ import structlog.testing
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
+from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.probes import let_the_loop_turn
 from turnstile.backends.circuit_breaker import Circuit
+from turnstile.backends.redis import guarded as guarded_module
 from turnstile.backends.redis.client import Command, NodeAwayError, RedisClient, Send
 from turnstile.backends.redis.guarded import CALLS, Guarded
 
@@ -25,12 +27,14 @@ class Scripted(RedisClient):
         self.answer: Any = "v"
         self.calls = 0
         self.left = 0
+        self.answer_turns = 0
         self.go = asyncio.Event()
         self.go.set()
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         self.calls += 1
         await self.go.wait()
+        await let_the_loop_turn(self.answer_turns)
         if self.answer is AWAY:
             raise AWAY
         return [self.answer for _ in commands]
@@ -139,3 +143,19 @@ async def test_a_call_that_waited_behind_a_failed_one_is_not_sent(guarded: Guard
 
     assert await asyncio.gather(*calls) == [*[[AWAY, AWAY]] * CALLS, None]
     assert client.calls == CALLS
+
+
+@pytest.mark.parametrize("how", Cancel)
+async def test_a_call_that_is_cancelled_at_any_await_gives_its_place_back(
+    client: Scripted, how: Cancel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def call() -> list[Any] | None:
+        return await guarded.run(GET)
+
+    monkeypatch.setattr(guarded_module, "CALLS", 1)
+    guarded = Guarded("lock", client, 60.0)
+    client.answer_turns = 3
+
+    async for _ in cancel_at_each_await(call, how, call):
+        async with asyncio.timeout(10):
+            assert await call() == ["v", "v"]

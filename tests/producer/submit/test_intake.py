@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.factories import make_submission
 from tests.support.metric_readings import rising
 from tests.support.probes import until
@@ -149,3 +150,14 @@ async def test_a_submit_during_an_outage_is_counted_as_failed() -> None:
 
     with rising("turnstile_turns_submitted_total", queue="turns", result="failed"):
         assert await accept(make_intake(Away()), "a") == [False]
+
+
+@pytest.mark.parametrize("how", Cancel)
+async def test_a_submit_that_is_cancelled_at_any_await_is_not_under_way(
+    how: Cancel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake_module, "MOST_UNDER_WAY", 1)
+    intake = make_intake(Recording())
+
+    async for at in cancel_at_each_await(lambda: intake.accept(make_submission("turns", "cancelled")), how):
+        await intake.accept(make_submission("turns", f"after-{at}"))
