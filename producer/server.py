@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import logging
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import uvicorn
 
 from turnstile.errors import AddressUnusableError
 from turnstile.producer.http.log_throttle import LibraryWarnings, Tally
+from turnstile.stop_signals import STOP_SIGNALS, on_stop_signal
 
 READER_SECONDS = 60.0
 """After so long without progress, the kernel drops a connection whose client does not read, or has vanished without closing it.
@@ -114,12 +114,10 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         # uvicorn's own version raises the signal again after an orderly shutdown, which then looks like a kill.
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
+        on_stop_signal(lambda number: self.handle_exit(number, None))
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
+            for number in STOP_SIGNALS:
+                asyncio.get_running_loop().remove_signal_handler(number)
         log.info("api.stopped")

@@ -1,7 +1,6 @@
 """Runs the relay in a process of its own, from its start to the stop signal."""
 
 import asyncio
-import signal
 
 import structlog
 
@@ -16,23 +15,22 @@ from turnstile.relay.backlog_metric import report_backlog
 from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
 from turnstile.relay.webhooks.delivery import WebhookDelivery
+from turnstile.stop_signals import on_stop_signal
 
 log = structlog.get_logger("turnstile.relay")
 
 
 async def run_relay(settings: Settings) -> None:
-    """Runs until SIGTERM or Ctrl-C. Finishes the round under way first, unless a second signal comes."""
+    """Runs until SIGTERM, SIGHUP or Ctrl-C. Finishes the round under way first, unless a second signal comes."""
     stopping = asyncio.Event()
     running = asyncio.current_task()
 
-    def stop() -> None:
+    def stop(_: int) -> None:
         if stopping.is_set() and running is not None:
             running.cancel()
         stopping.set()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+    on_stop_signal(stop)
     await check_certificates(settings)
     queues = MessageQueues(settings)
     redis = connect_memory(settings)

@@ -33,6 +33,7 @@ HANDS_THE_ENVIRONMENT_ON = {
 MAY_SLEEP = {
     "tests/support/probes.py": "the one place that waits",
     "tests/e2e/handlers.py": "handlers under test, which are slow on purpose",
+    "tests/e2e/forking_handlers.py": "children of handlers, which live until they are ended",
     "tests/proof/chaos/handler.py": "the same",
     "tests/proof/chaos/family_acts.py": "the same",
     "tests/proof/chaos/recovery.py": "its handler, likewise",

@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product, WorkerProcess
 from tests.support.probes import until
@@ -47,6 +49,22 @@ async def test_a_second_sigterm_hands_back_at_once(product: Product, start_worke
 
     await until(lambda: worker.exit_code is not None)
     assert [row["status"] for row in await product.rows()] == ["PENDING"]
+
+
+@pytest.mark.parametrize(
+    ("command", "began"), [("worker", "worker.started"), ("relay", "relay.started"), ("api", "api.listening")]
+)
+async def test_a_terminal_that_closes_stops_a_process_in_order(
+    start_worker: StartWorker, command: str, began: str
+) -> None:
+    process = start_worker(command, TURNSTILE_API_KEYS="t:key-of-tenant-t", TURNSTILE_API_PORT="0")
+    await until(lambda: process.said(began))
+
+    process.signal(signal.SIGHUP)
+
+    await until(lambda: process.exit_code is not None)
+    assert process.exit_code == 0
+    assert process.said(f"{command}.stopped")
 
 
 async def test_a_handler_that_ignores_its_cancellation_does_not_delay_the_exit(

@@ -1,16 +1,16 @@
 """Shutdown in two stages (G16): stop receiving and let turns run; then hand back the remaining turns, free of charge.
 
-The first SIGTERM or Ctrl-C: the worker receives no messages and begins no turns; running turns may go on for the grace period. A
-second one ends the grace period at once. After it, handlers are stopped and their turns go back to PENDING, due at once, with the
+The first stop signal: the worker receives no messages and begins no turns; running turns may go on for the grace period. A second
+one ends the grace period at once. After it, handlers are stopped and their turns go back to PENDING, due at once, with the
 attempt refunded, within two seconds. So a deployment costs no turn an attempt, and no client waits for a lease to expire.
 """
 
 import asyncio
-import signal
 from collections.abc import Callable
 
 import structlog
 
+from turnstile.stop_signals import on_stop_signal
 from turnstile.worker.turns_in_flight import TurnsInFlight
 
 HAND_BACK_SECONDS = 1.6
@@ -29,9 +29,7 @@ class Shutdown:
         """When set, an outage of the database is no longer waited for."""
 
     def install(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.signal)
+        on_stop_signal(lambda _: self.signal())
 
     def signal(self) -> None:
         """A request to stop; a second one ends the grace period."""
