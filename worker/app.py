@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import multiprocessing
 import os
 import sys
 from collections.abc import Mapping
@@ -63,6 +64,9 @@ def serve(settings: Settings) -> int:
     # Not asyncio.run, which waits for every remaining task: neither a handler that ignores its cancellation, in a task or in a
     # thread, nor an unfinished long poll may keep the process alive.
     tracing.stop()
+    # As Python does at an exit of its own. What handlers have forked would stay behind.
+    for child in multiprocessing.active_children():
+        child.terminate()
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -3,6 +3,7 @@
 On a thread, not on the process's event loop: while a handler blocks the loop, the metrics say so.
 """
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,8 @@ def serving_metrics(port: int) -> Iterator[int]:
     Raises AddressUnusableError.
     """
     server = _start(port)
+    # A child that a handler forks would keep the port after the process's end.
+    os.register_at_fork(after_in_child=server.socket.close)
     log.info("metrics.listening", port=server.server_port)
     try:
         yield server.server_port

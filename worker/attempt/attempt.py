@@ -7,6 +7,7 @@ period: its turn goes on without it (the fence refuses its later writes), and it
 import asyncio
 import concurrent.futures
 import contextvars
+import os
 import traceback
 from collections.abc import AsyncGenerator, Awaitable
 from concurrent.futures import Executor
@@ -67,6 +68,7 @@ class Attempt:
         self._cancel_reason = CancelReason.TIMEOUT
         self._hurried: asyncio.Future[None] = loop.create_future()
         self._interrupted = False
+        self._process = os.getpid()
         self._job: concurrent.futures.Future[Any] | None = None
         self.left_behind: asyncio.Future[Any] | None = None
         """The handler's run, if it ignored its cancellation. Its slot is not free until this is done."""
@@ -162,6 +164,8 @@ class Attempt:
             return await self._reply()
         except (SystemExit, KeyboardInterrupt) as error:
             raise HandlerExitedError(f"{type(error).__name__}: {error}") from error
+        finally:
+            self._end_fork()
 
     async def _reply(self) -> Any:
         if self._handler.is_generator:
@@ -182,6 +186,13 @@ class Attempt:
         except StopIteration as error:
             # As a coroutine does by itself. A future does not accept StopIteration: the attempt would wait until its timeout.
             raise RuntimeError("the handler raised StopIteration") from error
+        finally:
+            self._end_fork()
+
+    def _end_fork(self) -> None:
+        # A process that the handler has forked would go on as a second worker, on the same connections.
+        if os.getpid() != self._process:
+            os._exit(1)
 
     async def _spoken(self, generator: AsyncGenerator[Any, None]) -> str:
         said: list[str] = []

@@ -4,6 +4,7 @@ Live means that the event loop runs and polls return, even with an error. Redis,
 one outage would restart every worker of the fleet. Ready means that Redis and Postgres respond as well.
 """
 
+import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -37,6 +38,8 @@ async def serve_health(
         return _response({**live(), **await ready()})
 
     listening = _listen(port)
+    # A child that a handler forks would keep the port after the worker's end.
+    os.register_at_fork(after_in_child=listening.close)
     app = web.Application()
     app.add_routes([web.get("/healthz", answer_live), web.get("/readyz", answer_ready)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
