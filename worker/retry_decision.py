@@ -5,11 +5,13 @@ from typing import assert_never
 
 from turnstile.backends.backoff import full_jitter
 from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
 EXPIRED = "expired"
+SHUTDOWN_LOOP = "shutdown_loop"
 TIMEOUT = "timeout"
 
 
@@ -59,15 +61,19 @@ def decide(
                 join_policy=policy_of_join,
             )
         case Stopped(reason):
-            return _after_stop(reason)
+            return _after_stop(reason, turn)
         case _:
             assert_never(outcome)
 
 
-def _after_stop(reason: StopReason) -> Settlement | None:
+def _after_stop(reason: StopReason, turn: ClaimedTurn) -> Settlement | None:
     match reason:
         case StopReason.CANCELED:
             return Settlement(status=TurnStatus.CANCELED, outcome=AttemptOutcome.CANCELED)
+        case StopReason.SHUTDOWN if turn.hand_backs >= MAX_HAND_BACKS - 1:
+            # Perhaps its handler stops its workers: without this it would begin for ever.
+            error = f"{MAX_HAND_BACKS} shutdowns in a row have stopped it"
+            return _give_up(SHUTDOWN_LOOP, error, dead_letter=True)
         case StopReason.SHUTDOWN | StopReason.NO_SLOT:
             # The attempt is refunded: the cause is the worker, not the turn.
             return Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True)

@@ -107,6 +107,7 @@ def _running(head: SeenTurn, facts: WaitFacts) -> Running | Lost:
         lease_until=head.lease_until,
         seen_at=seen_at,
         crashes=head.crashes,
+        hand_backs=head.hand_backs,
         cancel_requested_at=head.cancel_requested_at,
     )
 

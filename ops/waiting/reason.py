@@ -49,6 +49,8 @@ class Running:
     """The worker's last heartbeat, if it is on record."""
     crashes: int = 0
     """How many workers died while they ran it."""
+    hand_backs: int = 0
+    """How many of its last attempts were handed back at a shutdown."""
     cancel_requested_at: datetime | None = None
 
 

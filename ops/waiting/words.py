@@ -26,6 +26,7 @@ from turnstile.ops.waiting.reason import (
     Snoozed,
     TenantFull,
 )
+from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.wait_facts import MOST_OLDER, SeenTurn
 
@@ -202,6 +203,10 @@ def _running(reason: Running, name: str, clock: _Clock) -> Words:
     if reason.crashes:
         evidence.append(
             f"{many(reason.crashes, 'worker')} died while running it; a few more, and it is FAILED as crash_loop"
+        )
+    if reason.hand_backs:
+        evidence.append(
+            f"hand-backs before this attempt: {reason.hand_backs}; after {MAX_HAND_BACKS} in a row it is FAILED as shutdown_loop"
         )
     if reason.cancel_requested_at is not None:
         return Words(headline, (*evidence, f"it was asked to stop {clock.at(reason.cancel_requested_at)}"))

@@ -7,6 +7,7 @@ import pytest
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product, WorkerProcess
 from tests.support.probes import until
+from turnstile.turn.limits import MAX_HAND_BACKS
 
 
 async def test_a_turn_that_ends_within_the_grace_is_answered(product: Product, start_worker: StartWorker) -> None:
@@ -49,6 +50,24 @@ async def test_a_second_sigterm_hands_back_at_once(product: Product, start_worke
 
     await until(lambda: worker.exit_code is not None)
     assert [row["status"] for row in await product.rows()] == ["PENDING"]
+
+
+async def test_a_turn_that_every_shutdown_stops_ends(product: Product, start_worker: StartWorker) -> None:
+    [turn] = await product.submit({"do": "sleep", "seconds": 30}, send=False)
+    await product.fetch_nothing("UPDATE turns SET first_started_at = clock_timestamp()")
+    await product.fetch_nothing(
+        "INSERT INTO turn_attempts (turn_id, attempt, fence, generation, outcome)"
+        f" SELECT id, 1, -n, 1, 'released' FROM turns, generate_series(2, {MAX_HAND_BACKS}) n"
+    )
+    worker = start_worker(TURNSTILE_GRACE_SECONDS="0.1")
+    await product.send(("s", turn))
+    await until(product.evidence)
+
+    worker.signal(signal.SIGTERM)
+    await until(lambda: worker.exit_code is not None)
+
+    row = await product.row(turn)
+    assert (row["status"], row["error_class"]) == ("FAILED", "shutdown_loop")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from tests.statements.calls import RELEASE
 from tests.statements.plans.touched import execute, prepare
 from tests.support.claims import claim_sessions, settle_one
 from tests.support.tampered_turns import make_pending, tamper
@@ -57,6 +58,15 @@ async def test_a_head_stands_for_its_session_then_the_next_scheduled_turn_then_t
     assert nobody is None
     assert [with_head, without_head, at_rest] == [KnownSession(head), KnownSession(later), KnownSession(head)]
     assert await stands() == KnownSession(None)
+
+
+async def test_the_hand_backs_of_a_running_turn_are_counted(database: Database, settings: Settings) -> None:
+    turn = await make_pending(database, settings)
+    for _ in range(2):
+        await settle_one(database, settings, *await claim_sessions(database, settings, "s"), RELEASE)
+    await claim_sessions(database, settings, "s")
+
+    assert (await read_wait_facts(database, [turn]))[turn].turn.hand_backs == 2
 
 
 async def test_unknown_turns_are_left_out(database: Database, settings: Settings) -> None:

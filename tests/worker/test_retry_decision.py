@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from turnstile.backends.backoff import ceiling
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID
+from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turnstile.turn.status import TRANSITIONS, TurnStatus
 from turnstile.worker.attempt.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
-from turnstile.worker.retry_decision import EXPIRED, TIMEOUT, Policy, decide
+from turnstile.worker.retry_decision import EXPIRED, SHUTDOWN_LOOP, TIMEOUT, Policy, decide
 
 TURN = ClaimedTurn(
     claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,
@@ -89,6 +90,22 @@ def test_an_outcome_has_its_settlement(
     assert settlement.reply == ("hi" if settlement.status is TurnStatus.SUCCEEDED else None)
     assert settlement.refund is (settlement.outcome in FREE)
     assert settlement.fault is (settlement.outcome in (AttemptOutcome.FAILED, AttemptOutcome.RETRIED))
+
+
+def test_a_turn_that_shutdowns_have_stopped_too_often_in_a_row_ends() -> None:
+    stopped = Stopped(StopReason.SHUTDOWN)
+
+    last_free = settled(stopped, replace(TURN, hand_backs=MAX_HAND_BACKS - 2))
+    ended = settled(stopped, replace(TURN, hand_backs=MAX_HAND_BACKS - 1))
+
+    assert last_free.outcome is AttemptOutcome.RELEASED
+    assert (ended.status, ended.error_class, ended.dead_letter) == (TurnStatus.FAILED, SHUTDOWN_LOOP, True)
+
+
+def test_a_turn_that_found_no_slot_does_not_end_by_it() -> None:
+    handed_back = settled(Stopped(StopReason.NO_SLOT), replace(TURN, hand_backs=MAX_HAND_BACKS - 1))
+
+    assert handed_back.outcome is AttemptOutcome.RELEASED
 
 
 def test_a_superseded_attempt_has_no_settlement() -> None:

@@ -14,6 +14,7 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.paused_queues import READ_PAUSED
+from turnstile.statements.read_claims import HAND_BACKS
 from turnstile.statements.session_head import OPEN_HEAD
 from turnstile.statements.worker_registry import ALIVE
 from turnstile.turn.settlement import AttemptOutcome
@@ -45,6 +46,7 @@ WITH asked AS MATERIALIZED (
     SELECT a.id, a.head_id FROM asked a UNION SELECT a.head_id, a.head_id FROM asked a WHERE a.head_id IS NOT NULL
 )
 SELECT n.head_id, now() AS at, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.status, t.attempt, t.crashes, t.worker_id,
+       {HAND_BACKS} AS hand_backs,
        t.lease_until, t.execute_at, t.send_at, t.sends, t.expires_at, t.cancel_requested_at, t.cancel_reason, t.error_class,
        t.error, t.created_at, t.queued_at, t.first_started_at, t.started_at, t.finished_at,
        coalesce(cardinality(t.joining), 0) AS children,

@@ -6,6 +6,7 @@ from psycopg.rows import DictRow
 
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message
+from turnstile.turn.limits import MAX_HAND_BACKS
 
 LAST_ANSWERED: LiteralString = """
     SELECT a.seq, a.claim_id FROM turns a
@@ -19,6 +20,17 @@ It reads the index of sessions and seqs backwards: one row, and one more for eac
 SAME_CLAIM_MICROSECONDS = 100
 """How far apart a claim may note `started_at` and `first_started_at`. Two claims of a turn are at least two round trips apart."""
 
+FIRST_START: LiteralString = f"t.first_started_at >= t.started_at - interval '{SAME_CLAIM_MICROSECONDS} microseconds'"
+
+# Attempts that cost nothing have the number of the one that follows. Newest first, and few: a turn may snooze without end.
+HAND_BACKS: LiteralString = f"""
+    (SELECT count(*) FROM (
+         SELECT a.outcome, a.generation FROM turn_attempts a
+          WHERE a.turn_id = t.id AND a.attempt = t.attempt ORDER BY a.fence DESC LIMIT {MAX_HAND_BACKS - 1}) a
+      WHERE a.outcome = 'released' AND a.generation = t.generation)
+"""
+"""How many of the RUNNING turn `t`'s last attempts, MAX_HAND_BACKS - 1 at most, were handed back."""
+
 # A separate statement after the claim: a join in the claim would miss input that was merged meanwhile.
 READ_CLAIMS: LiteralString = f"""
 SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t.failures, t.crashes, t.max_attempts,
@@ -26,8 +38,9 @@ SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t
        t.kind, t.parent_turn_id, t.parent_span_id,
        extract(epoch FROM t.expires_at - clock_timestamp())::float8 AS expires_in_seconds,
        extract(epoch FROM t.started_at - greatest(t.created_at, t.execute_at))::float8 AS queue_latency_seconds,
-       CASE WHEN t.first_started_at >= t.started_at - interval '{SAME_CLAIM_MICROSECONDS} microseconds'
+       CASE WHEN {FIRST_START}
             THEN greatest(0, extract(epoch FROM t.first_started_at - t.queued_at))::float8 END AS waited_seconds,
+       CASE WHEN {FIRST_START} THEN 0 ELSE {HAND_BACKS} END AS hand_backs,
        said.contents, said.ordinals, said.times, v.seq AS version_seq, v.claim_id AS version_claim
   FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[]) w (tenant_id, session_id, claim_id)
   CROSS JOIN LATERAL (

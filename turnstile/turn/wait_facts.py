@@ -45,6 +45,8 @@ class SeenTurn:
     status: TurnStatus
     attempt: int
     crashes: int
+    hand_backs: int
+    """Of a RUNNING turn, as in `ClaimedTurn`."""
     worker_id: str | None
     lease_until: datetime | None
     execute_at: datetime | None

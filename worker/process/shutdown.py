@@ -3,6 +3,7 @@
 The first stop signal: the worker receives no messages and begins no turns; running turns may go on for the grace period. A second
 one ends the grace period at once. After it, handlers are stopped and their turns go back to PENDING, due at once, with the
 attempt refunded, within two seconds. So a deployment costs no turn an attempt, and no client waits for a lease to expire.
+Only a turn that keeps being stopped ends (`worker.retry_decision`).
 """
 
 import asyncio

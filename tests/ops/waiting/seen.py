@@ -24,8 +24,9 @@ def seen_turn(**fields: Any) -> SeenTurn:
     """A PENDING head that is due, and whose wake-up was sent by the API."""
     given: dict[str, Any] = {
         "id": TURN, "tenant_id": "t", "session_id": "s", "seq": 2, "queue": "turns", "status": TurnStatus.PENDING,
-        "attempt": 0, "crashes": 0, "worker_id": None, "lease_until": None, "execute_at": None, "send_at": ago(-60),
-        "sends": 0, "expires_at": ago(-900), "cancel_requested_at": None, "cancel_reason": None, "error_class": None,
+        "attempt": 0, "crashes": 0, "hand_backs": 0, "worker_id": None, "lease_until": None, "execute_at": None,
+        "send_at": ago(-60), "sends": 0,
+        "expires_at": ago(-900), "cancel_requested_at": None, "cancel_reason": None, "error_class": None,
         "error": None, "created_at": ago(30), "queued_at": ago(30), "first_started_at": None, "started_at": None,
         "finished_at": None, "children": 0, "open_children": (), "last_attempt": None,
     }  # fmt: skip

@@ -75,6 +75,7 @@ def answer(reason: Reason, **fields: Any) -> Answer:
             "its error: E: no such model",
             [f"turnstile retry {FAILED}", f"turnstile skip {FAILED}"],
         ),
+        (replace(RUNS, hand_backs=3), "hand-backs before this attempt: 3; after 20 in a row", [f"turnstile cancel {TURN}"]),
         (replace(RUNS, crashes=2), "2 workers died while running it", [f"turnstile cancel {TURN}"]),
         (RUNS, "in worker w since 2026-11-21 08:59:50Z (10s ago)", [f"turnstile cancel {TURN}"]),
         (RUNS, "its lease is valid until 2026-11-21 09:00:20Z (in 20s)", [f"turnstile cancel {TURN}"]),

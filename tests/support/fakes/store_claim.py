@@ -1,6 +1,6 @@
 """The fake store's claim, renew and settle: `statements.claim`, `statements.renew_lease`, `statements.settle`."""
 
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from turnstile.statements.claim import CLAIM
 from turnstile.statements.read_claims import READ_CLAIMS
 from turnstile.statements.renew_lease import RENEW
 from turnstile.statements.settle import REREAD_SETTLED, SETTLE
+from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.status import TurnStatus
 
 PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED = TurnStatus
@@ -139,6 +140,7 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
                 "waited_seconds": seconds(row.started_at - row.queued_at)
                 if row.first_started_at == row.started_at
                 else None,
+                "hand_backs": 0 if row.first_started_at == row.started_at else _hand_backs(tables, row),
                 "contents": [one.content for one in inputs] or None,
                 "ordinals": [one.ordinal for one in inputs] or None,
                 "times": [tables.to_datetime(one.created_at) for one in inputs] or None,
@@ -147,6 +149,12 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
             }
         )
     return found
+
+
+def _hand_backs(tables: Tables, row: TurnRow) -> int:
+    earlier = [one for one in tables.attempts.get(row.id, ()) if one.attempt == row.attempt]
+    last = sorted(earlier, key=attrgetter("fence"))[1 - MAX_HAND_BACKS :]
+    return sum(one.outcome == "released" and one.generation == row.generation for one in last)
 
 
 def renew(tables: Tables, parameters: Parameters) -> Rows:
