@@ -79,7 +79,7 @@ class Handling:
             history=resources.history,
             memory=WorkingMemory(resources.memory, resources.database, turn, self._outlast),
             emitter=run.emitter,
-            values=RecordedValues(turn, resources.database, self._outlast),
+            values=RecordedValues(turn, resources.database, self._outlast, in_thread=not handler.is_async),
             children=Children(turn, resources.database, self._outlast, self._child_intake),
         )
         attempt = Attempt(handler, turn_for_handler(turn, run.span), context, self._threads, run.span)

@@ -10,6 +10,7 @@ and hangs before the last of them in attempt `hang_in_attempt`.
 import asyncio
 import os
 import signal
+import threading
 import time
 from typing import Any
 
@@ -112,6 +113,12 @@ async def _remember(order: dict[str, Any], ctx: Context) -> Any:
 def remember_in_thread(turn: Turn, ctx: Context) -> Any:
     """The same from a thread."""
     return ctx.wait_for(_remember(turn.input, ctx))
+
+
+@handler()
+def compute_in_thread(turn: Turn, ctx: Context) -> Any:
+    """Whether a plain function of `ctx.once` runs on the event loop's thread."""
+    return ctx.wait_for(ctx.once("where", lambda: threading.current_thread() is threading.main_thread()))
 
 
 @handler()

@@ -120,8 +120,9 @@ class Context(Protocol):
     async def once(self, key: str, fn: Callable[[], Any]) -> Any:
         """Calls `fn` and records its result under `key`. A retry of this turn gets the recorded result without a call.
 
-        `fn` takes no arguments and may be async; a plain function runs on the event loop. Its result must be JSON and is
-        returned as JSON stores it: a tuple becomes a list. If `fn` raises, nothing is recorded.
+        `fn` takes no arguments and may be async. A plain function runs where the handler does: on the event loop, which it must
+        not block, or in a thread. Its result must be JSON and is returned as JSON stores it: a tuple becomes a list. If `fn`
+        raises, nothing is recorded. RuntimeError if `fn` calls `once` with the same key: it would wait for itself.
         """
         ...
 

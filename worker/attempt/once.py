@@ -7,6 +7,7 @@ import asyncio
 import inspect
 from collections import defaultdict
 from collections.abc import Callable
+from contextvars import Context, ContextVar, copy_context
 from copy import deepcopy
 from typing import Any
 
@@ -16,6 +17,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.stored_json import encode
 from turnstile.worker.attempt.outcome import ClaimLost
 from turnstile.worker.attempt.reply import clean
+from turnstile.worker.attempt.run_blocking import in_own_thread
 from turnstile.worker.database_retry import Outlast
 
 MAX_KEY_CHARACTERS = 200
@@ -30,14 +32,20 @@ def check_key(key: str) -> None:
         raise ValueError(f"a key must be 1 to {MAX_KEY_CHARACTERS} printable characters, got {key!r:.80}")
 
 
+_computing: ContextVar[tuple[str, ...]] = ContextVar("computing", default=())
+"""The keys whose functions the current context runs within."""
+
+
 class RecordedValues:
     """The recorded values of one attempt's turn. Read from the database at the first call of `once`."""
 
-    def __init__(self, turn: ClaimedTurn, database: Database, outlast: Outlast) -> None:
+    def __init__(self, turn: ClaimedTurn, database: Database, outlast: Outlast, *, in_thread: bool) -> None:
+        """`in_thread`: plain functions are called in a thread, because the handler runs in one and may block."""
         self._turn = turn
         self._database = database
         self._outlast = outlast
         self._known: dict[str, Any] | None = None
+        self._in_thread = in_thread
         self._reading = asyncio.Lock()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -45,14 +53,22 @@ class RecordedValues:
         """The value under `key`; if there is none, calls `compute` and records its value first.
 
         Raises ValueError for a bad key or too large values in all, UnfitReplyError for a value that is not JSON or too large,
-        and ClaimLost.
+        ClaimLost, and RuntimeError for a `compute` that asks for its own key.
         """
         check_key(key)
+        if key in (computing := _computing.get()):
+            raise RuntimeError(
+                f"{key!r} would wait for itself: its function calls ctx.once with the same key; use another"
+            )
         # Calls of one attempt with the same key wait for each other; if the first fails, the next tries.
         async with self._locks[key]:
             known = await self._read()
             if key not in known:
-                known[key] = await self._record(key, compute, known)
+                before = _computing.set((*computing, key))
+                try:
+                    known[key] = await self._record(key, compute, known)
+                finally:
+                    _computing.reset(before)
             # A copy: changes that the handler makes to it must not show in a later call.
             return deepcopy(known[key])
 
@@ -63,7 +79,7 @@ class RecordedValues:
             return self._known
 
     async def _record(self, key: str, compute: Callable[[], Any], known: dict[str, Any]) -> Any:
-        result = compute()
+        result = await in_own_thread(_call, copy_context(), compute) if self._in_thread else compute()
         if inspect.isawaitable(result):
             result = await result
         text = clean(result, what=f"the value of {key!r}", most=MAX_VALUE_CHARACTERS).text
@@ -74,3 +90,11 @@ class RecordedValues:
         if recorded is None:
             raise ClaimLost("a value could not be recorded: another claim has the turn")
         return recorded.value
+
+
+def _call(context: Context, compute: Callable[[], Any]) -> Any:
+    try:
+        return context.run(compute)
+    except StopIteration as error:
+        # A future does not accept it: the call would never return.
+        raise RuntimeError("the function of ctx.once raised StopIteration") from error

@@ -1,6 +1,8 @@
 """`ctx.once`: done once per turn, whatever becomes of the attempt; and never on behalf of a claim that is over."""
 
 import asyncio
+import threading
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -42,8 +44,8 @@ async def turn(database: Database, settings: Settings) -> ClaimedTurn:
     return await claimed(database, settings)
 
 
-def values_of(turn: ClaimedTurn, database: Database) -> RecordedValues:
-    return RecordedValues(turn, database, straight)
+def values_of(turn: ClaimedTurn, database: Database, *, in_thread: bool = False) -> RecordedValues:
+    return RecordedValues(turn, database, straight, in_thread=in_thread)
 
 
 async def test_the_first_result_is_recorded_and_returned(turn: ClaimedTurn, database: Database) -> None:
@@ -83,6 +85,58 @@ async def test_an_effect_that_raised_is_not_recorded_and_may_be_repeated(turn: C
         await values.once("charge", effect)
 
     assert await values.once("charge", effect) == "second"
+
+
+async def test_in_a_handler_of_a_thread_a_plain_function_runs_in_a_thread(
+    turn: ClaimedTurn, database: Database
+) -> None:
+    bound: ContextVar[str] = ContextVar("bound")
+    bound.set("as in the handler")
+
+    ran = await values_of(turn, database, in_thread=True).once("ran", lambda: [threading.get_ident(), bound.get()])
+
+    assert ran[0] != threading.get_ident()
+    assert ran[1] == "as in the handler"
+
+
+async def test_in_a_handler_of_a_thread_a_coroutine_runs_on_the_loop(turn: ClaimedTurn, database: Database) -> None:
+    assert await values_of(turn, database, in_thread=True).once("charge", Effect("charged")) == "charged"
+
+
+async def test_stop_iteration_in_a_thread_ends_the_call(turn: ClaimedTurn, database: Database) -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await values_of(turn, database, in_thread=True).once("next", lambda: next(iter([])))
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_a_function_that_asks_for_its_own_key_is_refused_at_once(
+    turn: ClaimedTurn, database: Database, in_thread: bool
+) -> None:
+    values = values_of(turn, database, in_thread=in_thread)
+
+    async def ask_again() -> Any:
+        return await asyncio.gather(values.once("charge", lambda: "inner"))
+
+    with pytest.raises(RuntimeError, match="'charge' would wait for itself"):
+        await values.once("charge", ask_again)
+
+
+async def test_a_function_in_a_thread_that_asks_for_its_own_key_is_refused_at_once(
+    turn: ClaimedTurn, database: Database
+) -> None:
+    values, loop = values_of(turn, database, in_thread=True), asyncio.get_running_loop()
+
+    def ask_again() -> Any:
+        return asyncio.run_coroutine_threadsafe(values.once("charge", lambda: "inner"), loop).result()
+
+    with pytest.raises(RuntimeError, match="'charge' would wait for itself"):
+        await values.once("charge", ask_again)
+
+
+async def test_a_function_may_ask_for_another_key(turn: ClaimedTurn, database: Database) -> None:
+    values = values_of(turn, database)
+
+    assert await values.once("outer", lambda: values.once("inner", lambda: "inner")) == "inner"
 
 
 async def test_none_is_recorded_like_any_value(turn: ClaimedTurn, database: Database) -> None:
