@@ -222,6 +222,7 @@ END_CONTEXT = (
     + """
 if superseded(ARGV[2]) then return {-1} end
 if redis.call('HDEL', contexts_key, ARGV[3]) == 1 then say('context', 'deleted', ARGV[3]) end
+keep()
 return {0}
 """
 )
