@@ -20,7 +20,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.batches import BATCH, slices
+from turnstile.ops.dead_letters.batches import BATCH
 from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redriven_turns import RedrivenTurns
 from turnstile.ops.dead_letters.stop_rule import STOP_SHARE, Ends, GoOn, Stop, judge_ends
@@ -134,9 +134,12 @@ class Redrive:
         progress = Progress()
         free_at = time.monotonic()
         size = BATCH if pace.rate is None else max(1, min(BATCH, math.ceil(pace.rate)))
-        for start, end in slices(len(turns), size, pace.canary):
+        start, canary = 0, pace.canary > 0
+        while start < len(turns):
             await asyncio.sleep(max(0.0, free_at - time.monotonic()))
-            match await self._judge(redriven, start, pace):
+            # A turn that is left alone is no part of the canary.
+            missing = pace.canary - len(result.revived)
+            match await self._judge(redriven, pace, canary=canary and missing <= 0):
                 case Stop(reason):
                     result.stopped, result.not_tried = reason, len(turns) - start
                     break
@@ -144,7 +147,9 @@ class Redrive:
                     pass
                 case other:
                     assert_never(other)
-            batch = turns[start:end]
+            canary = missing > 0
+            batch = turns[start : start + (min(size, missing) if canary else size)]
+            start += len(batch)
             free_at = time.monotonic() + (len(batch) / pace.rate if pace.rate is not None else 0.0)
             revived = await self.revive(batch, result)
             if revived:
@@ -153,16 +158,17 @@ class Redrive:
             begun = {one.message.wake_up.turn_id for one in revived}
             redriven.add((turn.id, turn.generation + 1) for turn in batch if turn.id in begun)
             result.ended = redriven.ends
-            progress.say(f"{end} of {many(len(turns), 'turn')} put back; of these {result.ended}")
+            progress.say(f"{len(result.revived)} of {many(len(turns), 'turn')} put back; of these {result.ended}")
         result.ended = redriven.ends
 
-    async def _judge(self, redriven: RedrivenTurns, start: int, pace: Pace) -> GoOn | Stop:
-        """Whether to put back the turns from `start` on."""
-        if start == 0 or start != pace.canary:
+    async def _judge(self, redriven: RedrivenTurns, pace: Pace, *, canary: bool) -> GoOn | Stop:
+        """Whether to put back further turns. `canary`: those so far are the canary."""
+        if not canary:
             await redriven.look()
             return judge_ends(redriven.lately, stop_share=pace.stop_share)
         say(
-            f"canary: {many(start, 'turn')} put back; waiting {short_duration(pace.canary_wait_seconds)} at most for the end"
+            f"canary: {many(pace.canary, 'turn')} put back; "
+            f"waiting {short_duration(pace.canary_wait_seconds)} at most for the end"
         )
         verdict = await redriven.wait_for_canary(pace.canary_share, pace.canary_wait_seconds)
         if isinstance(verdict, GoOn):

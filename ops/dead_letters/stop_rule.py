@@ -64,7 +64,7 @@ class Stop:
 
 
 def judge_canary(ends: Ends, *, least_share: float, time_is_up: bool) -> GoOn | Wait | Stop:
-    """Decides as soon as the result is certain: enough have SUCCEEDED, or too few still can."""
+    """Decides as soon as the result is certain: enough have SUCCEEDED, or too few still can. `ends`: of one turn at least."""
     needed, canary = math.ceil(least_share * ends.total), many(ends.total, "canary turn")
     if ends.succeeded >= needed:
         return GoOn()

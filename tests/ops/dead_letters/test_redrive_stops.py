@@ -149,6 +149,21 @@ async def test_a_turn_that_another_redrive_has_put_back_is_not_watched(
     assert (result.moved_on, result.stopped, result.ended.total) == (1, None, 1)
 
 
+async def test_a_turn_that_is_left_alone_is_no_part_of_the_canary(
+    redrive: Answered, database: Database, queues: MessageQueues, settings: Settings
+) -> None:
+    failed = await make_failed(database, settings, [f"s{number}" for number in range(8)])
+    found = await list_failed(database, FailedFilter())
+    await Redrive(database, queues, settings).revive(found[:3], RedriveResult())
+    redrive.script = [SUCCESS, FAILURE]
+
+    result = await redrive.run(FailedFilter(), found, pace=Pace(canary=2))
+
+    assert result.stopped == "of 2 canary turns, at least 2 had to succeed: 1 succeeded, 1 failed again (Boom 1)"
+    assert (len(result.revived), result.moved_on, result.not_tried) == (2, 3, 3)
+    assert await generations(database, failed) == [2] * 5 + [1] * 3
+
+
 async def test_it_goes_on_if_asked_to(
     redrive: Answered, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

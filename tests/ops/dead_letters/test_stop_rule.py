@@ -24,7 +24,6 @@ def ends(succeeded: int = 0, failed: int = 0, open: int = 0, **more: int) -> End
         (ends(canceled=2, open=8), False, Stop),
         (ends(open=10), False, Wait),
         (ends(open=10), True, Stop),
-        (ends(), False, GoOn),
     ],
 )
 def test_a_canary_is_decided_as_soon_as_its_result_is_certain(canary: Ends, time_is_up: bool, verdict: Any) -> None:
