@@ -24,12 +24,12 @@ from tests.statements.calls import (
 from tests.support.factories import make_submission
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
-from turnstile.statements.cancel import cancel
+from turnstile.statements.cancel import cancel, cancel_ahead
 from turnstile.statements.claim import NoClaim
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.statements.submit_on_busy import Texted, submit_on_busy
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.idempotency_key import idempotency_key
+from turnstile.turn.idempotency_key import idempotency_key, turn_id_key
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.settlement import Settlement
 
@@ -225,6 +225,18 @@ async def test_a_submit_whose_turn_id_is_taken_interrupts_nothing(store: Stand) 
         await text(store, OnBusy.INTERRUPT, turn_id=first.turn_id, chosen=True, key=idempotency_key("k"))
 
     assert await store.snapshot() == before
+
+
+async def test_a_submit_whose_cancel_came_first_interrupts_nothing(store: Stand) -> None:
+    await submit_one(store)
+    chosen = UUID(int=77)
+    assert await cancel_ahead(store.database, "t", chosen, CancelReason.USER) is None
+
+    texted = await text(store, OnBusy.INTERRUPT, turn_id=chosen, chosen=True, key=turn_id_key(chosen))
+
+    assert isinstance(texted.answer, Accepted)
+    assert (texted.answer.turn_id, texted.answer.wake, texted.canceled, texted.asked) == (chosen, False, (), ())
+    assert await statuses(store) == [(1, "PENDING", None), (None, "CANCELED", "user")]
 
 
 # --- halted

@@ -207,6 +207,21 @@ async def test_a_turn_whose_cancel_comes_with_its_submit_is_cancelled(database: 
     assert found == dict.fromkeys(made, "CANCELED")
 
 
+async def test_an_interrupt_whose_cancel_comes_with_it_is_cancelled(database: Database, settings: Settings) -> None:
+    async def both(number: int) -> UUID:
+        submission = make_submission(settings.queue, f"s{number}", turn_id=uuid4(), chosen=True)
+        later = text(database, OnBusy.INTERRUPT, submission)
+        sooner = cancel_ahead(database, "t", submission.turn_id, CancelReason.USER)
+        pair = (later, sooner) if number % 2 else (sooner, later)
+        await asyncio.gather(*pair)
+        return submission.turn_id
+
+    made = await asyncio.gather(*(both(number) for number in range(40)))
+
+    found = {row["id"]: row["status"] for row in await rows(database)}
+    assert found == dict.fromkeys(made, "CANCELED")
+
+
 async def claimed(database: Database, settings: Settings, session_id: str) -> ClaimedTurn:
     while True:
         [found] = await claim(database, make_terms(settings), [make_claim(session_id)])

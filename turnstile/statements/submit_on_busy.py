@@ -35,9 +35,18 @@ from turnstile.turn.idempotency_key import turn_id_key
 from turnstile.turn.on_busy import LastInLine, Merge, OnBusy, Record, Refuse, SessionState, decide
 from turnstile.turn.stored_json import encode
 
+# An interrupt learns here of the cancel that came before it. SUBMIT would tell too late: after the cancels made for it.
 TAKE_KEY: LiteralString = """
-INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
-VALUES (%(tenant)s, %(key)s, %(fingerprint)s, %(id)s, 'null') ON CONFLICT DO NOTHING RETURNING turn_id
+WITH taken AS (
+    INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
+    VALUES (%(tenant)s, %(key)s, %(fingerprint)s, %(id)s, 'null') ON CONFLICT DO NOTHING RETURNING tenant_id, turn_id
+), met AS (
+    INSERT INTO chosen_ids AS c (tenant_id, turn_id, submitted_at)
+    SELECT tenant_id, turn_id, clock_timestamp() FROM taken WHERE %(meets)s
+    ON CONFLICT (tenant_id, turn_id) DO UPDATE SET submitted_at = coalesce(c.submitted_at, excluded.submitted_at)
+    RETURNING c.canceled_at
+)
+SELECT EXISTS (SELECT FROM met WHERE canceled_at IS NOT NULL) AS canceled FROM taken
 """
 
 # Creates the row if necessary, so that there is a row to lock: the first two messages of a session may come at once.
@@ -105,9 +114,11 @@ async def submit_on_busy(
     """
     key = submission.key or turn_id_key(submission.turn_id)
     whose = {"tenant": submission.tenant_id, "session": submission.session_id, "key": key}
-    taking = {**whose, "fingerprint": submission.fingerprint, "id": submission.turn_id}
+    meets = submission.chosen and submission.on_busy is OnBusy.INTERRUPT
+    taking = {**whose, "fingerprint": submission.fingerprint, "id": submission.turn_id, "meets": meets}
     async with database.connection() as connection, connection.transaction():
-        if await _first(connection, TAKE_KEY, taking) is None:
+        taken = await _first(connection, TAKE_KEY, taking)
+        if taken is None:
             return Texted(await _replay(connection, submission, key))
         session = await _first(connection, LOCK_SESSION, whose)
         state = await _look(connection, whose, submission.on_busy, None if session is None else session["halted_by"])
@@ -122,7 +133,7 @@ async def submit_on_busy(
                 kept = {**await _add_input(connection, turn_id, submission), "merged": True}
                 answer = _answer(kept, wake=False)
             case Record(interrupting):
-                if interrupting:
+                if interrupting and not taken["canceled"]:
                     who = (submission.tenant_id, submission.session_id)
                     canceled, asked = await cancel_open(connection, *who, CancelReason.SUPERSEDED, scheduled=False)
                 row = await _record(connection, submission, resend_seconds)

@@ -3,7 +3,7 @@
 import json
 
 from tests.support.fakes.store_rows import SubmissionRow, json_value
-from tests.support.fakes.store_submit import answer_of
+from tests.support.fakes.store_submit import answer_of, meet
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables
 from turnstile.statements import submit_on_busy
 from turnstile.turn.status import TurnStatus
@@ -20,7 +20,9 @@ def take_key(tables: Tables, parameters: Parameters) -> Rows:
         created_at=tables.now(),
     )
     taken = tables.insert(tables.submissions, (row.tenant_id, row.key), row)
-    return [{"turn_id": row.turn_id}] if taken else []
+    if not taken:
+        return []
+    return [{"canceled": parameters["meets"] and meet(tables, row.tenant_id, row.turn_id).canceled_at is not None}]
 
 
 def lock_session(tables: Tables, parameters: Parameters) -> Rows:

@@ -90,7 +90,10 @@ def _record(tables: Tables, asked: dict[str, Any], resend_seconds: float) -> Tur
         if not tables.insert(tables.submissions, (row.tenant_id, accepted.key), accepted):
             return None
     if asked["chosens"]:
-        _meet(tables, row)
+        met = meet(tables, row.tenant_id, row.id)
+        if met.canceled_at is not None:
+            row.status, row.send_at, row.finished_at = TurnStatus.CANCELED, None, now
+            row.cancel_requested_at, row.cancel_reason = met.canceled_at, met.reason
     session = tables.sessions.get((row.tenant_id, row.session_id))
     session = session or tables.insert_session(row.tenant_id, row.session_id)
     if row.status is TurnStatus.PENDING and later is None:
@@ -102,15 +105,14 @@ def _record(tables: Tables, asked: dict[str, Any], resend_seconds: float) -> Tur
     return row
 
 
-def _meet(tables: Tables, row: TurnRow) -> None:
-    now, key = tables.now(), (row.tenant_id, row.id)
+def meet(tables: Tables, tenant_id: str, turn_id: UUID) -> ChosenIdRow:
+    """The row of a chosen id: its cancel may have come first."""
+    now, key = tables.now(), (tenant_id, turn_id)
     tables.insert(tables.chosen_ids, key, ChosenIdRow(*key, created_at=now))
-    met = tables.chosen_ids[key]
+    met: ChosenIdRow = tables.chosen_ids[key]
     if met.submitted_at is None:
         tables.update(met, submitted_at=now)
-    if met.canceled_at is not None:
-        row.status, row.send_at, row.finished_at = TurnStatus.CANCELED, None, now
-        row.cancel_requested_at, row.cancel_reason = met.canceled_at, met.reason
+    return met
 
 
 def answer_of(tables: Tables, row: TurnRow) -> dict[str, Any]:
