@@ -128,7 +128,7 @@ class SessionBusyError(SubmissionRefusedError):
 
 
 class ParentSupersededError(SubmissionRefusedError):
-    """The claim of the child's parent is over; the child was not started."""
+    """The claim of the child's parent is over, or the child that it replaces is no longer lost; the child was not started."""
 
     def __init__(self, parent_id: UUID) -> None:
         super().__init__(f"turn {parent_id} is another claim's by now and may start no children under this one")

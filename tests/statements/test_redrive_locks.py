@@ -1,20 +1,22 @@
-"""Redrives at the same moment as each other, as retries and as submits, on the real Postgres."""
+"""Redrives at the same moment as each other, as retries and as submits of turns and of children, on the real Postgres."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
 
-from tests.support.claims import fail_next, submit_turns
+from tests.support.claims import claim_sessions, fail_next, submit_turns
 from tests.support.factories import make_submission
 from tests.support.row_locks import until_a_call_waits
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.errors import ParentSupersededError
 from turnstile.statements.halt import LOCK_HALTED, RETRY, retry
-from turnstile.statements.redrive import REVIVE, revive
-from turnstile.statements.submit import submit
+from turnstile.statements.redrive import LOCK_FAILED, REVIVE, revive
+from turnstile.statements.submit import SUBMIT, ParentClaim, Submission, submit, submit_parameters
 from turnstile.turn.identifiers import start_trace
 
 
@@ -35,6 +37,7 @@ async def begin(other: psycopg.AsyncConnection[Any], turn_id: UUID, *, halts: bo
         done = await (await other.execute(RETRY, given)).fetchone()
     else:
         batch = {"ids": [turn_id], "generations": [1], "traces": ["a" * 32], "spans": ["b" * 16], "expires": [60.0]}
+        await other.execute(LOCK_FAILED, batch)
         done = await (await other.execute(REVIVE, {**batch, "resend_after": 60.0})).fetchone()
     assert done is not None
 
@@ -65,6 +68,45 @@ async def test_a_turn_and_its_compensation_do_not_both_go_back_to_work(
         assert await asking is False
     rows = await database.fetch("SELECT id, status FROM turns", {})
     assert {row["id"]: row["status"] for row in rows} == {pair[first]: "PENDING", pair[second]: "FAILED"}
+
+
+async def lost_child(database: Database, settings: Settings, *, halts: bool) -> tuple[UUID, Submission]:
+    """A child that FAILED, and the submit by which its parent starts the call again."""
+    await submit(database, [make_submission("turns", "parent")], resend_seconds=60)
+    [parent] = await claim_sessions(database, settings, "parent")
+    call = ParentClaim(parent.id, parent.fence, "k")
+    await submit(database, [make_submission("turns", "child", parent=call)], resend_seconds=60)
+    lost = await fail_next(database, settings, "child", halt=halts, compensates=False)
+    return lost, make_submission("turns", "again", parent=replace(call, replaces=lost))
+
+
+@pytest.mark.parametrize("halts", [False, True], ids=["redrive", "retry"])
+async def test_a_lost_child_does_not_go_back_to_work_while_its_call_starts_again(
+    database: Database, settings: Settings, halts: bool
+) -> None:
+    lost, again = await lost_child(database, settings, halts=halts)
+    async with await psycopg.AsyncConnection.connect(settings.database_url) as other:
+        await other.execute(SUBMIT, submit_parameters([again], 60.0))
+        asking = asyncio.create_task(ask(database, lost, halts=halts))
+        await until_a_call_waits(database)
+        await other.commit()
+
+        assert await asking is False
+
+
+@pytest.mark.parametrize("halts", [False, True], ids=["redrive", "retry"])
+async def test_a_call_does_not_start_again_while_its_lost_child_goes_back_to_work(
+    database: Database, settings: Settings, halts: bool
+) -> None:
+    lost, again = await lost_child(database, settings, halts=halts)
+    async with await psycopg.AsyncConnection.connect(settings.database_url) as other:
+        await begin(other, lost, halts=halts)
+        asking = asyncio.create_task(submit(database, [again], resend_seconds=60))
+        await until_a_call_waits(database)
+        await other.commit()
+
+        [answer] = await asking
+    assert isinstance(answer, ParentSupersededError)
 
 
 async def redrive_all(database: Database, *turns: UUID) -> int:

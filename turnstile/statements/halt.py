@@ -38,6 +38,7 @@ SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.error_class, t.fini
 """
 
 # For a compensation it also locks the compensated turn's session, as a redrive does: so each sees what the other did to the pair.
+# The turn's own lock is for the submit that starts the call of a lost child again.
 LOCK_HALTED: LiteralString = """
 WITH locked AS MATERIALIZED (
     SELECT s.tenant_id, s.session_id, s.halted_by
@@ -53,7 +54,7 @@ WITH locked AS MATERIALIZED (
 )
 SELECT s.tenant_id, s.session_id, t.queue
   FROM turns t JOIN locked s ON (s.tenant_id, s.session_id) IS NOT DISTINCT FROM (t.tenant_id, t.session_id)
- WHERE t.id = %(id)s AND s.halted_by = t.id
+ WHERE t.id = %(id)s AND s.halted_by = t.id FOR NO KEY UPDATE OF t
 """
 
 # As a redrive, but the turn keeps its place.

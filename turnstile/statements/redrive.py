@@ -12,7 +12,8 @@ Three kinds of turns are not redriven: one that halts its session, because it ke
 it); a child that its redriven parent started again; and a turn whose compensation has not ended.
 
 A FAILED compensation may itself be redriven while its turn is FAILED. If a batch has both, only the compensation is redriven: it
-undoes what the turn would do. Two redrives can't see each other's uncommitted rows, so each locks the other's row as well.
+undoes what the turn would do. Two redrives can't see each other's uncommitted rows, so each locks the other's row as well. The
+submit that starts the call of a lost child again does the same (`statements.submit`).
 """
 
 from collections.abc import Sequence
@@ -59,42 +60,42 @@ KEEP_TRACE: LiteralString = """
 """Keeps the trace and the span of the earlier run, so that they still find the turn. `revived`: the rows of an UPDATE with
 KEPT_TRACE."""
 
-REVIVE: LiteralString = f"""
-WITH wanted AS MATERIALIZED (
-    SELECT * FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
-                         %(expires)s::float8[]) w (id, generation, trace_id, span_id, expires_in)
-), kin AS MATERIALIZED (
-    SELECT c.id, c.tenant_id, NULL AS session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+LOCK_FAILED: LiteralString = f"""
+WITH kin AS MATERIALIZED (
+    SELECT c.id, c.tenant_id, NULL AS session_id
+      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
       CROSS JOIN LATERAL (
            SELECT c.id, c.tenant_id FROM turns c
             WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND ('' || c.tenant_id) = t.tenant_id OFFSET 0) c
      UNION
-    SELECT p.id, p.tenant_id, p.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+    SELECT p.id, p.tenant_id, p.session_id
+      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
       CROSS JOIN LATERAL (
            SELECT p.id, p.tenant_id, p.session_id FROM turns p
             WHERE p.id = t.parent_turn_id AND t.kind = 'compensation' AND ('' || p.tenant_id) = t.tenant_id OFFSET 0) p
      UNION
-    SELECT w.id, t.tenant_id, t.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+    SELECT w.id, t.tenant_id, t.session_id
+      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
 ), sessions_locked AS MATERIALIZED (
-    SELECT s.tenant_id, s.session_id, s.halted_by FROM (SELECT DISTINCT tenant_id, session_id FROM kin) k
+    SELECT s.tenant_id, s.session_id FROM (SELECT DISTINCT tenant_id, session_id FROM kin) k
       JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = ANY (ARRAY[k.session_id])
      ORDER BY k.tenant_id, k.session_id FOR NO KEY UPDATE OF s
-), turns_locked AS MATERIALIZED (
-    SELECT t.id, t.kind, t.parent_turn_id, t.status
-      FROM (SELECT DISTINCT id FROM kin) k JOIN turns t ON t.id = ANY (ARRAY[k.id])
-     WHERE (SELECT count(*) FROM sessions_locked) > 0
-     ORDER BY k.id FOR NO KEY UPDATE OF t
-), failed AS MATERIALIZED (
+)
+SELECT t.id FROM (SELECT DISTINCT id FROM kin) k JOIN turns t ON t.id = ANY (ARRAY[k.id])
+ WHERE (SELECT count(*) FROM sessions_locked) > 0
+ ORDER BY k.id FOR NO KEY UPDATE OF t
+"""
+"""Before REVIVE, whose snapshot then has what others did to these turns, their compensations and their calls."""
+
+REVIVE: LiteralString = f"""
+WITH failed AS MATERIALIZED (
     SELECT t.id, t.tenant_id, t.session_id, t.seq, t.kind, t.parent_turn_id, w.trace_id, w.span_id, w.expires_in
-      FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id])
-      JOIN sessions_locked s ON (s.tenant_id, s.session_id) IS NOT DISTINCT FROM (t.tenant_id, t.session_id)
-     WHERE {IS_FAILED} AND t.generation = w.generation AND halted_by IS DISTINCT FROM t.id
-       AND NOT {HAS_SUCCESSOR} AND NOT {IS_OVERTAKEN} AND NOT EXISTS (
-           SELECT FROM turns_locked k
-            WHERE (k.id = t.id AND k.status <> 'FAILED')
-               OR (k.parent_turn_id = t.id AND k.kind = 'compensation' AND k.status IN ('PENDING', 'RUNNING'))
-               OR (t.kind = 'compensation' AND k.id = t.parent_turn_id AND k.status <> 'FAILED'))
-     ORDER BY w.id FOR NO KEY UPDATE OF t
+      FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
+                  %(expires)s::float8[]) w (id, generation, trace_id, span_id, expires_in)
+      JOIN turns t ON t.id = ANY (ARRAY[w.id])
+      JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
+     WHERE {IS_FAILED} AND t.generation = w.generation AND s.halted_by IS DISTINCT FROM t.id
+       AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED} AND NOT {IS_OVERTAKEN}
 ), going AS MATERIALIZED (
     SELECT f.* FROM failed f
      WHERE NOT EXISTS (SELECT FROM failed c WHERE c.parent_turn_id = f.id AND c.kind = 'compensation')
@@ -171,7 +172,7 @@ async def revive(
         "resend_after": resend_seconds,
     }
     bound = [] if wait_seconds is None else [(BOUND_WAIT, {"wait": f"{wait_seconds * 1000:.0f}ms"})]
-    *_, rows = await database.fetch_pipelined([*bound, (REVIVE, parameters)])
+    *_, rows = await database.fetch_pipelined([*bound, (LOCK_FAILED, parameters), (REVIVE, parameters)])
     return [Revived(row["queue"], OutgoingMessage.about(row)) for row in rows]
 
 

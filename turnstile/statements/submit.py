@@ -52,10 +52,11 @@ WITH r AS MATERIALIZED (
                          %(keys)s::text[], %(fingerprints)s::bytea[], %(contents)s::json[], %(execute_ats)s::timestamptz[],
                          %(expires)s::float8[], %(max_attempts)s::int[], %(timeouts)s::float8[], %(metadatas)s::json[],
                          %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[], %(webhook_urls)s::text[],
-                         %(chosens)s::bool[], %(parents)s::uuid[], %(parent_fences)s::bigint[], %(child_keys)s::text[])
+                         %(chosens)s::bool[], %(parents)s::uuid[], %(parent_fences)s::bigint[], %(child_keys)s::text[],
+                         %(replaces)s::uuid[])
         r (ord, id, tenant_id, session_id, queue, key, fingerprint, content, execute_at, expires_in, max_attempts,
            timeout_seconds, metadata, trace_id, span_id, parent_span_id, webhook_url, chosen, parent_turn_id, parent_fence,
-           child_key)
+           child_key, replaces)
 ), timed AS MATERIALIZED (
     SELECT r.*, l.later, coalesce(l.later, now()) + make_interval(secs => r.expires_in) AS expires_at, now() AS created_at
       FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
@@ -96,6 +97,10 @@ WITH r AS MATERIALIZED (
                 END AS seq
       FROM arrived a JOIN place p USING (tenant_id, session_id)
     WINDOW session AS (PARTITION BY a.tenant_id, a.session_id)
+), lost AS MATERIALIZED (
+    -- After the sessions (lock order). A redrive of the lost child comes before this and is seen, or waits and then sees `born`.
+    SELECT n.id FROM numbered n JOIN turns t ON t.id = ANY (ARRAY[n.replaces])
+     WHERE ('' || t.status) IN ('FAILED', 'CANCELED') ORDER BY n.replaces FOR NO KEY UPDATE OF t
 ), born AS (
     INSERT INTO turns (id, tenant_id, session_id, seq, queue, execute_at, send_at, expires_at, max_attempts,
                        timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url,
@@ -109,7 +114,7 @@ WITH r AS MATERIALIZED (
            n.webhook_url, n.parent_turn_id, n.child_key, coalesce(n.later, n.created_at),
            CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
            CASE WHEN n.canceled_at IS NOT NULL THEN clock_timestamp() END, n.canceled_at, n.reason
-      FROM numbered n ORDER BY n.id
+      FROM numbered n WHERE n.replaces IS NULL OR EXISTS (SELECT FROM lost l WHERE l.id = n.id) ORDER BY n.id
     RETURNING id
 ), said AS (
     INSERT INTO messages (turn_id, ordinal, role, content)
@@ -138,6 +143,8 @@ class ParentClaim:
     turn_id: UUID
     fence: int
     child_key: str
+    replaces: UUID | None = None
+    """The lost child of this call. The new one is recorded only while that one is FAILED or CANCELED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,5 +292,6 @@ def submit_parameters(submissions: Sequence[Submission], resend_seconds: float) 
         "parents": [parent and parent.turn_id for parent in parents],
         "parent_fences": [parent and parent.fence for parent in parents],
         "child_keys": [parent and parent.child_key for parent in parents],
+        "replaces": [parent and parent.replaces for parent in parents],
         "resend_after": resend_seconds,
     }

@@ -28,7 +28,7 @@ from turnstile.turn.settlement import JoinPolicy
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.child_intake import ChildIntake
 from turnstile.worker.attempt.once import check_key
-from turnstile.worker.attempt.outcome import JoinPending
+from turnstile.worker.attempt.outcome import ClaimLost, JoinPending
 from turnstile.worker.attempt.reply import clean
 from turnstile.worker.database_retry import Outlast
 
@@ -82,6 +82,7 @@ class Children:
             check_attempts(max_attempts)
         child_id = make_child_id(self._turn.id, self._turn.created_at, self._turn.generation, key)
         session_id = _check_session(self._turn, f"child:{child_id}" if session is None else session)
+        known = (await self._read()).get(key)
         submission = Submission(
             turn_id=child_id,
             tenant_id=self._turn.tenant_id,
@@ -94,13 +95,17 @@ class Children:
             max_attempts=max_attempts,
             timeout_seconds=timeout_seconds,
             metadata=_check_metadata(metadata),
-            parent=ParentClaim(self._turn.id, self._turn.fence, key),
+            parent=ParentClaim(self._turn.id, self._turn.fence, key, replaces=known and known.id),
         )
-        known = (await self._read()).get(key)
         # A lost child of an earlier generation is started anew: that is the purpose of the parent's redrive.
-        if known is not None and (known.id == child_id or not await self._is_still_lost(known)):
+        if known is not None and (known.id == child_id or known.status not in _LOST):
             return Child(known.id, known.session_id, key)
-        await self._outlast(lambda: self._intake.accept(submission))
+        try:
+            await self._outlast(lambda: self._intake.accept(submission))
+        except ClaimLost:
+            if known is None or await self._is_still_lost(known):
+                raise
+            return Child(known.id, known.session_id, key)
         return Child(child_id, session_id, key)
 
     async def join(self, children: Sequence[Child], policy: str = "all") -> list[Any]:
@@ -131,8 +136,6 @@ class Children:
         return self._known
 
     async def _is_still_lost(self, known: KnownChild) -> bool:
-        if known.status not in _LOST:
-            return False
         # `known` was read at this attempt's first call: an operator may have redriven the child itself since then.
         states = await self._outlast(lambda: read_states(self._database, self._turn.id, [known.id]))
         return known.id not in states or states[known.id].status in _LOST

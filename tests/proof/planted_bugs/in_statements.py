@@ -142,9 +142,6 @@ def redrive_without_compare_and_set() -> None:
         "REVIVE",
         ("WHERE ('' || t.status) = 'FAILED' AND t.generation = w.generation AND ",
          "WHERE ('' || t.status) IN ('FAILED', 'PENDING') AND "),
-        ("t.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND ('' || t.status) = 'FAILED'",
-         "t.session_id FROM wanted w JOIN turns t ON t.id = ANY (ARRAY[w.id])"),
-        ("(k.id = t.id AND k.status <> 'FAILED')", "false"),
         ("WHERE t.id = ANY (ARRAY[n.id]) AND ('' || t.status) = 'FAILED'", "WHERE t.id = ANY (ARRAY[n.id])"),
     )  # fmt: skip
 

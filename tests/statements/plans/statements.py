@@ -177,7 +177,9 @@ def calls() -> Iterator[Call]:
     yield Call("submit under a key", submission.SUBMIT, _submit(key=lambda n: f"key:{n}"))
     yield Call("submit under an id", submission.SUBMIT, _submit(turn_id=lambda n: uuid4(), chosen=lambda n: True))
     yield Call(
-        "submit a child", submission.SUBMIT, _submit(parent=lambda n: ParentClaim(turn_id("running", n), n, "k"))
+        "submit a child",
+        submission.SUBMIT,
+        _submit(parent=lambda n: ParentClaim(turn_id("running", n), n, "k", replaces=turn_id("failed", n))),
     )
     yield Call("read submissions", submission.READ_SUBMISSIONS, _keys())
     yield Call("lock a turn's session", cancellation.LOCK_SESSION, many)
@@ -203,6 +205,7 @@ def calls() -> Iterator[Call]:
     yield Call("version", history.VERSION, {**_long(), "before": 2**62}, pinned_only=True)
     yield Call("history page", history.HISTORY_PAGE, _long(), pinned_only=True)
     yield Call("history as text", history.HISTORY_AS_TEXT, _long(), pinned_only=True)
+    yield Call("lock what a redrive changes", redrive.LOCK_FAILED, _revive())
     yield Call("redrive", redrive.REVIVE, _revive())
     yield Call("read generations", redrive.READ_GENERATIONS, {"ids": _ids("failed")})
     yield Call("find compensated", redrive.FIND_COMPENSATED, {"ids": _ids("failed")})

@@ -12,7 +12,7 @@ from tests.support.fakes.store_children import (
 from tests.support.fakes.store_rows import TurnRow, columns, interval
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables, unnest
 from turnstile.statements import halt
-from turnstile.statements.redrive import REVIVE
+from turnstile.statements.redrive import LOCK_FAILED, REVIVE
 from turnstile.turn.status import TurnStatus
 
 HALT_COLUMNS = ("id", "tenant_id", "session_id", "queue", "error_class")
@@ -91,6 +91,11 @@ def resume(tables: Tables, parameters: Parameters) -> Rows:
     return []
 
 
+def lock_failed(tables: Tables, parameters: Parameters) -> Rows:
+    """LOCK_FAILED. Nothing to lock, as above."""
+    return []
+
+
 def revive(tables: Tables, parameters: Parameters) -> Rows:
     asked: list[tuple[TurnRow, str, str, float]] = []
     for turn_id, generation, *wanted in unnest(parameters, "ids", "generations", "traces", "spans", "expires"):
@@ -115,5 +120,6 @@ STATEMENTS: dict[str, Statement] = {
     halt.RETRY: retry,
     halt.OWE_DEAD_LETTER: owe_dead_letter,
     halt.RESUME: resume,
+    LOCK_FAILED: lock_failed,
     REVIVE: revive,
 }

@@ -28,7 +28,7 @@ from turnstile.turn.status import TurnStatus
 SUBMIT_COLUMNS = (
     *("ords", "ids", "tenants", "sessions", "queues", "keys", "fingerprints", "contents", "execute_ats", "expires"),
     *("max_attempts", "timeouts", "metadatas", "trace_ids", "span_ids", "parent_span_ids", "webhook_urls"),
-    *("chosens", "parents", "parent_fences", "child_keys"),
+    *("chosens", "parents", "parent_fences", "child_keys", "replaces"),
 )
 
 
@@ -100,6 +100,9 @@ def _record(tables: Tables, asked: dict[str, Any], resend_seconds: float) -> Tur
         row.seq = tables.take_seq(session)
     else:
         tables.update(session, updated_at=now)
+    replaced = asked["replaces"]
+    if replaced is not None and tables.turns[replaced].status not in {TurnStatus.FAILED, TurnStatus.CANCELED}:
+        return None
     tables.insert_turn(row)
     tables.insert_message(row.id, "user", asked["contents"])
     return row

@@ -2,6 +2,7 @@
 
 from tests.worker.attempt.child_turns import FAILURE, RETRY, Family
 from turnstile.statements.redrive import revive
+from turnstile.statements.submit import Accepted, Submission
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 
@@ -31,6 +32,24 @@ async def test_a_child_that_was_redriven_during_the_run_is_not_started_anew(
     await family.start(run, key="before")
     await revive(family.database, [(bad.id, 1)], [start_trace(2)], expires_in_seconds=[900.0], resend_seconds=60.0)
 
+    assert await family.start(run, key="bad") == bad
+
+
+async def test_a_child_that_is_redriven_while_its_call_starts_again_is_the_only_one_at_work(
+    family: Family, parent: ClaimedTurn
+) -> None:
+    bad = await family.start(family.run(parent), key="bad")
+    await family.end(bad, FAILURE)
+    await family.settle(parent, FAILURE)
+
+    run = family.run(await family.redrive(parent))
+    accept = run._intake.accept
+
+    async def overtaken(submission: Submission) -> Accepted:
+        await revive(family.database, [(bad.id, 1)], [start_trace(2)], expires_in_seconds=[900.0], resend_seconds=60.0)
+        return await accept(submission)
+
+    run._intake.accept = overtaken  # type: ignore[method-assign]
     assert await family.start(run, key="bad") == bad
 
 
