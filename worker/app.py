@@ -143,7 +143,8 @@ class _Worker:
         self.recovery = Takeover(settings, resources.database, self.consumer, self.work.processor)
 
     async def run(self, stack: AsyncExitStack) -> int:
-        """Works until a shutdown; returns the exit code: 1 if a part of the worker ended by itself, which none should."""
+        """Works until a shutdown; returns the exit code: 1 if a part of the worker ended by itself, which none should; 4 if the
+        database did not take turns back."""
         signals = self.work.start()
         stack.push_async_callback(self.work.end, HEARTBEAT_END_SECONDS)
         if self.settings.health_port is not None:
@@ -189,7 +190,7 @@ class _Worker:
         for task in tasks:
             task.cancel()
         log.info("worker.stopped")
-        return 1 if broken else 0
+        return 1 if broken else 4 if self.work.processor.settling.given_up else 0
 
     async def _protect(self, agent_uri: str) -> None:
         usual = Terms()

@@ -1,5 +1,6 @@
 """Decide and settle: makes a settlement from an outcome, and commits it together with other settles of the same moment."""
 
+import asyncio
 import random
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ import structlog
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import RowLockedError
+from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import ClaimTerms
 from turnstile.statements.locked_rows import stays_locked
@@ -36,6 +37,8 @@ class Settling:
         self._queue = settings.find_queue(settings.queue)
         self._handler = handler
         self._outlast = outlast
+        self.given_up = 0
+        """Turns whose settle or hand-back had no answer until the shutdown's end: as far as is known, they are left RUNNING."""
         self._settles: Batcher[SettleRequest, Settled | Superseded | RowLocked] = Batcher(
             lambda requests: settle(database, terms, requests), limit=SETTLE_BATCH
         )
@@ -85,7 +88,13 @@ class Settling:
             )
 
     async def _commit(self, request: SettleRequest) -> Settled | Superseded:
-        answer: Settled | Superseded = await self._outlast(partial(self._ask, request))
+        try:
+            answer: Settled | Superseded = await self._outlast(partial(self._ask, request))
+        except (DatabaseUnavailableError, asyncio.CancelledError):
+            # Only a shutdown gives up, or cancels what still asks.
+            self.given_up += 1
+            log.error("settle.given_up", turn_id=str(request.turn.id), trace_id=request.turn.trace_id)  # noqa: TRY400
+            raise
         return answer
 
     async def _ask(self, request: SettleRequest) -> Settled | Superseded:

@@ -35,7 +35,7 @@ MEANINGS: dict[int, str] = {
     ExitCode.USAGE: "the command line or the settings are refused, or a server shows a bad certificate; nothing was done",
     ExitCode.NOT_FOUND: "no such turn, queue, revision or stack",
     ExitCode.UNAVAILABLE: "a service is away (database, queue, API), and the same command may work later; or the tables are of "
-    "another version: `turnstile migrate`",
+    "another version: `turnstile migrate`; or a worker that was stopped could not hand its turns back",
     ExitCode.FINDINGS: "`turnstile doctor` looked at everything and found something wrong",
     ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
     ExitCode.TERMINATED: "ended by SIGTERM: `api`, `worker`, `relay`, `up` before they had begun, any other command at any point",

@@ -2,11 +2,13 @@
 
 import signal
 
+import psycopg
 import pytest
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product, WorkerProcess
 from tests.support.probes import until
+from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.turn.limits import MAX_HAND_BACKS
 
 
@@ -99,6 +101,22 @@ async def test_a_handler_that_ignores_its_cancellation_does_not_delay_the_exit(
     row = await product.row(turn)
     assert (row["status"], row["attempt"], row["failures"], row["crashes"]) == ("PENDING", 0, 0, 0)
     assert _handing_back_took(worker) < 2.0
+
+
+async def test_a_turn_that_can_not_be_handed_back_is_an_error_line_and_an_exit_code(
+    product: Product, start_worker: StartWorker
+) -> None:
+    worker = start_worker(TURNSTILE_GRACE_SECONDS="0.2")
+    [turn] = await product.submit({"do": "sleep", "seconds": 30})
+    await until(product.evidence)
+
+    async with await psycopg.AsyncConnection.connect(product.settings.database_url) as other:
+        await other.execute("SELECT FROM turns FOR NO KEY UPDATE")
+        worker.signal(signal.SIGTERM)
+        await until(lambda: worker.exit_code is not None)
+
+    [line] = worker.said("settle.given_up")
+    assert (line["level"], line["turn_id"], worker.exit_code) == ("error", str(turn), ExitCode.UNAVAILABLE)
 
 
 def _handing_back_took(worker: WorkerProcess) -> float:
