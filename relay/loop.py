@@ -48,6 +48,7 @@ class Relay:
         self._under_way: dict[Line, asyncio.Task[None]] = {}
         self._nudged = asyncio.Event()
         self._forgot_at = -math.inf
+        self._forgetting: set[asyncio.Task[None]] = set()
         self._woke_joined_at = -math.inf
         self._paused: Collection[str] = ()
         self._read_paused_at = -math.inf
@@ -57,16 +58,18 @@ class Relay:
         self._nudged.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Runs rounds until `stopping`, then waits for the sends under way."""
+        """Runs rounds until `stopping`, then waits for the sends under way, not for deletes."""
         try:
             while not stopping.is_set():
                 self._nudged.clear()
                 await self._begin_round()
                 await self._rest(stopping)
+            for deletes in self._forgetting:
+                deletes.cancel()
             await self.settled()
         finally:
-            for sending in self._under_way.values():
-                sending.cancel()
+            for task in (*self._under_way.values(), *self._forgetting):
+                task.cancel()
 
     async def _rest(self, stopping: asyncio.Event) -> None:
         waits = {asyncio.create_task(self._nudged.wait()), asyncio.create_task(stopping.wait())}
@@ -84,9 +87,9 @@ class Relay:
         return more
 
     async def settled(self) -> None:
-        """Waits for the sends under way."""
-        if self._under_way:
-            await asyncio.wait(self._under_way.values())
+        """Waits for the sends and the deletes under way."""
+        if under_way := [*self._under_way.values(), *self._forgetting]:
+            await asyncio.wait(under_way)
 
     async def _begin_round(self) -> bool:
         """A failed step does not stop the others. True if more rows may be due than one round takes."""
@@ -95,7 +98,7 @@ class Relay:
         await alone("mark_lost", self._lost.mark())
         await alone("wake_joined", self._wake_joined())
         filled = await alone("take", self._take())
-        await self._forget()
+        self._begin_forgetting()
         if placed:
             self.nudge()
         return bool(placed or filled)
@@ -155,11 +158,15 @@ class Relay:
             if filled:
                 self.nudge()
 
+    def _begin_forgetting(self) -> None:
+        """Beside the rounds: where the disk is slow, a delete may take as long as a statement may."""
+        if not self._forgetting and time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
+            self._forgot_at = time.monotonic()
+            task = asyncio.create_task(self._forget())
+            self._forgetting.add(task)
+            task.add_done_callback(self._forgetting.discard)
+
     async def _forget(self) -> None:
-        if time.monotonic() - self._forgot_at <= FORGET_EVERY_SECONDS:
-            return
-        # Set before the deletes: one that takes too long must not delay the sends of every round.
-        self._forgot_at = time.monotonic()
         older_than_seconds = self._settings.idempotency_days * 86_400
         more = [
             await alone("forget_submissions", forget_submissions(self._database, older_than_seconds)),

@@ -1,5 +1,6 @@
 """A relay works off a backlog of any age, and deletes old rows without delaying what is due."""
 
+import asyncio
 import re
 from typing import LiteralString, NoReturn
 
@@ -9,6 +10,7 @@ from psycopg.rows import DictRow
 
 from tests.relay.relays import Sqs
 from tests.support.claims import submit_turns
+from tests.support.probes import until
 from turnstile.backends.postgres.database import Database, Parameters, conninfo, number_placeholders
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
@@ -140,6 +142,24 @@ async def test_a_delete_that_times_out_is_not_repeated_in_each_round(
             await relay.round()
 
         assert database.deletes == [FORGET_SUBMISSIONS, PRUNE_ITEMS]
+
+
+async def test_a_delete_that_takes_long_delays_no_round(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = asyncio.Event()
+    monkeypatch.setattr(relay_module, "forget_submissions", lambda *_: never.wait())
+    sqs, stopping = Sqs(), asyncio.Event()
+    running = asyncio.create_task(Relay(database, sqs, settings).run(stopping))
+    await submit_turns(database, settings, "one")
+    await make_due(database, 1.0)
+
+    try:
+        await until(lambda: sqs.sent)
+        stopping.set()
+        await running
+    finally:
+        running.cancel()
 
 
 async def breaks_off(*_: object) -> NoReturn:
