@@ -87,7 +87,12 @@ def conninfo(
         # After a failover the old primary may still accept connections: only a writable server is usable.
         "target_session_attrs": "read-write",
     }
-    merged = {**defaults, **given, "options": f"{given.get('options') or ''} {as_flags(options)}".strip()}
+    required = {
+        "options": f"{given.get('options') or ''} {as_flags(options)}".strip(),
+        # Turns are any text, whatever PGCLIENTENCODING or the database's owner has set.
+        "client_encoding": "utf8",
+    }
+    merged = {**defaults, **given, **required}
     return make_conninfo(**cast("dict[str, Any]", merged))
 
 
@@ -96,7 +101,12 @@ def _options(pinned: bool, statement_timeout_seconds: float, lock_timeout_second
         "statement_timeout": f"{statement_timeout_seconds * 1000:.0f}",
         "lock_timeout": f"{lock_timeout_seconds * 1000:.0f}",
         "idle_in_transaction_session_timeout": "10000",
+        # The form of values, which the database's owner may have set differently. psycopg reads times in no other; floats keep
+        # all their digits; NULL in an array is not a text.
         "TimeZone": "UTC",
+        "DateStyle": "ISO, MDY",
+        "extra_float_digits": "1",
+        "array_nulls": "on",
         # The statements rely on it: after a wait for a row lock they read the row again. With a stricter default of the
         # server they would fail instead, some only at the commit.
         "default_transaction_isolation": "read committed",
