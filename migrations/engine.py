@@ -5,21 +5,35 @@ keywords, takes several hosts only in another form, and accepts a server that ha
 """
 
 import time
+from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from turnstile.backends.postgres.database import conninfo
+from turnstile.backends.postgres.startup_options import encoding_refused
+from turnstile.errors import SettingsError
 from turnstile.migrations.lock_timeouts import MIGRATION_LOCK
 
 POLL_SECONDS = 0.25
 
 
 def make_engine(url: str) -> Engine:
-    """Takes the URL in any form that the settings take. There is no statement time-out: an index on a large table takes long."""
+    """Takes the URL in any form that the settings take. There is no statement time-out: an index on a large table takes long.
+
+    A connection raises SettingsError if the database can't hold every text.
+    """
     given = conninfo(url, "turnstile-migrate", statement_timeout_seconds=0)
-    return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(given), poolclass=NullPool)
+    return create_engine("postgresql+psycopg://", creator=lambda: _connect(given), poolclass=NullPool)
+
+
+def _connect(given: str) -> psycopg.Connection[Any]:
+    connection = psycopg.connect(given)
+    if (refused := encoding_refused(connection)) is not None:
+        connection.close()
+        raise SettingsError(f"DATABASE_URL: {refused}")
+    return connection
 
 
 def wait_for_others(connection: Connection) -> None:

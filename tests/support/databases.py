@@ -5,11 +5,13 @@ nine hundred tests want one. What can't be
 emptied for sure is dropped: where a test has changed the schema or has made the files grow, or somebody still writes.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, LiteralString
 from uuid import uuid4
 
 import psycopg
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Identifier, Literal
 
 from tests.support.stacks.stack import Stack
 
@@ -102,3 +104,14 @@ def _one(connection: psycopg.Connection[Any], statement: LiteralString) -> Any:
     row = connection.execute(statement).fetchone()
     assert row is not None
     return row[0]
+
+
+@contextmanager
+def database_in(stack: Stack, encoding: str) -> Iterator[str]:
+    """The URL of an empty database with this encoding."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(stack.postgres.database_url("postgres"), autocommit=True) as owner:
+        create = SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING {} LOCALE_PROVIDER libc LOCALE 'C'")
+        owner.execute(create.format(Identifier(name), Literal(encoding)))
+    yield stack.postgres.database_url(name)
+    stack.postgres.drop_database(name)

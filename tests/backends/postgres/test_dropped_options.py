@@ -73,7 +73,7 @@ async def test_a_pooler_that_drops_the_options_is_refused(database_url: str) -> 
                 )
             )
 
-    assert [line["log_level"] for line in lines if line["event"] == "database.options_dropped"] == ["error"]
+    assert [line["log_level"] for line in lines if line["event"] == "database.refused"] == ["error"]
 
 
 async def test_other_options_in_the_url_are_accepted(database_url: str) -> None:

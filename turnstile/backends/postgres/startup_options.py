@@ -1,7 +1,7 @@
 """The server settings that every connection starts with, and the check that the server has them.
 
 They are sent as libpq's `options`. A pooler may drop these silently: statements, locks and transactions would then have no time
-limit, and the hot statements would have other plans. So each new connection is checked once.
+limit, and the hot statements would have other plans. So each new connection is checked once, and the database's encoding with it.
 """
 
 from collections.abc import Mapping
@@ -29,19 +29,36 @@ class StartupOptions:
         """Why the last new connection was refused."""
 
     async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Closes the connection and raises psycopg.OperationalError if its settings differ. One round trip."""
+        """Closes the connection and raises psycopg.OperationalError if its settings differ, or if the database can't hold every
+        text. One round trip."""
         cursor = await connection.execute(READ_SETTINGS, [list(self._options)])
         found = {row["name"]: row["setting"] for row in await cursor.fetchall()}
-        different = next((name for name, wanted in self._options.items() if found.get(name) != wanted), None)
-        if different is None:
-            self.refused = None
+        refused = encoding_refused(connection) or self._dropped(found)
+        is_new = self.refused is None
+        self.refused = refused
+        if refused is None:
             return
         await connection.close()
-        is_new = self.refused is None
-        self.refused = (
+        if is_new:
+            log.error("database.refused", reason=refused)
+        raise psycopg.OperationalError(refused)
+
+    def _dropped(self, found: Mapping[str, str]) -> str | None:
+        different = next((name for name, wanted in self._options.items() if found.get(name) != wanted), None)
+        if different is None:
+            return None
+        return (
             f"{different} is {found.get(different)} and not {self._options[different]}: what DATABASE_URL leads to drops a "
             "connection's startup options, as some poolers do; let it lead to Postgres itself"
         )
-        if is_new:
-            log.error("database.options_dropped", reason=self.refused)
-        raise psycopg.OperationalError(self.refused)
+
+
+def encoding_refused(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> str | None:
+    """Why the database can't hold every text that a user or a model may write; None if it can. No round trip."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding in {None, "UTF8"}:
+        return None
+    return (
+        f"the database {connection.info.dbname} has the encoding {encoding}, and turns need UTF8: make another with "
+        "CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8', and let DATABASE_URL name it"
+    )
