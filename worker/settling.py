@@ -76,10 +76,11 @@ class Settling:
         request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
         try:
             return await self._commit(request)
-        except psycopg.DataError as error:
-            # Postgres refuses the reply itself. Without this, the settle would fail on one worker after another.
-            log.warning("settle.refused", turn_id=str(turn.id), trace_id=turn.trace_id, sqlstate=error.sqlstate)
-            failed = Failed("unstorable_reply", f"Postgres refused the reply ({error.sqlstate})", may_heal=False)
+        except (psycopg.DataError, UnicodeEncodeError) as error:
+            # The reply itself is refused. Without this, the settle would fail on one worker after another.
+            why = getattr(error, "sqlstate", None) or type(error).__name__
+            log.warning("settle.refused", turn_id=str(turn.id), trace_id=turn.trace_id, sqlstate=why)
+            failed = Failed("unstorable_reply", f"Postgres refused the reply ({why})", may_heal=False)
             instead = self.decide(turn, failed, 0.0)
             if instead is None:
                 raise

@@ -197,9 +197,10 @@ async def _commit(submitting: Submitting, batch: Sequence[Submission]) -> Sequen
         return await submitting.commit(batch)
     except UnstorableContentError as error:
         return [error]
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
+    except (psycopg.DataError, psycopg.IntegrityError, UnicodeEncodeError) as error:
         if len(batch) == 1:
             # Without the error's text: it quotes the client's content.
-            return [SubmissionRefusedError(f"the database refuses this submission ({error.sqlstate})")]
+            why = getattr(error, "sqlstate", None) or type(error).__name__
+            return [SubmissionRefusedError(f"the database refuses this submission ({why})")]
     # One by one and in order, so that a bad submission fails alone.
     return [answer for one in batch for answer in await _commit(submitting, [one])]

@@ -10,9 +10,10 @@ from tests.support.claims import submit_turns
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import RowLockedError
+from turnstile.errors import RowLockedError, UnstorableContentError
 from turnstile.statements.submit import Accepted, submit
 from turnstile.submit.commit_then_wake import Submitting
+from turnstile.turn.on_busy import OnBusy
 
 
 async def test_a_batch_that_collides_with_another_call_is_tried_once_more(
@@ -51,3 +52,14 @@ async def test_a_call_that_has_waited_for_a_locked_session_is_not_repeated(
                 await Submitting(settings, impatient, cast("Any", None)).commit([make_submission(settings.queue)])
 
     assert calls == [1]
+
+
+@pytest.mark.parametrize("on_busy", [OnBusy.ENQUEUE, OnBusy.REJECT])
+async def test_text_that_has_no_encoding_is_refused(settings: Settings, database: Database, on_busy: OnBusy) -> None:
+    submitting = Submitting(settings, database, cast("Any", None))
+    unencodable = make_submission(settings.queue, content="half a pair: \ud800", on_busy=on_busy)
+
+    with pytest.raises(UnstorableContentError):
+        await (
+            submitting.commit([unencodable]) if on_busy is OnBusy.ENQUEUE else submitting.commit_on_busy(unencodable)
+        )

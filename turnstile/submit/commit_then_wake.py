@@ -40,8 +40,8 @@ class Submitting:
 
         Raises RowLockedError (another transaction has locked a session; nothing was done) and DatabaseUnavailableError (nothing
         was done, or the outcome is unknown: the same submissions may be committed again). For one submission, also raises
-        UnstorableContentError. For several, also raises psycopg's DataError and IntegrityError, and nothing was done: commit
-        them one by one to find the faulty one.
+        UnstorableContentError. For several, also raises UnicodeEncodeError, and psycopg's DataError and IntegrityError, and
+        nothing was done: commit them one by one to find the faulty one.
         """
         return await self._retry(
             lambda: submit(self._database, submissions, resend_seconds=self._resend_seconds),
@@ -101,11 +101,11 @@ class Submitting:
                 if collided:
                     raise
                 collided = True
-            except psycopg.DataError as error:
+            except (psycopg.DataError, UnicodeEncodeError) as error:
                 if not alone:
                     raise
                 # Without the error's text: it quotes the client's content.
-                log.warning("submit.unstorable", sqlstate=error.sqlstate)
+                log.warning("submit.unstorable", sqlstate=getattr(error, "sqlstate", None) or type(error).__name__)
                 raise UnstorableContentError from None
             if again:
                 await asyncio.sleep(RETRY_PAUSE_SECONDS)
