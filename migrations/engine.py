@@ -18,6 +18,9 @@ from turnstile.migrations.lock_timeouts import MIGRATION_LOCK
 
 POLL_SECONDS = 0.25
 
+VERSION_TABLE = "turnstile_version"
+"""Holds the revision of the tables. Not alembic's default name: another program may keep its own revision there."""
+
 
 def make_engine(url: str) -> Engine:
     """Takes the URL in any form that the settings take. There is no statement time-out: an index on a large table takes long.

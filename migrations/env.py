@@ -3,7 +3,7 @@
 from alembic import context
 from sqlalchemy import text
 
-from turnstile.migrations.engine import make_engine, wait_for_others
+from turnstile.migrations.engine import VERSION_TABLE, make_engine, wait_for_others
 from turnstile.migrations.lock_timeouts import MIGRATION_LOCK, statements_before
 
 
@@ -13,7 +13,7 @@ def run() -> None:
     All in one transaction. A version that builds an index concurrently (`lock_timeouts.build_index`) commits and starts another.
     """
     with make_engine(context.config.attributes["url"]).connect() as connection:
-        context.configure(connection=connection)
+        context.configure(connection=connection, version_table=VERSION_TABLE)
         if context.is_offline_mode():
             # Printed, so that a migration that an operator runs by hand has the same bounds.
             for statement in (f"SELECT pg_advisory_lock({MIGRATION_LOCK})", *statements_before()):

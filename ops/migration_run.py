@@ -15,15 +15,20 @@ from sqlalchemy.exc import DBAPIError
 from turnstile.backends.postgres.certificate import certificate_refused
 from turnstile.backends.postgres.database import is_outage
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.migrations.engine import make_engine
+from turnstile.migrations.engine import VERSION_TABLE, make_engine
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 
 _POLL_SECONDS = 0.25
 _LOCK_NOT_AVAILABLE = "55P03"
+_TAKEN = frozenset({"42P07", "42710", "42723"})
+"""duplicate_table (also an index or a sequence), duplicate_object, duplicate_function."""
+
 _IN_THE_WAY = (
     "another transaction has locked what is to be changed for long (a backup, a report); pg_stat_activity shows it by its "
     "xact_start. The migration would have held up turns, so it was given up, with nothing half done: run it again later"
 )
+
+_OWN_DATABASE = "let DATABASE_URL name a database that is Turnstile's own; nothing was changed"
 
 
 def apply(
@@ -80,6 +85,9 @@ def _named_outages() -> Iterator[None]:
             raise refused from error
         if cause.sqlstate == _LOCK_NOT_AVAILABLE:
             raise CommandError(_IN_THE_WAY, ExitCode.UNAVAILABLE) from error
+        if cause.sqlstate in _TAKEN:
+            taken = str(cause).partition("\n")[0]
+            raise CommandError(f"{taken}, of another program: {_OWN_DATABASE}", ExitCode.USAGE) from error
         if is_outage(cause):
             raise DatabaseUnavailableError(str(cause)) from error
         raise
@@ -102,4 +110,4 @@ def _config(url: str) -> Config:
 
 def _current(url: str) -> str | None:
     with make_engine(url).connect() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()

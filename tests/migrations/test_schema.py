@@ -17,7 +17,7 @@ Connection = psycopg.Connection[dict[str, Any]]
 # Everything that our migrations can have made.
 CATALOG: LiteralString = """
 SELECT c.relkind::text AS kind, c.relname::text AS name FROM pg_class c
- WHERE c.relnamespace = 'public'::regnamespace AND c.relname NOT LIKE 'alembic%'
+ WHERE c.relnamespace = 'public'::regnamespace AND c.relname NOT LIKE 'turnstile_version%'
 UNION ALL
 SELECT 'function', p.proname FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace
 ORDER BY 1, 2

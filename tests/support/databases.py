@@ -28,13 +28,13 @@ SELECT md5(string_agg(one, ',' ORDER BY one)) FROM (
     UNION ALL SELECT format('function %s %s', oid, proname) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
     UNION ALL SELECT format('setting %s', setconfig) FROM pg_db_role_setting
                WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
-    UNION ALL SELECT format('version %s', version_num) FROM alembic_version) every (one)
+    UNION ALL SELECT format('version %s', version_num) FROM turnstile_version) every (one)
 """
 OTHERS = """
 SELECT count(pg_terminate_backend(pid, 2000)) FROM pg_stat_activity
  WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
-TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'turnstile_version'"
 RESTART_SEQUENCES = "SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence"
 SIZE = "SELECT pg_database_size(current_database())"
 

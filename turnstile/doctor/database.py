@@ -14,7 +14,7 @@ from turnstile.statements.session_head import DUE, IS_RUNNING
 
 STATEMENT_TIMEOUT_SECONDS = 5
 
-_REVISION: LiteralString = "SELECT version_num FROM alembic_version"
+_REVISION: LiteralString = "SELECT version_num FROM turnstile_version"
 
 # A RUNNING turn without a `send_at` is left alone, also after its lease: no relay has marked it as lost, so its worker may be
 # alive and unable to renew (ADR 0003). A `send_at` would let others take the turn over.

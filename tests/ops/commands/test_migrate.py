@@ -127,7 +127,7 @@ async def test_it_goes_down_and_up_again_and_its_printed_sql_gives_way_too(turns
 
 
 async def test_tables_of_a_later_program_are_left_alone_in_one_line(turnstile: Turnstile, database: Database) -> None:
-    await database.fetch("UPDATE alembic_version SET version_num = '9999'", {})
+    await database.fetch("UPDATE turnstile_version SET version_num = '9999'", {})
 
     for options in ((), ("--sql",), ("--down", "--revision", "base", "--yes")):
         ran = await turnstile("migrate", *options)

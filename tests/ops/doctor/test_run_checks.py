@@ -75,7 +75,7 @@ async def test_a_query_that_postgres_refuses_is_reported_as_not_looked_at(settin
 
 
 async def test_tables_of_another_version_are_found(settings: Settings) -> None:
-    await tamper(settings, "UPDATE alembic_version SET version_num = '9999'")
+    await tamper(settings, "UPDATE turnstile_version SET version_num = '9999'")
 
     found = await details(settings)
 
