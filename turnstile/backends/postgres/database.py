@@ -26,7 +26,7 @@ from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS
 from turnstile.backends.postgres.lending import Lending
 from turnstile.backends.postgres.pipeline import PipeliningConnection
-from turnstile.backends.postgres.startup_options import StartupOptions, as_flags
+from turnstile.backends.postgres.startup_options import FORM, StartupOptions, as_flags
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.telemetry.backend_health import health_of
 
@@ -87,12 +87,8 @@ def conninfo(
         # After a failover the old primary may still accept connections: only a writable server is usable.
         "target_session_attrs": "read-write",
     }
-    required = {
-        "options": f"{given.get('options') or ''} {as_flags(options)}".strip(),
-        # Turns are any text, whatever PGCLIENTENCODING or the database's owner has set.
-        "client_encoding": "utf8",
-    }
-    merged = {**defaults, **given, **required}
+    flags = f"{given.get('options') or ''} {as_flags(options)}".strip()
+    merged = {**defaults, **given, "options": flags, "client_encoding": "utf8"}
     return make_conninfo(**cast("dict[str, Any]", merged))
 
 
@@ -101,12 +97,7 @@ def _options(pinned: bool, statement_timeout_seconds: float, lock_timeout_second
         "statement_timeout": f"{statement_timeout_seconds * 1000:.0f}",
         "lock_timeout": f"{lock_timeout_seconds * 1000:.0f}",
         "idle_in_transaction_session_timeout": "10000",
-        # The form of values, which the database's owner may have set differently. psycopg reads times in no other; floats keep
-        # all their digits; NULL in an array is not a text.
-        "TimeZone": "UTC",
-        "DateStyle": "ISO, MDY",
-        "extra_float_digits": "1",
-        "array_nulls": "on",
+        **FORM,
         # The statements rely on it: after a wait for a row lock they read the row again. With a stricter default of the
         # server they would fail instead, some only at the commit.
         "default_transaction_isolation": "read committed",

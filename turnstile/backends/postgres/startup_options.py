@@ -12,6 +12,10 @@ import structlog
 
 READ_SETTINGS: LiteralString = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
 
+FORM = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "extra_float_digits": "1", "array_nulls": "on"}
+"""The form of values, which the owner of the database may have set differently: psycopg reads times in no other, floats keep all
+their digits, and NULL in an array is no text."""
+
 log = structlog.get_logger("turnstile.database")
 
 
