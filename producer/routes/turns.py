@@ -36,7 +36,7 @@ from turnstile.producer.watch.watch_limits import WatchPlaces
 from turnstile.queries.history import END_OF_SESSION, read_history_page, read_version
 from turnstile.queries.turns import TurnFilter, list_page, read_turn
 from turnstile.submit.wake_ups import WakeUpSending
-from turnstile.turn.message import ID_PATTERN
+from turnstile.turn.message import ID_PATTERN, ID_RULE
 from turnstile.turn.status import TurnStatus
 
 PAGE_BYTES = 4 * 1024 * 1024
@@ -95,7 +95,9 @@ def identify(behind: Backend, key: str | None) -> str:
 
 
 Tenant = Annotated[str, Depends(find_tenant)]
-SessionId = Annotated[str, Path(pattern=rf"^{ID_PATTERN}$", description="The conversation, as the client names it.")]
+SessionId = Annotated[
+    str, Path(pattern=rf"^{ID_PATTERN}$", description=f"The conversation, as the client names it: {ID_RULE}.")
+]
 TurnIdText = Annotated[str, Path(alias="turn_id", json_schema_extra={"format": "uuid"})]
 Limit = Annotated[int, Query(ge=1, le=100, description="How many at most.")]
 Cursor = Annotated[

@@ -73,6 +73,11 @@ def test_every_other_text_is_malformed_and_raises_nothing_else(body: str) -> Non
         decode(body)
 
 
-@pytest.mark.parametrize("text", ["", "x" * 129, "a/b", "a\n", "ä", "{a}"])
+@pytest.mark.parametrize("text", ["", "x" * 129, "a/b", "a\n", "ä", "{a}", ".", "..", ".a"])
 def test_an_invalid_id_is_recognised(text: str) -> None:
     assert not is_valid_id(text)
+
+
+@pytest.mark.parametrize("text", ["a", "x" * 128, "a.", "a..b", "_", ":", "-"])
+def test_a_valid_id_is_recognised(text: str) -> None:
+    assert is_valid_id(text)

@@ -3,13 +3,12 @@
 Each takes a value and returns it, or raises ValueError, as pydantic expects.
 """
 
-import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from turnstile.backends.redis.url import read as read_redis_url
-from turnstile.turn.message import ID_PATTERN
+from turnstile.turn.message import ID_RULE, is_valid_id
 from turnstile.webhooks.signature import read_secret
 from turnstile.webhooks.url import is_rule
 
@@ -74,8 +73,8 @@ def parse_api_keys(value: Any) -> Any:
 
 def check_api_keys(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """Accepts pairs with valid tenants and unique keys."""
-    if any(re.fullmatch(ID_PATTERN, tenant) is None for tenant, _ in pairs):
-        raise ValueError(f"each tenant must match {ID_PATTERN}")
+    if not all(is_valid_id(tenant) for tenant, _ in pairs):
+        raise ValueError(f"each tenant must be {ID_RULE}")
     if len({key for _, key in pairs}) != len(pairs):
         raise ValueError("each key may stand only once")
     return pairs

@@ -17,8 +17,9 @@ from turnstile.errors import MalformedMessageError
 MAX_BODY_CHARACTERS = 1024
 """Longest body of a wake-up. A longer one is not from Turnstile, whose bodies have ids only."""
 
-ID_PATTERN = r"[A-Za-z0-9._:-]{1,128}"
-ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ : -"
+ID_PATTERN = r"[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}"
+"""Of tenants, sessions and queues. Clients and proxies take `.` and `..` out of a URL's path, escaped ones too."""
+ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ : -, the first no dot"
 """ID_PATTERN in words, for error messages."""
 
 DEFAULT_TENANT = "default"

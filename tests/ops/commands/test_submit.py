@@ -26,6 +26,7 @@ from turnstile.ops.commands.submit_direct import read_lines, submit_all, what_is
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.turn.identifiers import TraceContext, start_trace
+from turnstile.turn.message import ID_RULE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = Settings(queues=(QueueSettings(name="turns"), QueueSettings(name="nights")))
@@ -82,6 +83,16 @@ async def test_a_direct_submit_may_name_only_the_webhook_hosts_of_the_deployment
     assert [row["webhook_url"] for row in (await rows(database)).values()] == [url]
     assert [one.code for one in (file, elsewhere, nowhere)] == [0, 2, 2]
     assert "line 1: webhook_url: webhooks are not enabled here" in nowhere.err
+
+
+@pytest.mark.parametrize("how", [(), ("--direct",)])
+async def test_a_session_that_urls_would_lose_is_refused_with_the_rule(
+    turnstile: Turnstile, how: tuple[str, ...]
+) -> None:
+    ran = await turnstile("submit", "..", "hello", *how)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert f"the session must be {ID_RULE}" in ran.err
 
 
 async def test_a_direct_submit_is_the_same_turn_when_it_is_repeated(turnstile: Turnstile, database: Database) -> None:

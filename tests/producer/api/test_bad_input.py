@@ -75,7 +75,7 @@ async def test_the_session_of_a_compensation_accepts_no_turns_of_clients(offline
     expect_unavailable(await offline.post(f"{session}/cancel"))
 
 
-@pytest.mark.parametrize("session", ["alice@example.com", "x" * 129, "a%0A"])
+@pytest.mark.parametrize("session", ["alice@example.com", "x" * 129, "a%0A", "%2E", "%2E%2E"])
 @pytest.mark.parametrize(("method", "rest"), [("POST", "turns"), ("GET", "messages")])
 async def test_a_bad_session_id_is_refused_with_the_rule(
     offline: AsyncClient, session: str, method: str, rest: str

@@ -96,6 +96,7 @@ async def test_an_invalid_child_is_refused(family: Family, parent: ClaimedTurn) 
         {"content": {"x": {1}}},
         {"content": "x" * (MAX_INPUT_CHARACTERS + 1)},
         {"session": "no spaces"},
+        {"session": ".."},
         {"session": PARENT},
         {"session": f"compensation:{uuid4()}"},
         {"key": "#1"},
