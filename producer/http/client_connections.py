@@ -19,6 +19,10 @@ HEAD_SECONDS = 10.0
 """Time limit for the head of a request: from the opening of the connection, later from the first byte. The limit for a body is
 30 s (`producer/http/request_body.py`), for an idle connection 130 s (`producer/app.py:KEEP_ALIVE_SECONDS`)."""
 
+HALF_CLOSED = "turnstile.half_closed"
+"""Key of a request's `state`: an asyncio.Event that is set once the client has closed its sending half. It may read on, or have
+closed the whole connection: only a write tells."""
+
 
 class Connections:
     """All client connections of a process, at most `most` at a time."""
@@ -70,6 +74,9 @@ class ClientConnection(H11Protocol):
     def __init__(self, connections: Connections, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._all = connections
+        self._half_closed = asyncio.Event()
+        # uvicorn gives each request a copy.
+        self.app_state = {**self.app_state, HALF_CLOSED: self._half_closed}
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -89,9 +96,15 @@ class ClientConnection(H11Protocol):
             # The start of the next request, or the rest of a body that no route read.
             self._deadline = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keeps the connection for the response, if a whole request has arrived."""
+        self._half_closed.set()
+        return not self._look() and not self.cycle.more_body
+
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._look()
+        if self._look() and self._half_closed.is_set():
+            self.transport.close()
 
     def _look(self) -> bool:
         """Whether no request is open: none has arrived, or the last response is complete."""

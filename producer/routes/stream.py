@@ -11,6 +11,7 @@ The server reads at most one page ahead of the client. A client that disconnects
 with `on_disconnect=cancel`.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, aclosing, contextmanager
@@ -22,7 +23,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.producer.http.disconnect import while_connected
+from turnstile.producer.http.disconnect import half_closed, while_connected
 from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.turns import Backend, Behind, Tenant, TurnIdText, no_turn, read_turn_id
 from turnstile.producer.watch.turn_watch import Told
@@ -72,18 +73,20 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._place, _counted():
-            ended = await while_connected(receive, self._tell(send))
+            ended = await while_connected(receive, self._tell(send, half_closed(scope)))
         if not ended and self._on_disconnect is not None:
             await self._on_disconnect()
 
-    async def _tell(self, send: Send) -> bool:
+    async def _tell(self, send: Send, half_closed: asyncio.Event) -> bool:
         """True, when everything has been sent."""
         sent_at = time.monotonic()
         async with aclosing(self._telling) as telling:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             async for told in telling:
                 now = time.monotonic()
-                if told is None and now - sent_at < self._heartbeat_seconds:
+                # Only a write tells whether a client that has closed its sending half still reads.
+                heartbeat_seconds = 0 if half_closed.is_set() else self._heartbeat_seconds
+                if told is None and now - sent_at < heartbeat_seconds:
                     continue
                 await send({"type": "http.response.body", "body": encode(told), "more_body": True})
                 sent_at = now

@@ -10,7 +10,7 @@ from uuid import UUID
 from starlette.requests import Request
 
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.producer.http.disconnect import while_connected
+from turnstile.producer.http.disconnect import half_closed, while_connected
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.producer.watch.watch_limits import NoPlaceError, WatchPlaces
 from turnstile.queries.turns import TurnRecord
@@ -35,7 +35,8 @@ def wanted_wait(prefer: str | None, longest_seconds: float) -> int | None:
 async def wait_for_end(
     watch: TurnWatch, places: WatchPlaces, request: Request, tenant_id: str, turn_id: UUID, seconds: float
 ) -> TurnRecord | None:
-    """The turn, if it ends in time. Stops waiting when the client disconnects, and does not wait without a free place."""
+    """The turn, if it ends in time. Does not wait without a free place, and no longer than the client's sending half is open: one
+    that has gone would keep its place."""
 
     async def wait() -> TurnRecord | None:
         turn = await watch.find(tenant_id, turn_id)
@@ -44,6 +45,6 @@ async def wait_for_end(
     try:
         with places.take(tenant_id):
             async with asyncio.timeout(seconds + LOOK_SECONDS):
-                return await while_connected(request.receive, wait())
+                return await while_connected(request.receive, wait(), until=half_closed(request.scope))
     except (NoPlaceError, DatabaseUnavailableError, TimeoutError):
         return None

@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 import signal
+import struct
 import sys
 from asyncio.subprocess import PIPE
+from socket import SO_LINGER, SOL_SOCKET
 
 from structlog.testing import capture_logs
 
@@ -91,6 +93,8 @@ async def test_a_submit_is_finished_though_its_client_has_left_and_the_server_st
         _, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(submit(b'{"input": "bye"}'))
         await until(lambda: database.fetch(waiting, {}))
+        # A reset: after a plain close the server would first write, to see whether the client still reads.
+        writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
         await until(lambda: not served.server.server_state.connections)
         served.server.should_exit = True

@@ -57,3 +57,11 @@ async def test_a_timeout_around_it_cancels_the_work() -> None:
             await while_connected(stays, work())
 
     assert work.cancelled
+
+
+async def test_another_event_ends_the_work_too() -> None:
+    work, ended = Work(), asyncio.Event()
+    ended.set()
+
+    assert await while_connected(stays, work(), until=ended) is None
+    assert work.cancelled
