@@ -203,6 +203,9 @@ class _Entrance:
         self._refused = Tally("api.requests_full")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not scope["path"].startswith("/"):
+            # RFC 9112 has servers accept a target in absolute form, as for a proxy.
+            scope["path"] = "/" + scope["path"].partition("://")[2].partition("/")[2]
         answer: ASGIApp = self._app
         if scope["type"] == "http" and self._is_full() and scope["path"] not in ALWAYS_ANSWERED:
             self._refused.note()

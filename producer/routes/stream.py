@@ -42,7 +42,11 @@ Place = Annotated[
 ]
 LastEventId = Annotated[
     str | None,
-    Header(alias="Last-Event-ID", pattern=PLACE_PATTERN, description="The same, and wins over `starting_after`."),
+    Header(
+        alias="Last-Event-ID",
+        pattern=rf"^$|{PLACE_PATTERN}",
+        description="The same, and wins over `starting_after`. Empty: none.",
+    ),
 ]
 OnDisconnect = Annotated[
     Literal["continue", "cancel"], Query(description="What a connection that breaks before the end does to the turn.")

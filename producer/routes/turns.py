@@ -206,12 +206,14 @@ async def get_session_messages(
     return MessagePage(messages=messages, next_cursor=following)
 
 
+@health.head("/healthz", include_in_schema=False)
 @health.get("/healthz", summary="Is the process alive?")
 async def get_liveness() -> dict[str, str]:
     """Always 200: an outage of Postgres or SQS is no reason to kill the process."""
     return {"status": "live"}
 
 
+@health.head("/readyz", include_in_schema=False)
 @health.get("/readyz", summary="Can it accept turns?", responses=problems(503))
 async def get_readiness(behind: Behind) -> Readiness:
     """200 if the database answers. How the queues look is told, but decides nothing."""

@@ -42,6 +42,8 @@ async def test_a_bad_body_is_refused(offline: AsyncClient, body: bytes, status: 
     [
         ({"Content-Type": ""}, 415, "unsupported-media-type"),
         ({"Content-Type": "text/plain"}, 415, "unsupported-media-type"),
+        ({"Content-Type": "application/json; charset=utf-16"}, 415, "unsupported-media-type"),
+        ({**JSON, "Content-Encoding": "gzip"}, 415, "unsupported-media-type"),
         ({**JSON, "Content-Length": "1000000000"}, 413, "body-too-large"),
         ({**JSON, "Idempotency-Key": ""}, 422, "invalid-parameter"),
         ({**JSON, "Idempotency-Key": "k" * 256}, 422, "invalid-parameter"),
@@ -110,6 +112,18 @@ async def test_a_bad_event_id_is_refused(offline: AsyncClient, place: str) -> No
     for how in ({"headers": {"Last-Event-ID": place}}, {"params": {"starting_after": place}}):
         answer = await offline.get(f"/v1/turns/{uuid4()}/events", **how)
         expect_problem(answer, 422, "invalid-parameter")
+
+
+async def test_an_empty_event_id_is_none(offline: AsyncClient) -> None:
+    # As an EventSource that has had no event with an id may send it.
+    expect_unavailable(await offline.get(f"/v1/turns/{NO_TURN}/events", headers={"Last-Event-ID": ""}))
+
+
+@pytest.mark.parametrize(
+    "more", [{"Content-Encoding": "identity"}, {"Content-Type": 'application/json; charset="UTF-8"'}]
+)
+async def test_what_says_the_usual_of_a_body_is_accepted(offline: AsyncClient, more: dict[str, str]) -> None:
+    expect_unavailable(await offline.post(PATH, content=REQUEST, headers={**JSON, **more}))
 
 
 async def test_an_unknown_status_is_answered_with_the_known_ones_in_one_spelling(offline: AsyncClient) -> None:

@@ -100,3 +100,26 @@ async def test_a_submit_is_finished_though_its_client_has_left_and_the_server_st
         served.server.should_exit = True
 
     assert await database.fetch("SELECT content FROM messages", {}) == [{"content": "bye"}]
+
+
+async def test_health_answers_head_as_some_load_balancers_ask(settings: Settings) -> None:
+    async with serving(settings) as served:
+        heads = [
+            await ask(served.port, f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            for path in ("/healthz", "/readyz")
+        ]
+
+    assert [head.split(" ", 2)[1] for head in heads] == ["200", "200"]
+
+
+async def test_a_request_in_absolute_form_is_answered_as_the_same_in_origin_form(
+    settings: Settings, database: Database
+) -> None:
+    absolute = submit(b'{"input": "hi"}').replace(b" /v1", b" http://api.example.com:8080/v1", 1)
+    async with serving(settings) as served:
+        submitted = await ask(served.port, absolute)
+        health = await ask(served.port, b"GET http://api.example.com/healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        root = await ask(served.port, b"GET http://api.example.com HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    assert [head.split(" ", 2)[1] for head in (submitted, health, root)] == ["202", "200", "404"]
+    assert await database.fetch("SELECT content FROM messages", {}) == [{"content": "hi"}]
