@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+from io import TextIOWrapper
 from typing import Any
 
 
@@ -12,6 +14,13 @@ def main() -> None:
     # was stopped while it loaded its turn handler continued, took turns, and was later killed with them. `api`, `worker` and
     # `relay` install their own handlers; all other commands may be killed at any point: Postgres rolls back uncommitted work.
     _exchange(signal.SIGTERM, signal.SIG_DFL, _leave)
+
+    # What the caller has closed (`<&-`, `2>&-`) is empty: otherwise the first read or log line would fail.
+    sys.stdin = sys.stdin or os.fdopen(os.open(os.devnull, os.O_RDONLY))
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if isinstance(sys.stdout, TextIOWrapper):
+        # `…` in latin-1: escaped rather than the end of the command.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
     from turnstile.ops.command_line import app
 

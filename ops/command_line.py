@@ -9,6 +9,7 @@ command (TURNSTILE_REDRIVE_LIMIT).
 import importlib
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from typer.completion import get_completion_inspect_parameters
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from turnstile.ops.terminal.exit_codes import ExitCode, explain
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 from turnstile.ops.terminal.options import make_typer
 from turnstile.ops.terminal.output import harmless, say
 from turnstile.ops.terminal.usage_errors import explain_usage
@@ -52,6 +53,9 @@ COMMANDS = {
     "completion": ("commands.completion:completion", "Print the completion script of a shell."),
 }
 """The module (in `turnstile.ops`) and the name of each command or group, and its line in `turnstile --help`."""
+
+_PRINTS_NOTHING = {"api", "worker", "relay"}
+"""They only log, on standard error."""
 
 # The production image does not contain them.
 if importlib.util.find_spec("turnstile.ops.dev") is not None:
@@ -114,9 +118,11 @@ class _Root(TyperGroup):
         get_completion_inspect_parameters()
         return super().main(*given, **named)
 
-    def make_context(self, *given: Any, **named: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *given: Any, **named: Any) -> Any:
         with _in_one_line():
-            return super().make_context(*given, **named)
+            if sys.stdout is None and not _PRINTS_NOTHING & {*args[:1]}:
+                raise CommandError("standard output is closed: send it to a file, or to /dev/null", ExitCode.USAGE)
+            return super().make_context(info_name, args, *given, **named)
 
     def invoke(self, ctx: Any) -> Any:
         with _in_one_line():

@@ -4,6 +4,7 @@ It has the same rules and fingerprints as the API, so both recognise a repeat of
 other, so the turns of a session keep their order.
 """
 
+import codecs
 import json
 import re
 import secrets
@@ -93,7 +94,10 @@ def read_lines(
 
 
 def _read_object(line: bytes) -> dict[str, Any]:
-    document = from_json(line)
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise CommandError("the file is in UTF-16: write it in UTF-8", ExitCode.USAGE)
+    # Some editors and shells begin a file with the mark.
+    document = from_json(line.removeprefix(codecs.BOM_UTF8))
     if isinstance(document, dict):
         return document
     raise CommandError("not a JSON object", ExitCode.USAGE)

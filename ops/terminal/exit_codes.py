@@ -1,5 +1,6 @@
 """The exit codes of the commands, and error messages in one line without a stack trace."""
 
+import errno
 from enum import IntEnum
 
 from turnstile.errors import (
@@ -14,6 +15,8 @@ from turnstile.errors import (
 
 # undefined_table, undefined_column, undefined_function: the program is newer or older than the tables.
 _SCHEMA_MISMATCH = frozenset({"42P01", "42703", "42883"})
+
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class ExitCode(IntEnum):
@@ -75,6 +78,11 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
             return code, f"{prefix}{line}"
     if getattr(error, "sqlstate", None) in _SCHEMA_MISMATCH:
         return ExitCode.UNAVAILABLE, "the tables are missing or of another version: run `turnstile migrate`"
+    if isinstance(error, OSError) and error.errno in _DISK_FULL:
+        return ExitCode.FAILED, f"cannot write: {error.strerror}"
+    if isinstance(error, UnicodeEncodeError):
+        # Python reads other bytes as half surrogate pairs, which no service takes.
+        return ExitCode.USAGE, "an argument or a variable is not UTF-8"
     if type(error).__module__.partition(".")[0] == "botocore":
         # Raised before the first call, so the AWS settings are wrong: no region, or a bad profile.
         return ExitCode.USAGE, f"AWS settings: {line}"

@@ -32,12 +32,17 @@ def say(message: str) -> None:
 
 def print_json(document: Any) -> None:
     """Prints one JSON document on standard output."""
-    typer.echo(json.dumps(document, default=_plain, ensure_ascii=False, indent=2))
+    typer.echo(json.dumps(document, default=_plain, ensure_ascii=_is_narrow(), indent=2))
 
 
 def as_json_line(document: Any) -> str:
     """One JSON document on one line."""
-    return json.dumps(document, default=_plain, ensure_ascii=False)
+    return json.dumps(document, default=_plain, ensure_ascii=_is_narrow())
+
+
+def _is_narrow() -> bool:
+    # Python's own escapes for what an encoding lacks are none of JSON's.
+    return not sys.stdout.encoding.lower().startswith("utf")
 
 
 def print_text(text: str) -> None:

@@ -67,6 +67,12 @@ def test_the_environment_declares_queues_as_json_and_wins_over_the_file(
     assert [(queue.name, queue.timeout_seconds) for queue in load().queues] == [("vip", 12.5)]
 
 
+def test_a_file_may_begin_with_the_mark_of_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "turnstile.toml").write_text('[[queues]]\nname = "chat"\n', encoding="utf-8-sig")
+
+    assert [queue.name for queue in load().queues] == ["chat"]
+
+
 def test_an_option_of_the_command_line_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_CONCURRENCY", "3")
 

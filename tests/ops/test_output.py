@@ -1,5 +1,6 @@
 """What is printed: without control characters on a screen, and tables unfolded."""
 
+import io
 import json
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -78,3 +79,12 @@ def test_a_dry_run_of_a_redrive_has_the_same_keys() -> None:
 )  # fmt: skip
 def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, text: str) -> None:
     assert short_duration(seconds) == text
+
+
+def test_json_stays_json_where_the_encoding_lacks_a_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="latin-1", errors="backslashreplace"))
+
+    print_json({"text": "🙂"})
+
+    assert json.loads(written.getvalue()) == {"text": "🙂"}

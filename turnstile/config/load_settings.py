@@ -31,7 +31,7 @@ def load(**overrides: Any) -> Settings:
 
 def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], ...]:
     try:
-        document = tomllib.loads(config.read_text("utf-8"))
+        document = tomllib.loads(config.read_text("utf-8-sig"))
     except FileNotFoundError:
         if named:
             raise SettingsError(f"TURNSTILE_CONFIG: there is no file {config}") from None

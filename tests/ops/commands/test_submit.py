@@ -1,6 +1,7 @@
 """`turnstile submit`: over HTTP, and with `--direct` one turn or a file of them."""
 
 import asyncio
+import codecs
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.submit_direct import read_lines, submit_all, what_is_left
+from turnstile.ops.terminal.exit_codes import CommandError
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.turn.identifiers import TraceContext, start_trace
@@ -235,6 +237,20 @@ def test_a_bad_line_of_a_file_is_named_before_anything_is_submitted(tmp_path: Pa
         assert ran.code == (3 if b"nope" in bad else 2)
         assert "line 3" in ran.err
         assert "nothing was submitted" in ran.err
+
+
+def test_a_mark_of_utf_8_at_the_start_of_a_file_is_no_part_of_it() -> None:
+    [read] = read_lines([codecs.BOM_UTF8 + line()], SETTINGS, "default", None)
+
+    assert read.session_id == "alice"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_in_utf_16_is_named(encoding: str) -> None:
+    text = f"\ufeff{line().decode()}\n".encode(encoding)
+
+    with pytest.raises(CommandError, match="line 1: the file is in UTF-16: write it in UTF-8; nothing was submitted"):
+        read_lines(text.splitlines(keepends=True), SETTINGS, "default", None)
 
 
 def test_a_named_queue_is_that_of_every_line_without_one_and_gives_the_same_turn() -> None:

@@ -35,6 +35,8 @@ LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)", with --home FOL
         ),
         (QueueUnavailableError("gone"), ExitCode.UNAVAILABLE, "SQS does not answer: gone"),
         (CommandError("no such turn", ExitCode.NOT_FOUND), ExitCode.NOT_FOUND, "no such turn"),
+        (OSError(28, "No space left on device"), ExitCode.FAILED, "cannot write: No space left on device"),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "no"), ExitCode.USAGE, "an argument or a variable is not UTF-8"),
         (KeyboardInterrupt(), ExitCode.INTERRUPTED, "interrupted"),
         (ZeroDivisionError("by zero"), ExitCode.FAILED, "internal error: ZeroDivisionError: by zero"),
     ],
