@@ -27,6 +27,7 @@ from turnstile.worker.attempt.outcome import (
     StopReason,
     Succeeded,
     TimedOut,
+    cause_of,
     classify,
     storable,
 )
@@ -215,19 +216,22 @@ class Attempt:
             # Inspecting the handler's exception or reply has failed. If this error were raised, it would end the session run, and
             # the turn would be taken over again and again: a crash loop.
             raised = None if running.cancelled() else running.exception()
-            name = type(raised or error).__name__
+            name = type(error if raised is None else raised).__name__
             return Failed(name, f"the handler's result can't be inspected: {type(error).__name__}", may_heal=False)
 
     def _judge(self, running: asyncio.Future[Any]) -> Outcome:
         if running.cancelled():
             return classify(asyncio.CancelledError("the handler cancelled itself"), self._handler.retry_on)
-        error = running.exception()
-        if error is None:
+        raised = running.exception()
+        if raised is None:
             return self._answered(running.result())
+        error = cause_of(raised, self._handler.retry_on)
         if isinstance(error, AttemptEnding):
             return classify(error, self._handler.retry_on)
         # The place, for the handler's author; not the error's text, which may quote user content.
-        frames = traceback.format_tb(error.__traceback__)
+        frames = traceback.format_tb(raised.__traceback__)
+        if error is not raised:
+            frames += traceback.format_tb(error.__traceback__)
         self._context.log.info("attempt.raised", error_class=type(error).__name__, where="".join(frames[-6:]))
         outcome = classify(error, self._handler.retry_on)
         if isinstance(outcome, Failed):

@@ -4,6 +4,7 @@ Calls on the context raise an AttemptEnding through the handler. It is no subcla
 Exception` does not catch it by mistake. If a handler catches it all the same and returns, its return value is its reply.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, assert_never
@@ -129,33 +130,49 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
 
     Raises any error that the inspection of the exception causes, such as ValueError for a Retry whose wait is no number.
     """
-    match _ending_in(error):
+    match cause := cause_of(error, retry_on):
         case ClaimLost():
             return Stopped(StopReason.SUPERSEDED)
         case JoinPending(children=children, policy=policy):
             return Joining(children, policy)
-        case _:
-            pass
-    match error:
         case Snooze():
-            return Snoozed(max(0.0, check_wait(error.after)), _text(error) or None)
+            return Snoozed(max(0.0, check_wait(cause.after)), _text(cause) or None)
         case Retry():
             # Checked again, because a subclass may have set it from a provider's header. Later, a bad value would raise an error
             # that nothing catches, and the turn would be taken over again and again: a crash loop.
-            after = None if error.after is None else check_wait(error.after)
-            return Failed("Retry", _text(error), may_heal=True, after=after)
+            after = None if cause.after is None else check_wait(cause.after)
+            return Failed("Retry", _text(cause), may_heal=True, after=after)
         case Reject():
-            return Failed("Reject", _text(error), may_heal=False, dead_letter=bool(error.dead_letter))
+            return Failed("Reject", _text(cause), may_heal=False, dead_letter=bool(cause.dead_letter))
         case _:
-            return Failed(type(error).__name__, _text(error), may_heal=isinstance(error, (*HEALING, *retry_on)))
+            return Failed(type(cause).__name__, _text(cause), may_heal=isinstance(cause, (*HEALING, *retry_on)))
 
 
-def _ending_in(error: BaseException) -> BaseException | None:
-    """The AttemptEnding that was raised, also from within a TaskGroup of the handler."""
+def cause_of(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> BaseException:
+    """The exception that decides: of a group, as a TaskGroup raises it, the first of the highest rank, at any depth.
+
+    The ranks: what ended the attempt from outside, Reject, Retry, Snooze, an error that no retry heals, any other error. A group
+    that `retry_on` names is itself the error.
+    """
+    leaves = list(_leaves(error))
+    for ranked in _RANKS:
+        if (found := next((leaf for leaf in leaves if isinstance(leaf, ranked)), None)) is not None:
+            return found
+    healing = (*HEALING, *retry_on)
+    if isinstance(error, healing):
+        return error
+    return next((leaf for leaf in leaves if not isinstance(leaf, healing)), leaves[0])
+
+
+_RANKS = (ClaimLost, JoinPending, Reject, Retry, Snooze)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        found = (_ending_in(one) for one in error.exceptions)
-        return next((one for one in found if one is not None), None)
-    return error if isinstance(error, AttemptEnding) else None
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
 
 
 def _text(error: BaseException) -> str:

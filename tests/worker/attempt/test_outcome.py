@@ -1,6 +1,7 @@
 """The outcome of a handler's exception."""
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,13 +10,16 @@ from hypothesis import strategies as st
 
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.handlers.exceptions import Reject, Retry, Snooze
+from turnstile.turn.settlement import JoinPolicy
 from turnstile.worker.attempt.outcome import (
     MAX_ERROR_CHARACTERS,
     ClaimLost,
     Failed,
+    JoinPending,
     Snoozed,
     Stopped,
     StopReason,
+    cause_of,
     classify,
 )
 
@@ -27,6 +31,11 @@ class UnprintableError(Exception):
 
 LOST = BaseExceptionGroup("of a TaskGroup", [ValueError("x"), BaseExceptionGroup("inner", [ClaimLost()])])
 FAILED = ExceptionGroup("of a TaskGroup", [ValueError("x")])
+
+
+def group(*errors: BaseException) -> BaseExceptionGroup[BaseException]:
+    """As a TaskGroup within a TaskGroup raises it."""
+    return BaseExceptionGroup("outer", [BaseExceptionGroup("of a TaskGroup", errors)])
 
 
 @pytest.mark.parametrize(
@@ -48,7 +57,14 @@ FAILED = ExceptionGroup("of a TaskGroup", [ValueError("x")])
         (UnprintableError(), (), Failed("UnprintableError", "(an error without a text)", may_heal=False)),
         (ClaimLost(), (), Stopped(StopReason.SUPERSEDED)),
         (LOST, (), Stopped(StopReason.SUPERSEDED)),
-        (FAILED, (), Failed("ExceptionGroup", str(FAILED), may_heal=False)),
+        (FAILED, (), Failed("ValueError", "x", may_heal=False)),
+        (FAILED, (ExceptionGroup,), Failed("ExceptionGroup", str(FAILED), may_heal=True)),
+        (group(Retry("busy", after=5)), (), Failed("Retry", "busy", may_heal=True, after=5)),
+        (group(Snooze(after=30)), (), Snoozed(30)),
+        (group(Reject("no", dead_letter=False)), (), Failed("Reject", "no", may_heal=False, dead_letter=False)),
+        (group(ConnectionError("gone"), TimeoutError()), (), Failed("ConnectionError", "gone", may_heal=True)),
+        (group(KeyError("k"), TimeoutError()), (LookupError,), Failed("KeyError", "'k'", may_heal=True)),
+        (group(TimeoutError(), ValueError("a bug")), (), Failed("ValueError", "a bug", may_heal=False)),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
@@ -56,6 +72,26 @@ def test_an_exception_has_its_outcome(
     error: BaseException, retry_on: tuple[type[BaseException], ...], outcome: object
 ) -> None:
     assert classify(error, retry_on) == outcome
+
+
+# The order of docs/handlers.md.
+BY_RANK = [
+    ClaimLost(),
+    JoinPending((), JoinPolicy.ALL),
+    Reject("no"),
+    Retry("busy"),
+    Snooze(after=1),
+    ValueError("a bug"),
+    TimeoutError(),
+]
+
+
+@pytest.mark.parametrize(("winner", "loser"), list(pairwise(BY_RANK)), ids=lambda error: type(error).__name__)
+def test_of_several_exceptions_of_a_group_one_decides_wherever_it_is(
+    winner: BaseException, loser: BaseException
+) -> None:
+    for errors in ([winner, loser], [loser, winner], [loser, group(winner)]):
+        assert cause_of(group(*errors)) is winner
 
 
 @pytest.mark.parametrize("after", ["30", True, 2**40])
