@@ -10,10 +10,10 @@ delays only its own rows. A message that is sent twice costs one extra look at t
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import Collection, Sequence
 
+from turnstile.backends.jitter import CHANCE
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import prune_items
@@ -73,7 +73,7 @@ class Relay:
 
     async def _rest(self, stopping: asyncio.Event) -> None:
         waits = {asyncio.create_task(self._nudged.wait()), asyncio.create_task(stopping.wait())}
-        tick = tick_seconds(self._settings.relay_tick_seconds, _chance())
+        tick = tick_seconds(self._settings.relay_tick_seconds, CHANCE.random())
         try:
             await asyncio.wait(waits, timeout=tick, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -152,7 +152,7 @@ class Relay:
         finally:
             del self._under_way[load.line]
         if load.refusal is not None:
-            self._queues.failed(load.line, time.monotonic(), _chance())
+            self._queues.failed(load.line, time.monotonic(), CHANCE.random())
         elif load.sent:
             self._queues.sent(load.line)
             if filled:
@@ -176,7 +176,3 @@ class Relay:
         if any(more) and None not in more:
             # One statement a minute keeps up with only a few requests a second, so the next round deletes more.
             self._forgot_at = -math.inf
-
-
-def _chance() -> float:
-    return random.random()  # noqa: S311 - not a secret

@@ -12,7 +12,6 @@ the wrong permissions fails and is rolled back.
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -22,6 +21,7 @@ from typing import Any
 import structlog
 
 from turnstile.backends.backoff import full_jitter
+from turnstile.backends.jitter import CHANCE
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.telemetry.metrics import MESSAGES_RECEIVED
@@ -227,7 +227,7 @@ class Consumer:
             return await run()
         except MessageStaysError as error:
             if message is not None:
-                jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
+                jitter = CHANCE.uniform(0.5, 1)
                 seconds = full_jitter(message.receive_count, jitter, STAYS_BASE_SECONDS, STAYS_CAP_SECONDS)
                 log.warning("consumer.message_stays", reason=str(error), again_in_seconds=round(seconds, 1))
                 await self._give_back([message], seconds)
@@ -242,7 +242,7 @@ class Consumer:
             log.info("consumer.not_given_back", messages=len(messages), error=str(error))
 
     async def _back_off(self, failures: int) -> None:
-        jitter = random.uniform(0.5, 1)  # noqa: S311 - not a secret
+        jitter = CHANCE.uniform(0.5, 1)
         wait = full_jitter(failures, jitter, BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):

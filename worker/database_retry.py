@@ -1,7 +1,6 @@
 """Retries over an outage of Postgres, until the call succeeds or the worker gives up."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -9,6 +8,7 @@ from typing import Any, TypeVar
 import structlog
 
 from turnstile.backends.backoff import ceiling
+from turnstile.backends.jitter import CHANCE
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
 
 BASE_SECONDS = 0.05
@@ -39,7 +39,7 @@ async def outlast(call: Callable[[], Awaitable[Answer]], *, given_up: asyncio.Ev
                 log.warning(
                     "database.row_locked" if isinstance(error, RowLockedError) else "database.away", error=str(error)
                 )
-            wait = ceiling(tries, BASE_SECONDS, CAP_SECONDS) * random.uniform(0.5, 1)  # noqa: S311 - not a secret
+            wait = ceiling(tries, BASE_SECONDS, CAP_SECONDS) * CHANCE.uniform(0.5, 1)
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await given_up.wait()

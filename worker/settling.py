@@ -1,7 +1,6 @@
 """Decide and settle: makes a settlement from an outcome, and commits it together with other settles of the same moment."""
 
 import asyncio
-import random
 from dataclasses import replace
 from functools import partial
 from uuid import uuid4
@@ -10,6 +9,7 @@ import psycopg
 import structlog
 
 from turnstile.backends.batcher import Batcher
+from turnstile.backends.jitter import CHANCE
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
@@ -58,7 +58,7 @@ class Settling:
             base_seconds=self._settings.retry_base_seconds,
             cap_seconds=self._settings.retry_cap_seconds,
         )
-        jitter = random.random()  # noqa: S311 - not a secret
+        jitter = CHANCE.random()
         left = turn.expires_in_seconds - elapsed_seconds
         settlement = decide(outcome, turn, policy, seconds_left=left, jitter=jitter)
         if settlement is None:

@@ -6,11 +6,11 @@ same turn: one of them locks its session and claims it, and the others lose one 
 """
 
 import asyncio
-import random
 import time
 from contextlib import suppress
 from functools import partial
 
+from turnstile.backends.jitter import CHANCE
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.fault_isolation import alone
@@ -48,7 +48,7 @@ class Takeover:
             if more is None:
                 # The look failed, so it is unknown whether turns wait: slots that are reserved for them would stay idle.
                 self._consumer.keep_free(0)
-            tick = self._settings.relay_tick_seconds * random.uniform(0.7, 1.0)  # noqa: S311 - not a secret
+            tick = self._settings.relay_tick_seconds * CHANCE.uniform(0.7, 1.0)
             pause = min(NEXT_WAVE_SECONDS, tick) if more else tick
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):

@@ -7,7 +7,6 @@ jitter, for about half a day; then it is given up with one ERROR line.
 
 import asyncio
 import json
-import random
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 import structlog
 
 from turnstile.backends.backoff import full_jitter
+from turnstile.backends.jitter import CHANCE
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.fault_isolation import LeftOut, alone, fetch_around
@@ -122,7 +122,7 @@ class WebhookDelivery:
             log.error("webhook.given_up", reason=error, **about)
             WEBHOOKS.add(1, "given_up")
         else:
-            jitter = random.random()  # noqa: S311 - not a secret
+            jitter = CHANCE.random()
             again = full_jitter(webhook.tries, jitter, BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS)
             await webhooks.note_failed(self._database, webhook, error, again_in_seconds=again)
             log.info("webhook.not_delivered", reason=error, again_in_seconds=round(again, 1), **about)

@@ -1,6 +1,7 @@
 """The spans of a turn as the SDK records them: what is sampled, what ids they have, and what stands in them."""
 
 import asyncio
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -291,6 +292,15 @@ def test_other_tracers_of_the_provider_keep_their_own_ids(recorded: Recorded) ->
 
     known = {ids(span)[1] for span in recorded.exporter.get_finished_spans()}
     assert len(known) == len(recorded.exporter.get_finished_spans())
+
+
+def test_a_handler_that_seeds_random_repeats_no_span_id(recorded: Recorded) -> None:
+    for _ in range(3):
+        random.seed(42)
+        recorded.turns.sent("turns", [(OutgoingMessage(WAKE_UP, CLAIMED.trace.traceparent), "m-1")], 1)
+
+    sends = [span for span in recorded.exporter.get_finished_spans() if span.name == "send turns"]
+    assert len({ids(span)[1] for span in sends}) == len(sends) == 3
 
 
 def test_threads_do_not_get_each_others_ids(recorded: Recorded) -> None:

@@ -4,6 +4,7 @@ The SDK chooses the ids of its spans; those of a turn are in the status table be
 other, has an id generator that returns the ids that it is given.
 """
 
+import secrets
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +23,18 @@ from turnstile.turn.identifiers import TraceContext, read_traceparent
 Attributes = Mapping[str, str | int | bool]
 
 
-class _Ids(threading.local, RandomIdGenerator):
+class _UnseededIds(RandomIdGenerator):
+    """Not the SDK's generator: a handler that seeds `random` would repeat its ids within a trace."""
+
+    def generate_trace_id(self) -> int:
+        # W3C declares the all-zero id invalid.
+        return secrets.randbits(128) or 1
+
+    def generate_span_id(self) -> int:
+        return secrets.randbits(64) or 1
+
+
+class _Ids(threading.local, _UnseededIds):
     """The next span's ids: given ones, else random ones."""
 
     trace_id: int | None = None
@@ -61,7 +73,7 @@ class Spans:
         is_named = SERVICE_NAME in OTELResourceDetector().detect().attributes
         resource = Resource.create({} if is_named else {SERVICE_NAME: service})
         # `tracing.stop` ends it, within a bound; the SDK's own hook at the process's exit has none.
-        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        provider = TracerProvider(resource=resource, id_generator=_UnseededIds(), shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         if shared:
             otel.set_tracer_provider(provider)

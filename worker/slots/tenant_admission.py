@@ -7,7 +7,6 @@ longest is woken at once.
 
 import asyncio
 import contextvars
-import random
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +16,7 @@ import psycopg
 import structlog
 
 from turnstile.backends.batcher import Batcher
+from turnstile.backends.jitter import CHANCE
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError
 from turnstile.statements.defer import Defer, Owed, defer
@@ -69,7 +69,7 @@ class TenantCap:
         locked = False
         if self.is_full(tenant_id):
             seconds = self._slots.defer_seconds(tenant_id)
-            seconds *= random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - not a secret
+            seconds *= CHANCE.uniform(1 - JITTER, 1 + JITTER)
             ask = partial(self._defer, Defer(tenant_id, session_id, seconds))
             locked = await stays_locked(partial(self._is_locked, ask))
             log.info("session.deferred", seconds=round(seconds, 3), locked=locked)

@@ -6,7 +6,6 @@ authorities. Operations and parameters are those of SQS's API: the client knows 
 
 import asyncio
 import json
-import random
 from typing import Any
 
 import aiohttp
@@ -14,6 +13,7 @@ import botocore.session
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 
+from turnstile.backends.jitter import CHANCE
 from turnstile.backends.sqs.credentials import Credentials
 from turnstile.backends.sqs.endpoint import Endpoint, find_endpoint
 from turnstile.errors import QueueUnavailableError
@@ -94,7 +94,7 @@ class SqsClient:
             except CallRefusedError as error:
                 if tries == 1 or not error.passing:
                     raise
-                await asyncio.sleep(random.uniform(0, RETRY_SECONDS))  # noqa: S311 - not a secret
+                await asyncio.sleep(CHANCE.uniform(0, RETRY_SECONDS))
             except QueueUnavailableError:
                 if tries == 1:
                     raise
