@@ -101,17 +101,26 @@ class MessageQueues:
         return [letters[place] for place in await self._in_batches(SEND, queue, address.dlq_url, entries)]
 
     async def dead_letter_malformed(self, queue: str, message: ReceivedMessage, reason: str) -> None:
-        """Copies a malformed message to the DLQ unchanged, with the reason. Delete the original only after this returns."""
+        """Copies a malformed message to the DLQ, with its attributes and the reason if they have room beside its body.
+
+        Delete the original only after this returns.
+        """
         address = await self.find(queue)
         # SQS allows ten attributes: up to eight of the message's own stay.
         own = dict(list(message.attributes.items())[:8])
         ours = {DEAD_LETTER_REASON: f"malformed: {reason}", "turnstile.source_queue": queue}
-        attributes = string_attributes(own | ours)
-        entry: dict[str, Any] = {"MessageBody": message.body, "MessageAttributes": attributes}
+        entry: dict[str, Any] = {"MessageBody": message.body}
         if address.fifo:
             entry |= {"MessageGroupId": "malformed", "MessageDeduplicationId": message.message_id}
-        if not await self._in_batches(SEND, queue, address.dlq_url, [entry]):
-            raise QueueUnavailableError(f"the DLQ of {queue!r} did not take a malformed message")
+        # Attributes count into SQS's size limit: a body of the largest size has room for none.
+        for attributes in (string_attributes(own | ours), {}):
+            try:
+                if await self._in_batches(SEND, queue, address.dlq_url, [entry | {"MessageAttributes": attributes}]):
+                    return
+            except CallRefusedError as error:
+                if error.passing or not attributes:
+                    raise
+        raise QueueUnavailableError(f"the DLQ of {queue!r} did not take a malformed message")
 
     async def _in_batches(
         self, operation: str, queue: str, url: str, entries: Sequence[dict[str, Any]]
