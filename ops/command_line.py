@@ -21,7 +21,7 @@ from typer.main import get_command
 
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 from turnstile.ops.terminal.options import make_typer
-from turnstile.ops.terminal.output import harmless, say
+from turnstile.ops.terminal.output import print_text, say
 from turnstile.ops.terminal.usage_errors import explain_usage
 
 _PREFIX = "TURNSTILE"
@@ -94,7 +94,7 @@ def _in_one_line() -> Iterator[None]:
         yield
     except (Exception, KeyboardInterrupt) as error:
         if (line := explain_usage(error)) is not None:
-            say(f"turnstile: {harmless(line)}")
+            say(f"turnstile: {line}")
             raise typer.Exit(ExitCode.USAGE) from None
         # Typer's own: --help, exit codes, and a reader that has closed the pipe (`turnstile list | head`).
         own = isinstance(error, typer.Exit | typer.Abort | BrokenPipeError) or hasattr(error, "exit_code")
@@ -171,7 +171,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         import importlib.metadata
 
-        typer.echo(importlib.metadata.version("turnstile"))
+        print_text(importlib.metadata.version("turnstile"))
         raise typer.Exit
 
 

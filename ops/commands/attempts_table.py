@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import typer
-
-from turnstile.ops.terminal.output import Columns, describe_error, harmless, print_table, short_duration
+from turnstile.ops.terminal.output import Columns, describe_error, print_table, print_text, short_duration
 from turnstile.ops.turn_document import attempt_document, seconds_between
 from turnstile.queries.attempts import EndedAttempt
 from turnstile.queries.turns import TurnRecord
+from turnstile.telemetry.harmless import harmless
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
 
@@ -30,7 +29,7 @@ def print_attempts(turn: TurnRecord, attempts: Sequence[EndedAttempt], now: date
         )
     if not rows:
         return
-    typer.echo()
+    print_text()
     columns: Columns = {
         "generation": lambda row: row["generation"],
         "attempt": lambda row: row["attempt"],
@@ -46,8 +45,8 @@ def print_attempts(turn: TurnRecord, attempts: Sequence[EndedAttempt], now: date
     print_table(columns, rows)
     for attempt in reversed(attempts):
         if attempt.traceback:
-            typer.echo(f"\ntraceback of attempt {attempt.attempt} of generation {attempt.generation}:")
-            typer.echo(harmless(attempt.traceback.rstrip("\n")))
+            print_text(f"\ntraceback of attempt {attempt.attempt} of generation {attempt.generation}:")
+            print_text(harmless(attempt.traceback.rstrip("\n")))
             break
 
 

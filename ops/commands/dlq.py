@@ -30,19 +30,11 @@ from turnstile.ops.terminal.options import (
     TurnId,
     make_typer,
 )
-from turnstile.ops.terminal.output import (
-    Columns,
-    describe_error,
-    harmless,
-    print_json,
-    print_table,
-    print_text,
-    say,
-    shortened,
-)
+from turnstile.ops.terminal.output import Columns, describe_error, print_json, print_table, print_text, say, shortened
 from turnstile.ops.turn_document import turn_document
 from turnstile.queries.failed_turns import FailedFilter, FailedGroup, group_failed, list_failed
 from turnstile.queries.turns import TurnRecord
+from turnstile.telemetry.harmless import harmless
 from turnstile.turn.message import DEAD_LETTER_REASON
 
 BODY_CHARACTERS = 200

@@ -12,7 +12,7 @@ from turnstile.ops.doctor.run_checks import look
 from turnstile.ops.terminal.folding import terminal_columns
 from turnstile.ops.terminal.operator_access import load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Yes, confirm
-from turnstile.ops.terminal.output import print_json, say
+from turnstile.ops.terminal.output import print_json, print_text, say
 
 
 def doctor(
@@ -50,6 +50,6 @@ def doctor(
         print_json(as_document(findings, checked_at))
     else:
         for line in as_lines(findings, terminal_columns()):
-            typer.echo(line)
+            print_text(line)
     say(summary(findings))
     raise typer.Exit(exit_code(findings))

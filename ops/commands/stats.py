@@ -3,12 +3,10 @@
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import typer
-
 from turnstile.ops.queue_overview import BACKLOG
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, QueueName, TenantId, since_option
-from turnstile.ops.terminal.output import print_fields, print_json, print_table, short_duration
+from turnstile.ops.terminal.output import print_fields, print_json, print_table, print_text, short_duration
 from turnstile.queries.backlog import Backlog, read_backlog
 from turnstile.queries.stats import Percentiles, Stats, read_stats
 
@@ -57,7 +55,7 @@ def _print(found: Stats, backlog: list[Backlog]) -> None:
         "attempts": None if started is None else f"{started:.2f} a turn",
     }
     print_fields(fields)
-    typer.echo()
+    print_text()
     print_table({"queue": "queue", **BACKLOG}, backlog)
 
 

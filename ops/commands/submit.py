@@ -123,7 +123,7 @@ async def _submit_over_http(
         if as_json:
             print_json(accepted)
         else:
-            typer.echo(turn_id)
+            print_text(turn_id)
         return
     try:
         turn = await wait_until_ended(lambda left: api.read(turn_id, left), _status, wait)
@@ -163,7 +163,7 @@ def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, a
         print_json(result.as_document())
     else:
         for turn_id in result.turn_ids:
-            typer.echo(str(turn_id))
+            print_text(str(turn_id))
     say(_summary(result))
     for refused in result.refused[:5]:
         say(f"refused, session {refused['session_id']}: {refused['error']}")

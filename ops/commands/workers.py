@@ -6,7 +6,7 @@ import typer
 
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Limit, QueueName
-from turnstile.ops.terminal.output import print_json, print_table, say
+from turnstile.ops.terminal.output import print_json, print_table, print_text, say
 from turnstile.ops.worker_overview import RUNNING, WORKERS, WorkerOverview, read_worker_overview
 from turnstile.queries.workers import RunningTurn, read_running
 
@@ -39,7 +39,7 @@ def workers(
         return
     print_table(WORKERS, found)
     if running:
-        typer.echo()
+        print_text()
         print_table(RUNNING, running)
     if len(running) == limit:
         say(f"the {limit} turns that run longest; there may be more (--limit)")

@@ -12,7 +12,7 @@ from turnstile.ops.dev.stack import stack as local
 from turnstile.ops.dev.stack.stack import LocalStack
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.options import AsJson, make_typer
-from turnstile.ops.terminal.output import Columns, print_json, print_table, say
+from turnstile.ops.terminal.output import Columns, print_json, print_table, print_text, say
 
 commands = make_typer(help="The embedded stack: PostgreSQL, Redis and SQS on loopback.", no_args_is_help=True)
 
@@ -54,7 +54,7 @@ def env(home: Home = DEFAULT_HOME) -> None:
     """Print `export` lines for another shell: eval "$(turnstile local env)"."""
     stack = _find(home)
     for name, value in (stack.environment() | SHORT_POLL).items():
-        typer.echo(f"export {name}={shlex.quote(value)}")
+        print_text(f"export {name}={shlex.quote(value)}")
     if not stack.is_running():
         say(f"note: the stack is not running; `turnstile local up{home_option(home)}` starts it at these addresses")
 

@@ -10,7 +10,8 @@ from turnstile.doctor.checks import MARGIN_SECONDS, Severity
 from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.folding import fold, whole
-from turnstile.ops.terminal.output import harmless, many, short_time
+from turnstile.ops.terminal.output import many, short_time
+from turnstile.telemetry.harmless import harmless
 
 SHOWN = 10
 """Most findings of one code in the lines. The document has all findings."""

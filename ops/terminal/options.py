@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.output import short_duration
+from turnstile.ops.terminal.output import say, short_duration
 
 HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
@@ -111,7 +111,7 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandError(f"{question} There is no terminal to answer: give --yes", ExitCode.USAGE)
-    typer.echo(f"{question} [y/N] ", err=True, nl=False)
+    say(f"{question} [y/N] ", end="")
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise CommandError("nothing was changed")
 

@@ -1,5 +1,6 @@
 """The output of commands: data on standard output (a table for people, one JSON document for programs), all else on
-standard error. Rich is imported only where it is used, so that other commands stay fast.
+standard error. Nothing else in `ops` prints: here, what users and handlers wrote is made harmless to a terminal. Rich is imported
+only where it is used, so that other commands stay fast.
 """
 
 import json
@@ -13,6 +14,8 @@ from typing import Any
 
 import typer
 
+from turnstile.telemetry.harmless import harmless
+
 Column = str | Callable[[Any], object]
 Columns = Mapping[str, Column]
 """The columns of a table: title, and the name of the row's attribute or a function of the row."""
@@ -25,14 +28,17 @@ PROGRESS_EVERY_SECONDS = 10.0
 _DURATIONS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
 
 
-def say(message: str) -> None:
-    """Prints a line for people on standard error."""
-    typer.echo(message, err=True)
+def say(message: str, *, end: str = "\n") -> None:
+    """Prints a line for people on standard error, without control characters."""
+    typer.echo(harmless(message) + end, err=True, nl=False)
 
 
 def print_json(document: Any) -> None:
-    """Prints one JSON document on standard output."""
-    typer.echo(json.dumps(document, default=_plain, ensure_ascii=_is_narrow(), indent=2))
+    """Prints one JSON document on standard output. On a terminal, control characters are escapes in it."""
+    text = json.dumps(document, default=_plain, ensure_ascii=_is_narrow(), indent=2)
+    if _on_terminal():
+        text = "".join(one if one == "\n" or one.isprintable() else json.dumps(one)[1:-1] for one in text)
+    typer.echo(text)
 
 
 def as_json_line(document: Any) -> str:
@@ -45,9 +51,14 @@ def _is_narrow() -> bool:
     return not sys.stdout.encoding.lower().startswith("utf")
 
 
-def print_text(text: str) -> None:
+def print_text(text: str = "") -> None:
     """Prints untrusted text: unchanged into a pipe, without control characters on a terminal."""
-    typer.echo(harmless(text) if sys.stdout.isatty() else text)
+    typer.echo(harmless(text) if _on_terminal() else text)
+
+
+def _on_terminal() -> bool:
+    # None: the caller has closed it.
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def print_table(columns: Columns, rows: Iterable[Any]) -> None:
@@ -125,11 +136,6 @@ def shortened(text: str | None, characters: int = 60) -> str:
     """The first line, cut to `characters` for a table."""
     line = (text or "").partition("\n")[0]
     return line if len(line) <= characters else f"{line[: characters - 1]}…"
-
-
-def harmless(text: str) -> str:
-    """The text with control characters replaced, because they could move the cursor or change the terminal's title."""
-    return "".join(character if character in "\n\t" or character.isprintable() else "·" for character in text)
 
 
 def cell(value: object) -> str:

@@ -15,6 +15,7 @@ from turnstile.errors import TurnstileError
 from turnstile.ops.terminal.output import cell, reader
 from turnstile.ops.top.snapshot import Snapshot
 from turnstile.ops.top.views import EVERYTHING, TURNS, VIEWS, OpenTurn, ShowTurns, View, headline
+from turnstile.telemetry.harmless import harmless
 
 
 class TurnDetails(ModalScreen[None]):
@@ -29,7 +30,7 @@ class TurnDetails(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="details"):
-            yield Static(Text("\n".join(self._lines)))
+            yield Static(Text(harmless("\n".join(self._lines))))
         yield Footer()
 
 
@@ -97,7 +98,7 @@ class TopScreen(App[None]):
     def _draw(self) -> None:
         if self._snapshot is None:
             return
-        self.query_one("#headline", Static).update(Text(headline(self._snapshot)))
+        self.query_one("#headline", Static).update(Text(harmless(headline(self._snapshot))))
         for view in VIEWS:
             table = self._table(view)
             row = table.cursor_row
@@ -110,7 +111,7 @@ class TopScreen(App[None]):
         return self.query_one(f"#{view.name}-table", DataTable)
 
     def _report(self, trouble: str) -> None:
-        self.query_one("#trouble", Static).update(Text(trouble))
+        self.query_one("#trouble", Static).update(Text(harmless(trouble)))
 
     # --- keys
 

@@ -2,21 +2,82 @@
 
 import io
 import json
+import re
+import sys
 from datetime import UTC, datetime
 from operator import itemgetter
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
+import typer
 
+from tests.conftest import ROOT
 from turnstile.ops.commands.redrive import as_document
+from turnstile.ops.commands.submit import _report_ended
 from turnstile.ops.dead_letters.redrive import RedriveResult
 from turnstile.ops.terminal import output
-from turnstile.ops.terminal.output import Progress, harmless, print_json, print_table, short_duration, shortened
+from turnstile.ops.terminal.options import confirm
+from turnstile.ops.terminal.output import Progress, print_json, print_table, print_text, short_duration, shortened
+from turnstile.telemetry.harmless import harmless
 from turnstile.turn.status import TurnStatus
 
 
 def test_control_characters_never_reach_the_screen() -> None:
     assert harmless("\x1b]0;title\x07ok\u202e\n") == "·]0;title·ok·\n"
+
+
+ESCAPES = "\x1b]0;title\x07 \u202e \x9b31m ü\n"
+
+
+def test_a_turn_that_failed_is_named_without_the_control_characters_of_its_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(typer.Exit):
+        _report_ended({"id": 7, "status": "FAILED", "error": {"class": "E\x1b", "message": ESCAPES}}, as_json=False)
+
+    assert capsys.readouterr().err == f"turn 7 is FAILED: E·: {harmless(ESCAPES)}\n"
+
+
+def test_a_question_is_asked_without_control_characters(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: "y\n"))
+
+    confirm(ESCAPES, yes=False)
+
+    assert capsys.readouterr().err == f"{harmless(ESCAPES)} [y/N] "
+
+
+def test_a_text_is_harmless_on_a_terminal_and_unchanged_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys.stdout, "isatty", lambda: True)
+        print_text(ESCAPES)
+    print_text(ESCAPES)
+
+    assert capsys.readouterr().out == f"{harmless(ESCAPES)}\n{ESCAPES}\n"
+
+
+def test_json_on_a_terminal_says_the_same_in_escapes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    print_json({"said": ESCAPES})
+
+    out = capsys.readouterr().out
+    assert json.loads(out) == {"said": ESCAPES}
+    assert harmless(out) == out
+    assert "ü" in out
+
+
+def test_commands_print_in_one_place_only() -> None:
+    """The one that makes texts harmless."""
+    printing = [path for path in (ROOT / "ops").rglob("*.py") if re.search(r"\becho\(|\bprint\(", path.read_text())]
+
+    assert [path.name for path in printing] == ["output.py"]
 
 
 def test_a_table_has_a_line_for_each_row_however_long_with_markup_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:

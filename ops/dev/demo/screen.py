@@ -4,10 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from statistics import quantiles
 
-import typer
-
 from turnstile.ops.dev.demo.checks import Finding, Row
-from turnstile.ops.terminal.output import print_table
+from turnstile.ops.terminal.output import print_table, print_text
 from turnstile.turn.status import TurnStatus
 
 COUNTS_EVERY_SECONDS = 2.0
@@ -22,12 +20,12 @@ class Screen:
 
     def event(self, text: str) -> None:
         """Prints an event with its time."""
-        typer.echo(f"{time.monotonic() - self._began:6.1f} s  {text}")
+        print_text(f"{time.monotonic() - self._began:6.1f} s  {text}")
 
     def output(self, text: str) -> None:
         """Prints the output of an operator's command, indented."""
         for line in text.rstrip().splitlines():
-            typer.echo(f"          {line}")
+            print_text(f"          {line}")
 
     def counts(self, counts: Mapping[str, int], total: int) -> None:
         """Prints the turns by status every two seconds. `total` is the final number of turns."""
@@ -51,9 +49,9 @@ def print_outcome(rows: Sequence[Row], findings: Sequence[Finding], seconds: flo
     # Latencies only of turns that succeeded without a redrive.
     percentiles = quantiles([row.latency_seconds for row in rows if row.succeeded and row.generation == 1], n=20)
     succeeded = sum(row.succeeded for row in rows)
-    typer.echo(
+    print_text(
         f"{succeeded} turns answered in {seconds:.1f} s ({succeeded / seconds:.1f} a second); "
         f"accepted to answered: p50 {percentiles[9]:.2f} s, p95 {percentiles[18]:.2f} s"
     )
     for finding in findings:
-        typer.echo(f"{'✓' if finding.holds else '✗'} {finding.claim}: {finding.detail}")
+        print_text(f"{'✓' if finding.holds else '✗'} {finding.claim}: {finding.detail}")
