@@ -1,12 +1,17 @@
 """Instruments record only where metrics are exported, and bound their labels."""
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.support.metric_readings import reading
 from turnstile.telemetry.bounded_values import BoundedValues
 from turnstile.telemetry.instruments import RECORDING, REGISTRY, Counter, Gauge, Histogram, Process
@@ -25,7 +30,7 @@ def made() -> Iterator[Any]:
 
     yield make
     for instrument in instruments:
-        REGISTRY.unregister(instrument._metric)
+        REGISTRY.unregister(instrument)
 
 
 def test_a_process_that_exports_nothing_records_nothing(made: Any) -> None:
@@ -68,7 +73,7 @@ def test_a_label_from_outside_makes_no_more_series_and_no_more_memory_than_its_b
 
     models = ("model-0", "model-1", "other", "model-2")
     assert [reading(counter.name, queue="a", model=model) for model in models] == [1, 1, 98, None]
-    assert len(counter._children) == 2
+    assert len(counter._values) == 3
 
 
 @pytest.mark.usefixtures("recording")
@@ -116,3 +121,29 @@ def test_there_is_no_series_of_creation_times(made: Any) -> None:
     names = {sample.name for family in REGISTRY.collect() for sample in family.samples}
     assert not [name for name in names if name.endswith("_created")]
     assert "process_resident_memory_bytes" in names
+
+
+METRICS_OF_A_HANDLER = """
+import os, prometheus_client
+from turnstile.telemetry import metrics
+from turnstile.telemetry.instruments import RECORDING, REGISTRY
+RECORDING.is_on = True
+metrics.TAKEOVERS.add(2, "turns")
+assert REGISTRY.get_sample_value("turnstile_takeovers_total", {"queue": "turns"}) == 2
+folder = os.environ["PROMETHEUS_MULTIPROC_DIR"]
+assert not os.path.exists(folder) or os.listdir(folder) == []
+if os.path.exists(folder):
+    prometheus_client.Counter("theirs", "Of a handler.").inc()
+    assert os.listdir(folder) == [f"counter_{os.getpid()}.db"]
+"""
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_the_variable_of_the_multiprocess_mode_is_for_a_handlers_metrics_only(tmp_path: Path, exists: bool) -> None:
+    folder = tmp_path if exists else tmp_path / "none"
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder)}
+
+    program = [sys.executable, "-c", METRICS_OF_A_HANDLER]
+    ran = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stderr) == (0, "")

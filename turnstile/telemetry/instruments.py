@@ -1,35 +1,29 @@
 """The kinds of metrics. `telemetry.metrics` declares them all, on a registry of Turnstile's own: a handler may use
 prometheus_client's default registry for metrics of its own.
 
-They record only in a process that exports them: else a call is one comparison (ADR 0034). Each set of label values is looked up
-once, because a look-up by prometheus_client costs more than an observation.
+The numbers are kept here. Those of prometheus_client's own classes go into files of the folder that PROMETHEUS_MULTIPROC_DIR
+names, in every process that has the variable, and a handler's metrics may need it.
+
+They record only in a process that exports them: else a call is one comparison (ADR 0034).
 """
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any
 
 import prometheus_client
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import CollectorRegistry
+from prometheus_client.registry import Collector, CollectorRegistry
 
 from turnstile.telemetry.bounded_values import BoundedValues
 
 NO_LIMITS: Mapping[str, BoundedValues] = {}
 
-
-class Registry(CollectorRegistry):
-    """Without the series `..._created`, which would double the number of series and tell nothing."""
-
-    def collect(self) -> Iterator[Metric]:
-        for family in super().collect():
-            family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
-            yield family
-
-
-REGISTRY = Registry()
+REGISTRY = CollectorRegistry()
 # CPU seconds, resident memory, open files and start of the process, under the names that all Prometheus clients use.
 prometheus_client.ProcessCollector(registry=REGISTRY)
 
@@ -53,10 +47,9 @@ class Process(StrEnum):
     ALL = "all"
 
 
-class Instrument:
+class Instrument(Collector):
     """One metric, with what its reference says of it."""
 
-    _make: Callable[..., Any]
     kind: str
 
     def __init__(
@@ -68,7 +61,6 @@ class Instrument:
         *,
         unit: str = "",
         limits: Mapping[str, BoundedValues] = NO_LIMITS,
-        **more: Any,
     ) -> None:
         """`limits` bounds the labels whose values do not come from the configuration or a closed set."""
         self.process = process
@@ -77,65 +69,110 @@ class Instrument:
         self.labels = tuple(labels)
         self.unit = unit
         self._limits = limits
-        self._metric = type(self)._make(name, meaning, self.labels, unit=unit, registry=REGISTRY, **more)
-        self._children: dict[tuple[str, ...], Any] = {}
         self._guard = threading.Lock()
+        self._values: dict[tuple[str, ...], Any] = {} if labels else {(): self._zero()}
+        REGISTRY.register(self)
 
-    def _bind(self, values: tuple[str, ...]) -> Any:
-        if not values:
-            return self._metric
+    def _zero(self) -> Any:
+        return 0.0
+
+    def _samples(self, value: Any) -> Iterable[tuple[str, Mapping[str, str], float]]:
+        """The samples of one series: ending of the name, further labels, number."""
+        raise NotImplementedError
+
+    def _find(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """The key of the series, which has a value then. Only under the guard."""
+        if labels in self._values:
+            return labels
         bounded = tuple(
             self._limits[label].bound(value) if label in self._limits else value
-            for label, value in zip(self.labels, values, strict=True)
+            for label, value in zip(self.labels, labels, strict=True)
         )
+        self._values.setdefault(bounded, self._zero())
+        return bounded
+
+    def describe(self) -> list[Metric]:
+        """The metric without its samples, for the registry."""
+        return [Metric(self.name.removesuffix("_total"), self.meaning, self.kind, self.unit)]
+
+    def collect(self) -> Iterator[Metric]:
+        """The metric at this moment, for the registry."""
+        [family] = self.describe()
         with self._guard:
-            child = self._metric.labels(*bounded)
-            # Not under a value that is beyond the bound: the table would grow with every such value.
-            if bounded == values:
-                self._children[values] = child
-        return child
+            series = [(labels, list(self._samples(value))) for labels, value in self._values.items()]
+        for labels, samples in series:
+            named = dict(zip(self.labels, map(str, labels), strict=True))
+            for ending, more, number in samples:
+                family.add_sample(family.name + ending, {**named, **more}, float(number))
+        yield family
 
 
 class Counter(Instrument):
     """A number that only rises."""
 
-    _make = prometheus_client.Counter
     kind = "counter"
+
+    def _samples(self, value: float) -> Iterable[tuple[str, Mapping[str, str], float]]:
+        return [("_total", {}, value)]
 
     def add(self, amount: float, *labels: str) -> None:
         if RECORDING.is_on:
-            (self._children.get(labels) or self._bind(labels)).inc(amount)
+            with self._guard:
+                self._values[self._find(labels)] += amount
 
 
 class Histogram(Instrument):
     """How often values were observed up to each of its bounds, with their number and sum."""
 
-    _make = prometheus_client.Histogram
     kind = "histogram"
+
+    def __init__(self, *given: Any, buckets: Sequence[float] = (), **named: Any) -> None:
+        self._bounds = [*map(float, buckets), math.inf]
+        super().__init__(*given, **named)
+
+    def _zero(self) -> list[float]:
+        # How many values are within each bound and beyond the one before, and the sum of all.
+        return [0.0] * (len(self._bounds) + 1)
+
+    def _samples(self, value: list[float]) -> Iterable[tuple[str, Mapping[str, str], float]]:
+        *counts, total = value
+        up_to = list(accumulate(counts))
+        for bound, count in zip(self._bounds, up_to, strict=True):
+            yield "_bucket", {"le": "+Inf" if bound == math.inf else str(bound)}, count
+        yield "_count", {}, up_to[-1]
+        yield "_sum", {}, total
 
     def observe(self, value: float, *labels: str) -> None:
         if RECORDING.is_on:
-            (self._children.get(labels) or self._bind(labels)).observe(value)
+            with self._guard:
+                series = self._values[self._find(labels)]
+                series[bisect_left(self._bounds, value)] += 1
+                series[-1] += value
 
 
 class Gauge(Instrument):
     """A number of this moment."""
 
-    _make = prometheus_client.Gauge
     kind = "gauge"
+
+    def _samples(self, value: float | Callable[[], float]) -> Iterable[tuple[str, Mapping[str, str], float]]:
+        return [("", {}, value() if callable(value) else value)]
 
     def set(self, value: float, *labels: str) -> None:
         if RECORDING.is_on:
-            (self._children.get(labels) or self._bind(labels)).set(value)
+            with self._guard:
+                self._values[self._find(labels)] = value
 
     def add(self, amount: float, *labels: str) -> None:
         if RECORDING.is_on:
-            (self._children.get(labels) or self._bind(labels)).inc(amount)
+            with self._guard:
+                self._values[self._find(labels)] += amount
 
     def watch(self, read: Callable[[], float], *labels: str) -> None:
         """Reads the value at each scrape, on the thread of the scrape: `read` must not wait and must not raise."""
         if RECORDING.is_on:
-            self._bind(labels).set_function(read)
+            with self._guard:
+                self._values[self._find(labels)] = read
 
     def forget(self, *labels: str) -> None:
         """Shows nothing until the next `set`, of one series or, without `labels`, of all: a number that could not be read must
@@ -145,8 +182,6 @@ class Gauge(Instrument):
             return
         with self._guard:
             if labels:
-                self._children.pop(labels, None)
-                self._metric.remove(*labels)
+                self._values.pop(labels, None)
             else:
-                self._children.clear()
-                self._metric.clear()
+                self._values.clear()
