@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from socket import AI_PASSIVE, IPPROTO_TCP, SOCK_STREAM, TCP_NODELAY, create_server, getaddrinfo, socket
 from typing import Any
 
-import structlog
 import uvicorn
 
 from turnstile.errors import AddressUnusableError
 from turnstile.producer.http.log_throttle import LibraryWarnings, Tally
 from turnstile.stop_signals import STOP_SIGNALS, on_stop_signal
+from turnstile.telemetry.own_log import log
 
 READER_SECONDS = 60.0
 """After so long without progress, the kernel drops a connection whose client does not read, or has vanished without closing it.
@@ -25,8 +25,6 @@ ACCEPTED_AT_ONCE = 4
 the limit of connections by at most three times as many for each socket. uvicorn's default is 2,048."""
 BACKLOG = 2048
 """Connections that wait in the kernel until they are accepted."""
-
-log = structlog.get_logger("turnstile.api")
 
 
 def listen(host: str, port: int) -> list[socket]:

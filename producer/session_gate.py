@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
-import structlog
-
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
+from turnstile.telemetry.own_log import log
 
 LANES = 4
 LOCKED_LANES = 1
@@ -24,7 +23,6 @@ session that is free again could wait behind locked ones for as long as those ar
 PATIENCE_SECONDS = 5.0
 """Longest wait of a call. Fifty concurrent submits to one session take one or two seconds; later, clients give up."""
 
-log = structlog.get_logger("turnstile.api")
 
 Session = tuple[str, str]
 """Tenant and session."""

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from time import monotonic
 
-import structlog
-
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.attention import Attention, read_attention
 from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
@@ -18,6 +16,7 @@ from turnstile.telemetry.metrics import (
     SESSIONS_HALTED,
     SESSIONS_HALTED_SECONDS,
 )
+from turnstile.telemetry.own_log import log
 
 LATELY_SECONDS = 300.0
 """How long a failure or a halt counts as new. A line or two may get lost; a relay that is silent for as long has an alarm of its
@@ -27,8 +26,6 @@ FIRST_SECONDS = 900.0
 """The same for a process's first report: while relays are replaced, none may have run."""
 
 GAUGES = (FAILED_TURNS, SESSIONS_HALTED, SESSIONS_HALTED_SECONDS, DEAD_LETTERS_EXPECTED, DLQ_UNTOUCHED)
-
-log = structlog.get_logger("turnstile.attention")
 
 
 async def report_attention(

@@ -7,15 +7,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import structlog
-
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.backlog import read_backlog
 from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
 from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.telemetry.metrics import BACKLOG, BACKLOG_OLDEST, QUEUE_PAUSED
-
-log = structlog.get_logger("turnstile.backlog")
+from turnstile.telemetry.own_log import log
 
 
 async def report_backlog(

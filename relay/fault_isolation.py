@@ -12,12 +12,12 @@ from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 
 import psycopg
-import structlog
 from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.telemetry.metrics import RELAY_STEPS_FAILED
+from turnstile.telemetry.own_log import log
 
 LEFT_OUT_SECONDS = 60.0
 LONGEST_LEFT_OUT_SECONDS = 3600.0
@@ -26,8 +26,6 @@ MOST_FAILURES = 200
 """Failures of one statement in one round, at most: enough for a hundred bad rows, and an end if the statement is wrong."""
 
 Result = TypeVar("Result")
-
-log = structlog.get_logger("turnstile.relay")
 
 
 @dataclass(frozen=True, slots=True)

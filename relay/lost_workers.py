@@ -5,18 +5,15 @@ A process does so only while its own renewals work: otherwise living workers may
 
 import time
 
-import structlog
-
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.lost_turns import ANY_LOST, mark_lost
 from turnstile.statements.renew_lease import renew
+from turnstile.telemetry.own_log import log
 
 BATCH = 500
 """Turns marked by one statement, at most."""
-
-log = structlog.get_logger("turnstile.relay")
 
 
 class LostWorkers:

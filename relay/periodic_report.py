@@ -5,15 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import psycopg
-import structlog
 
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.telemetry.instruments import Gauge
+from turnstile.telemetry.own_log import log
 
 EVERY_SECONDS = 60.0
 """A CloudWatch metric has one value a minute."""
-
-log = structlog.get_logger("turnstile.metrics")
 
 
 async def report_every_minute(

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import structlog
-
 from turnstile.backends.postgres.database import Database
 from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
@@ -16,8 +14,7 @@ from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.stop_signals import on_stop_signal
-
-log = structlog.get_logger("turnstile.relay")
+from turnstile.telemetry.own_log import log
 
 
 async def run_relay(settings: Settings) -> None:

@@ -16,8 +16,6 @@ from itertools import chain
 from typing import Any, Protocol
 from uuid import UUID
 
-import structlog
-
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -28,6 +26,7 @@ from turnstile.relay.queue_selection import Line
 from turnstile.statements.due_messages import DEAD_LETTERED, GIVE_BACK, SET_RESEND_DEADLINE, DueRow
 from turnstile.telemetry.instruments import RECORDING
 from turnstile.telemetry.metrics import RELAY_LAG, RELAY_SENT
+from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 from turnstile.turn.status import TurnStatus
 
@@ -36,8 +35,6 @@ SIDE_BY_SIDE = 6
 leaves room for others."""
 CALLS_PER_STATEMENT = 50
 """Calls whose resend deadlines share one statement, at most."""
-
-log = structlog.get_logger("turnstile.relay")
 
 
 class Sender(Protocol):

@@ -14,12 +14,11 @@ from itertools import islice
 from typing import Any
 from uuid import uuid4
 
-import structlog
-
 from turnstile.backends.sqs.client import POLL, Answer, CallRefusedError, Parameters, SqsClient
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.telemetry import tracing
+from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import (
     Attributes,
     DeadLetter,
@@ -39,8 +38,6 @@ SEND = "SendMessageBatch"
 CHANGE_VISIBILITY = "ChangeMessageVisibilityBatch"
 EXTEND_SECONDS = 2.0
 """Timeout of the heartbeat's ChangeMessageVisibilityBatch. Short, because the next heartbeat retries."""
-
-log = structlog.get_logger("turnstile.queue")
 
 
 class MessageQueues:

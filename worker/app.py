@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 
-import structlog
-
 from turnstile.backends.postgres.database import Database
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
@@ -27,6 +25,7 @@ from turnstile.relay.loop import Relay
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.statements.advance_fences import ADVANCE
 from turnstile.telemetry import tracing
+from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import QueueAddress
 from turnstile.worker.composition import TurnWork
 from turnstile.worker.consumer import Consumer
@@ -44,8 +43,6 @@ the database)."""
 
 HEARTBEAT_END_SECONDS = 2.0
 TASKS_END_SECONDS = 0.5
-
-log = structlog.get_logger("turnstile.worker")
 
 
 def serve(settings: Settings) -> int:

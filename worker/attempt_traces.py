@@ -7,19 +7,16 @@ import asyncio
 from functools import partial
 from uuid import UUID
 
-import structlog
-
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.earlier_attempts import read_earlier_attempts
 from turnstile.telemetry import tracing
+from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import TraceContext
 from turnstile.worker.session_run import SessionRun
 
 BATCH = 50
-
-log = structlog.get_logger("turnstile.telemetry")
 
 
 class AttemptTraces:

@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import structlog
-
-log = structlog.get_logger("turnstile.heartbeat")
+from turnstile.telemetry.own_log import log
 
 
 class BackgroundCall:

@@ -13,8 +13,6 @@ from functools import partial
 from typing import assert_never
 from uuid import uuid4
 
-import structlog
-
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
@@ -22,6 +20,7 @@ from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtC
 from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.telemetry.metrics import MESSAGES_PHANTOM
+from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.message import WakeUp
 from turnstile.worker.crash_isolation import Quarantine
@@ -35,8 +34,6 @@ LOOK_AGAIN_SECONDS = 0.002
 """The first pause; each is twice the previous one: half a second in all."""
 
 HEAD_LOCKED = "another transaction has locked the row of the session's head"
-
-log = structlog.get_logger("turnstile.worker")
 
 
 class Claiming:

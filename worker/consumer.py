@@ -18,13 +18,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import structlog
-
 from turnstile.backends.backoff import full_jitter
 from turnstile.backends.jitter import CHANCE
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.telemetry.metrics import MESSAGES_RECEIVED
+from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.slots.slots import Slots
@@ -42,7 +41,6 @@ the cap. Each visit takes a slot for half a second, and after a thousand receive
 ALONE_SECONDS = 1.0
 """No extra poll begins for this long after one that returned fewer than ten messages: SQS charges by the call."""
 
-log = structlog.get_logger("turnstile.consumer")
 
 Process = Callable[[ReceivedMessage], Awaitable["asyncio.Future[Any] | None"]]
 Run = Callable[[], Awaitable["asyncio.Future[Any] | None"]]

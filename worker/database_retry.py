@@ -5,17 +5,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-import structlog
-
 from turnstile.backends.backoff import ceiling
 from turnstile.backends.jitter import CHANCE
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
+from turnstile.telemetry.own_log import log
 
 BASE_SECONDS = 0.05
 CAP_SECONDS = 1.0
 """The longest pause between two tries. Short: thousands of turns may wait to settle, and each try is one small statement."""
 
-log = structlog.get_logger("turnstile.outage")
 Answer = TypeVar("Answer")
 
 Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]

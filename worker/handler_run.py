@@ -5,12 +5,11 @@ import math
 import time
 from concurrent.futures import Executor
 
-import structlog
-
 from turnstile.config import logs
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.memory.working_memory import WorkingMemory
 from turnstile.telemetry.metrics import TURN_WAITING
+from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.attempt import Attempt
 from turnstile.worker.attempt.child_intake import ChildIntake
@@ -28,8 +27,6 @@ from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
 MOST_WAIT_SECONDS = QUICK_SECONDS
 """The longest wait for a slot. Turns are prefetched only while handlers take no longer than this. If none has ended for so long,
 handlers no longer end at that pace, and another worker may have a free slot."""
-
-log = structlog.get_logger("turnstile.handler")
 
 
 class Handling:

@@ -29,7 +29,6 @@ from dataclasses import replace
 from uuid import UUID
 
 import psycopg
-import structlog
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.sqs.client import CONNECT_SECONDS
@@ -41,6 +40,7 @@ from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.statements.renew_lease import Renewal, renew
 from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
+from turnstile.telemetry.own_log import log
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.worker.attempt.outcome import StopReason
@@ -55,8 +55,6 @@ AGAIN_SECONDS = 1.0
 """The pause after a beat without Postgres, and before locked rows are asked for again."""
 LATE_SECONDS = CONNECT_SECONDS + EXTEND_SECONDS
 """The longest wait for a call to Redis or SQS that is under way."""
-
-log = structlog.get_logger("turnstile.heartbeat")
 
 
 class Heartbeat:

@@ -2,13 +2,10 @@
 
 import time
 
-import structlog
-
 from turnstile.telemetry.metrics import LOCK_ACQUISITIONS, LOCK_HOLD, LOCK_WAIT
+from turnstile.telemetry.own_log import log
 from turnstile.worker.session_lock import Guard, Release
 from turnstile.worker.session_run import SessionRun
-
-log = structlog.get_logger("turnstile.worker")
 
 
 def report_lock(queue: str, key: str, lease_seconds: float, guard: Guard, seconds: float) -> None:

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-import structlog
-
-log = structlog.get_logger("turnstile.worker")
+from turnstile.telemetry.own_log import log
 
 
 class QueuePause:

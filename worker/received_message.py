@@ -10,8 +10,6 @@ import secrets
 from collections.abc import Sequence
 from functools import partial
 
-import structlog
-
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -26,6 +24,7 @@ from turnstile.errors import (
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.statements.redrive import Revived, is_of_another, revive
 from turnstile.telemetry.metrics import MESSAGES_MALFORMED
+from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.message import TRACEPARENT, WakeUp, decode
@@ -36,8 +35,6 @@ COMPANY_SECONDS = 0.05
 
 ROW_WAIT_SECONDS = 0.1
 """The longest wait for the locked rows of a turn that is to be redriven. A longer wait would tie up a connection of the pool."""
-
-log = structlog.get_logger("turnstile.delivery")
 
 
 class Delivery:

@@ -6,7 +6,6 @@ from functools import partial
 from uuid import uuid4
 
 import psycopg
-import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.jitter import CHANCE
@@ -17,6 +16,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.statements.claim import ClaimTerms
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
+from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
 from turnstile.worker.attempt.outcome import Failed, Outcome
@@ -25,8 +25,6 @@ from turnstile.worker.database_retry import Outlast
 from turnstile.worker.retry_decision import Policy, decide
 
 SETTLE_BATCH = 50
-
-log = structlog.get_logger("turnstile.settle")
 
 
 class Settling:
@@ -94,7 +92,7 @@ class Settling:
         except (DatabaseUnavailableError, asyncio.CancelledError):
             # Only a shutdown gives up, or cancels what still asks.
             self.given_up += 1
-            log.error("settle.given_up", turn_id=str(request.turn.id), trace_id=request.turn.trace_id)  # noqa: TRY400
+            log.error("settle.given_up", turn_id=str(request.turn.id), trace_id=request.turn.trace_id)
             raise
         return answer
 

@@ -8,15 +8,12 @@ ERROR line says that the session waits for an operator (G9).
 from collections.abc import Mapping
 from typing import Any
 
-import structlog
-
 from turnstile.statements.claim import EndedAtClaim
 from turnstile.telemetry.metrics import ATTEMPT_RUNNING, LEASES_LOST, SUPERSEDED_SETTLES, TAKEOVERS, TURNS_ENDED
+from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
-
-log = structlog.get_logger("turnstile.turn")
 
 
 def report_settled(

@@ -4,11 +4,9 @@ import asyncio
 import logging
 from typing import Any
 
-import structlog
+from turnstile.telemetry.own_log import log
 
 SECONDS = 1.0
-
-log = structlog.get_logger("turnstile.api")
 
 
 class Tally:

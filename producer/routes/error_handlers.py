@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -36,9 +35,8 @@ from turnstile.producer.http.problems import (
     unavailable,
 )
 from turnstile.producer.submit.turn_request import InvalidRequestError, NotJsonError
+from turnstile.telemetry.own_log import log
 from turnstile.turn.message import ID_PATTERN, ID_RULE
-
-log = structlog.get_logger("turnstile.api")
 
 
 def install(app: FastAPI) -> None:
@@ -150,7 +148,7 @@ class LastResort:
         except Exception as error:
             stack = "".join(traceback.format_tb(error.__traceback__))
             # Not `log.exception`, which would add the message of the error.
-            log.error("api.unexpected_error", path=scope["path"], kinds=_kinds(error), stack=stack)  # noqa: TRY400
+            log.error("api.unexpected_error", path=scope["path"], kinds=_kinds(error), stack=stack)
             # The server breaks off a partial response that ends here.
             if not begun:
                 await respond(ProblemError(Kind.INTERNAL, "it has been logged"))(scope, receive, send)

@@ -17,7 +17,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import Annotated, Literal
 
-import structlog
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -30,12 +29,12 @@ from turnstile.producer.watch.turn_watch import Told
 from turnstile.queries.turns import Standing
 from turnstile.streaming.event import EventId
 from turnstile.telemetry.metrics import STREAMS_OPEN
+from turnstile.telemetry.own_log import log
 
 FROM_THE_START = "-1"
 PLACE_PATTERN = r"^(-1|[0-9]{1,18}-[0-9]{1,18})$"
 """No id has more digits, and Redis accepts all with as many."""
 
-log = structlog.get_logger("turnstile.api")
 
 Place = Annotated[
     str | None, Query(pattern=PLACE_PATTERN, description="Only what comes after this id; `-1`: everything.")

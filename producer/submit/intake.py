@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-import structlog
-
 from turnstile.backends.batcher import Batcher
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, RowLockedError, SubmissionRefusedError
@@ -16,6 +14,7 @@ from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.telemetry import tracing
 from turnstile.telemetry.metrics import TURNS_SUBMITTED
+from turnstile.telemetry.own_log import log
 from turnstile.turn.on_busy import OnBusy
 
 MAX_BATCH = 200
@@ -28,8 +27,6 @@ LANES = 2
 MOST_UNDER_WAY = 2000
 """Concurrent submits. A process commits some hundreds a second, so more would only wait and use memory. The limit for connections
 does not include the submits of clients that have disconnected."""
-
-log = structlog.get_logger("turnstile.api")
 
 
 class Intake:

@@ -11,8 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 
-import structlog
-
 from turnstile.backends.backoff import full_jitter
 from turnstile.backends.jitter import CHANCE
 from turnstile.backends.postgres.database import Database
@@ -22,6 +20,7 @@ from turnstile.relay.webhooks.post import CONCURRENT, TOTAL_SECONDS, NotPostedEr
 from turnstile.statements import webhooks
 from turnstile.statements.webhooks import OwedWebhook
 from turnstile.telemetry.metrics import WEBHOOKS
+from turnstile.telemetry.own_log import log
 from turnstile.webhooks.signature import signed_headers
 from turnstile.webhooks.url import is_allowed, parse_webhook_url
 
@@ -36,8 +35,6 @@ REST = 4
 """Pause after a round, as a multiple of its duration: a round may read past a long backlog of a host at its limit."""
 
 GONE = 410
-
-log = structlog.get_logger("turnstile.webhook")
 
 
 class WebhookDelivery:

@@ -18,6 +18,8 @@ from tests.support.log_restoring import log_restored
 from tests.support.probes import turn_loop
 from turnstile.config import logs
 from turnstile.config.settings import Settings
+from turnstile.telemetry import own_log
+from turnstile.telemetry.harmless import harmless
 
 Lines = Callable[[], list[str]]
 
@@ -43,7 +45,7 @@ def configured(stderr: io.TextIOWrapper, log_format: Literal["json", "console", 
         patched.setattr(sys, "stderr", stderr)
         logs.configure(Settings(log_format=log_format))
         patched.undo()
-        yield structlog.get_logger("turnstile.test")
+        yield own_log.log
         structlog.contextvars.clear_contextvars()
 
 
@@ -92,6 +94,44 @@ def test_fields_that_a_handler_binds_by_structlog_are_in_its_lines(log: Any, lin
     log.info("x")
 
     assert event_of(lines)["customer"] == "c-1"
+
+
+@pytest.mark.usefixtures("log")
+def test_a_handler_s_own_logger_of_structlog_writes_lines_of_the_same_form(lines: Lines) -> None:
+    structlog.get_logger().info("x", customer="c-1")
+
+    assert event_of(lines)["customer"] == "c-1"
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_a_value_that_can_not_be_shown_costs_no_line(
+    log_format: Literal["json", "console"], stderr: io.TextIOWrapper, lines: Lines
+) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+
+    with configured(stderr, log_format) as log:
+        log.info("x", a=UnprintableError())
+        log.info("x", a=UnprintableError(), b=endless, c={(1, 2): 3})
+
+    assert len(lines()) == 2
+
+
+def test_no_control_character_of_a_value_reaches_a_terminal(stderr: io.TextIOWrapper, lines: Lines) -> None:
+    with configured(stderr, "console") as log:
+        try:
+            raise ValueError("\x1b]0;title\x07")
+        except ValueError:
+            log.exception("x", said="\x1b[31m \u202e")
+
+    said = "\n".join(lines())
+    assert "ValueError" in said
+    assert harmless(said) == said
 
 
 def test_lone_surrogates_and_giant_numbers_are_logged(log: Any, lines: Lines) -> None:
@@ -149,11 +189,11 @@ def test_without_a_terminal_the_format_auto_is_json(
 def test_a_line_that_can_not_be_written_raises_nothing(log_format: str, call: str) -> None:
     """As on a full disk. A real process, because its standard error is configured once."""
     program = f"""
-import logging, os, structlog
+import logging, os
 from turnstile.config.logs import configure
 from turnstile.config.settings import Settings
+from turnstile.telemetry.own_log import log
 configure(Settings(log_format={log_format!r}))
-log = structlog.get_logger("turnstile.test")
 {call}
 {call}
 os.write(1, b"went on"); os._exit(0)

@@ -6,7 +6,7 @@ Lines carry ids, counts and classes, never message text, receipt handles or keys
 import json
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 from turnstile.backends.ecs_agent import EcsAgentError, read_task_id
 from turnstile.config.settings import Settings
+from turnstile.telemetry.harmless import harmless
+from turnstile.telemetry.own_log import OUTPUT, PROCESSORS, log
 
 _process: dict[str, str] = {}
 """Fields of every line of this process, from any thread."""
@@ -29,22 +31,26 @@ _bound: ContextVar[Mapping[str, Any]] = ContextVar("bound", default=MappingProxy
 
 
 def configure(settings: Settings) -> None:
-    """Configures structlog for this process; the standard library's loggers (uvicorn, boto3) write to the same stream.
+    """Configures our own log for this process; the standard library's loggers (uvicorn, boto3) write to the same stream.
+
+    So do structlog's loggers of a handler, unless its module configures them otherwise, which changes no line of ours.
 
     In an ECS task every line has the task's id. If the id can't be read, there is one warning.
     """
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    ending: Any
+    ending: list[Any]
     factory: Any
     if as_json:
-        ending = _render
+        ending = [_render]
         factory = structlog.BytesLoggerFactory(cast("Any", _Stream(sys.stderr.buffer)))
     else:
-        ending = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        ending = [_for_terminal, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
         factory = structlog.PrintLoggerFactory(cast("Any", _Stream(sys.stderr)))
+    PROCESSORS[:] = [_at_least(level), _complete, *ending]
+    OUTPUT.logger = factory()
     structlog.configure(
-        processors=[_complete, ending],
+        processors=[_complete, *ending],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=factory,
         cache_logger_on_first_use=True,
@@ -53,7 +59,7 @@ def configure(settings: Settings) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[_complete],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, ending, _decode],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending, _decode],
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
@@ -93,7 +99,7 @@ def _learn_task(metadata_uri: str) -> None:
     try:
         identify(task_id=read_task_id(metadata_uri))
     except EcsAgentError as error:
-        structlog.get_logger("turnstile.logs").warning("logs.no_task_id", error=str(error))
+        log.warning("logs.no_task_id", error=str(error))
 
 
 def bind(**ids: Any) -> None:
@@ -101,9 +107,18 @@ def bind(**ids: Any) -> None:
     _bound.set({**_bound.get(), **ids})
 
 
+def _at_least(level: int) -> Callable[["WrappedLogger", str, "EventDict"], "EventDict"]:
+    dropped = {name for name, number in structlog.processors.NAME_TO_LEVEL.items() if number < level}
+
+    def drop(_: "WrappedLogger", method: str, event: "EventDict") -> "EventDict":
+        if method in dropped:
+            raise structlog.DropEvent
+        return event
+
+    return drop
+
+
 def _complete(logger: "WrappedLogger", method: str, event: "EventDict") -> "EventDict":
-    # Handlers may bind fields with structlog's own context variables.
-    structlog.contextvars.merge_contextvars(logger, method, event)
     structlog.processors.add_log_level(logger, method, event)
     error = event.get("error")
     if isinstance(error, str):
@@ -111,17 +126,39 @@ def _complete(logger: "WrappedLogger", method: str, event: "EventDict") -> "Even
         event["error"] = error.partition("\n")[0][:500]
     # orjson, because isoformat() takes five times as long, a fifth of the time for a whole line.
     timestamp = orjson.dumps(datetime.now(UTC), option=orjson.OPT_UTC_Z)[1:-1].decode()
-    return {**_process, **_bound.get(), **event, "timestamp": timestamp}
+    # First those that a handler may bind with structlog's own context variables, so that they overwrite no field of ours.
+    theirs = structlog.contextvars.get_contextvars()
+    return {**theirs, **_process, **_bound.get(), **event, "timestamp": timestamp}
 
 
 def _render(logger: "WrappedLogger", method: str, event: "EventDict") -> bytes:
     if "exc_info" in event:
         event = structlog.processors.format_exc_info(logger, method, event)
     try:
-        return orjson.dumps(event, default=str)
+        return orjson.dumps(event, default=_as_text)
     except TypeError:
+        pass
+    try:
         # Text from outside may have a lone surrogate or a giant number: json escapes it instead of losing the line.
-        return json.dumps(event, default=str).encode()
+        return json.dumps(event, default=_as_text).encode()
+    except Exception:
+        # A value of a handler's, such as a list that contains itself.
+        return json.dumps({name: _as_text(value) for name, value in event.items()}).encode()
+
+
+def _for_terminal(logger: "WrappedLogger", method: str, event: "EventDict") -> "EventDict":
+    if "exc_info" in event:
+        event = structlog.processors.format_exc_info(logger, method, event)
+    plain = (bool, int, float, type(None))
+    return {name: value if isinstance(value, plain) else harmless(_as_text(value)) for name, value in event.items()}
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:
+        # A handler's object must not cost a line, and no line may raise.
+        return f"({type(value).__name__} without a text)"
 
 
 def _decode(_: "WrappedLogger", __: str, line: Any) -> str:

@@ -5,14 +5,11 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
-import structlog
-
 from turnstile.backends.redis.client import OUTAGES
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.backends.redis.subscribe import Channels, Heard, hear
 from turnstile.memory.interface import MemoryChange
-
-log = structlog.get_logger("turnstile.memory")
+from turnstile.telemetry.own_log import log
 
 
 @asynccontextmanager

@@ -17,8 +17,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import structlog
-
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.client import Command, script
@@ -37,6 +35,7 @@ from turnstile.memory.history_entry import (
     to_text,
 )
 from turnstile.queries.history import read_history, read_history_as_text
+from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage
 
@@ -82,8 +81,6 @@ redis.call('LTRIM', KEYS[1], 0, ARGV[5])
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 1
 """
-
-log = structlog.get_logger("turnstile.history")
 
 
 class History:

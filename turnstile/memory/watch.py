@@ -11,11 +11,10 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-import structlog
-
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.memory.kinds import Pressure, judge
 from turnstile.telemetry.metrics import REDIS_INFO, REDIS_MEMORY_RATIO, REDIS_RESPONSE
+from turnstile.telemetry.own_log import log
 
 EVERY_SECONDS = 10.0
 ROLE = "memory"
@@ -25,8 +24,6 @@ FACTS = (
     "expired_keys", "total_net_input_bytes", "total_net_output_bytes", "uptime_in_seconds",
 )  # fmt: skip
 """What is measured of INFO (H10, M7)."""
-
-log = structlog.get_logger("turnstile.memory")
 
 
 class MemoryWatch:

@@ -14,16 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 from uuid import UUID
 
-import structlog
-
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.backends.redis.subscribe import Channels, Heard, keep_hearing
 from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import EventKind, name_stream
+from turnstile.telemetry.own_log import log
 from turnstile.turn.status import TurnStatus
-
-log = structlog.get_logger("turnstile.hints")
 
 
 def _channel(settings: Settings) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import psycopg
-import structlog
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -19,11 +18,11 @@ from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.statements.submit_on_busy import Texted, submit_on_busy
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
+from turnstile.telemetry.own_log import log
 
 RETRY_SECONDS = 0.5
 RETRY_PAUSE_SECONDS = 0.02
 
-log = structlog.get_logger("turnstile.submit")
 Answer = TypeVar("Answer")
 
 

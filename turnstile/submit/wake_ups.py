@@ -8,12 +8,11 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-import structlog
-
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import BATCH, MessageQueues
+from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import OutgoingMessage
 
 LANES = 4
@@ -25,8 +24,6 @@ PATIENCE_SECONDS = 1.0
 
 PAUSE_SECONDS = 5.0
 THRESHOLD = 2
-
-log = structlog.get_logger("turnstile.submit")
 
 
 class WakeUpSending:
@@ -77,7 +74,7 @@ class _Lane:
         except UnknownQueueError as error:
             self._note_failure(str(error))
             # The turns are committed and the relay keeps trying: an operator must create the queue.
-            log.error("queue.missing", queue=self._name, turns=len(messages))  # noqa: TRY400
+            log.error("queue.missing", queue=self._name, turns=len(messages))
             raise
         except QueueUnavailableError as error:
             self._note_failure(f"SQS does not answer: {error}")

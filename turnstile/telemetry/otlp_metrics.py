@@ -11,14 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
-import structlog
-
 from turnstile.telemetry.instruments import REGISTRY
+from turnstile.telemetry.own_log import log
 
 FLUSH_SECONDS = 1.0
 """How long the end of a process waits for the last export."""
-
-log = structlog.get_logger("turnstile.metrics")
 
 
 @contextmanager

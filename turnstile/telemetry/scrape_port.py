@@ -10,12 +10,10 @@ from contextlib import contextmanager, suppress
 from wsgiref.simple_server import WSGIServer
 
 import prometheus_client
-import structlog
 
 from turnstile.errors import AddressUnusableError
 from turnstile.telemetry.instruments import REGISTRY
-
-log = structlog.get_logger("turnstile.metrics")
+from turnstile.telemetry.own_log import log
 
 
 @contextmanager

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-import structlog
+from turnstile.telemetry.own_log import log
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 FRAMES = 3
 """Of the error's stack, the innermost: a step may fail for every turn."""
-
-log = structlog.get_logger("turnstile.telemetry")
 
 
 def never_raises(step: Callable[Given, Result]) -> Callable[Given, Result | None]:

@@ -6,7 +6,7 @@ While traces are off, `active` is None: that is all that a step of a turn looks 
 from threading import Thread
 from typing import TYPE_CHECKING
 
-import structlog
+from turnstile.telemetry.own_log import log
 
 if TYPE_CHECKING:
     from turnstile.telemetry.turn_spans import TurnSpans
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 FLUSH_SECONDS = 1.5
 """How long the end of a process, or of a Lambda invocation, waits at most for spans that are not exported yet."""
 
-log = structlog.get_logger("turnstile.telemetry")
 
 active: "TurnSpans | None" = None
 """Records the spans of this process; None: no traces are exported."""

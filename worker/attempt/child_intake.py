@@ -6,8 +6,6 @@ A wake-up that can't be sent at once is sent later by the relay: no client waits
 import time
 from collections.abc import Sequence
 
-import structlog
-
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -16,11 +14,10 @@ from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.telemetry.own_log import log
 from turnstile.worker.attempt.outcome import ClaimLost
 
 MAX_BATCH = 50
-
-log = structlog.get_logger("turnstile.worker")
 
 
 class ChildIntake:

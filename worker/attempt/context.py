@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import structlog
-
 from turnstile.handlers.context import Turn
 from turnstile.memory.history import History
 from turnstile.memory.interface import Memory
+from turnstile.telemetry.own_log import log
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import Message
@@ -87,9 +86,7 @@ class TurnContext:
     def log(self) -> Any:
         # Created on first use: most handlers never log.
         turn = self._turn
-        return structlog.get_logger("turnstile.handler").bind(
-            turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id
-        )
+        return log.bind(turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id)
 
     def report_usage(
         self, *, model: str, input_tokens: int = 0, output_tokens: int = 0, cost_dollars: float | None = None

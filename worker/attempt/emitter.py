@@ -11,10 +11,9 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, assert_never
 
-import structlog
-
 from turnstile.streaming.event import EventKind, Saying, TurnEvent, numbered, pieces
 from turnstile.streaming.stream import Append, Appended
+from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
@@ -35,8 +34,6 @@ end: one append instead of two."""
 RETRY_SECONDS = 0.5
 PARTING_SECONDS = 5.0
 """How long the append of an attempt's last events is retried. After that, readers find the end in the table."""
-
-log = structlog.get_logger("turnstile.events")
 
 
 class _Said:

@@ -8,19 +8,17 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import psycopg
-import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.statements.join import wake_parents
+from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
 
 BATCH = 200
-
-log = structlog.get_logger("turnstile.worker")
 
 
 class ParentWaking:

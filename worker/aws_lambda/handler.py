@@ -10,8 +10,6 @@ import time
 from contextlib import AsyncExitStack
 from typing import Any, Protocol
 
-import structlog
-
 from turnstile.backends.postgres.database import Database
 from turnstile.config import logs
 from turnstile.config.load_settings import load
@@ -22,6 +20,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.advance_fences import ADVANCE
 from turnstile.telemetry import tracing
+from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import QueueAddress
 from turnstile.worker.aws_lambda.event import read_event, report
 from turnstile.worker.aws_lambda.invocation import Invocation, longest_attempt
@@ -36,8 +35,6 @@ DATABASE_CONNECTIONS = 2
 LONG_REST_SECONDS = 60.0
 """After this long without an invocation, connections are made anew. The network between may have dropped them silently, and a
 first call that fails would count as an outage, which forbids takeovers for a lease."""
-
-log = structlog.get_logger("turnstile.lambda")
 
 
 class LambdaContext(Protocol):

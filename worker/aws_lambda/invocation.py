@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import psycopg
-import structlog
 
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
 from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.paused_queues import read_paused_queues
+from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.aws_lambda.event import SqsRecord, not_to_delete
 from turnstile.worker.composition import TurnWork
@@ -35,8 +35,6 @@ BACK_AFTER_SECONDS = 10
 """When a message is delivered again that could not be processed. Not after the queue's visibility timeout, which is six times the
 function's timeout and would block a FIFO group for as long; and not at once, into the same outage."""
 MARGIN_SECONDS = 2.0
-
-log = structlog.get_logger("turnstile.lambda")
 
 
 def longest_attempt(settings: Settings, whole_seconds: float) -> float:

@@ -15,9 +15,8 @@ import threading
 import time
 import traceback
 
-import structlog
-
 from turnstile.telemetry.metrics import EVENT_LOOP_BLOCKED
+from turnstile.telemetry.own_log import log
 from turnstile.worker.attempt.attempt import TASK, Attempt
 
 BLOCKED_SECONDS = 1.0
@@ -31,8 +30,6 @@ FRAMES = 20
 
 ATTEMPT_FILE = Attempt.run.__code__.co_filename
 """In a stack, the last frame of this file calls the handler."""
-
-log = structlog.get_logger("turnstile.worker")
 
 
 class BlockedLoopWatch:

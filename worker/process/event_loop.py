@@ -15,12 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import structlog
+from turnstile.telemetry.own_log import log
 
 THREADS = 4
 """Resolver threads. More than one, so that a slow resolution of one name does not delay the others."""
-
-log = structlog.get_logger("turnstile.worker")
 
 
 class WorkerLoop(asyncio.SelectorEventLoop):

@@ -9,18 +9,16 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
-import structlog
 from aiohttp import web
 
 from turnstile.errors import AddressUnusableError
+from turnstile.telemetry.own_log import log
 
 ACCEPTED_AT_ONCE = 1
 """asyncio accepts as many connections at a time as its backlog is long. Without a free file descriptor it would log as many
 errors, once a second."""
 BACKLOG = 128
 """Connections that wait in the kernel until they are accepted."""
-
-log = structlog.get_logger("turnstile.health")
 
 
 async def serve_health(

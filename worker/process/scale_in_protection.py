@@ -15,12 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-import structlog
-
 from turnstile.backends.ecs_agent import EcsAgentError, set_protection
+from turnstile.telemetry.own_log import log
 from turnstile.worker.attempt.run_blocking import in_own_thread
-
-log = structlog.get_logger("turnstile.protection")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

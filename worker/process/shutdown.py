@@ -10,15 +10,12 @@ the turns are taken over, at the price of a crash. So is a turn whose claim comm
 import asyncio
 from collections.abc import Callable
 
-import structlog
-
 from turnstile.stop_signals import on_stop_signal
+from turnstile.telemetry.own_log import log
 from turnstile.worker.turns_in_flight import TurnsInFlight
 
 HAND_BACK_SECONDS = 1.6
 LAST_WORDS_SECONDS = 0.2
-
-log = structlog.get_logger("turnstile.shutdown")
 
 
 class Shutdown:

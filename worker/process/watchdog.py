@@ -8,15 +8,13 @@ import faulthandler
 import os
 import time
 
-import structlog
+from turnstile.telemetry.own_log import log
 
 EXIT_STUCK = 70
 """The exit code: EX_SOFTWARE of sysexits.h."""
 
 STDERR = 2
 """Its descriptor: `sys.stderr` may be something else than a file."""
-
-log = structlog.get_logger("turnstile.watchdog")
 
 
 class Watchdog:

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import psycopg
-import structlog
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.jitter import CHANCE
@@ -22,6 +21,7 @@ from turnstile.errors import DatabaseUnavailableError, MessageStaysError
 from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.waiting_tenants import find_waiting_tenant
+from turnstile.telemetry.own_log import log
 from turnstile.turn.message import WakeUp
 from turnstile.worker.database_retry import Outlast
 from turnstile.worker.slots.tenant_slots import TenantSlots
@@ -33,8 +33,6 @@ JITTER = 0.5
 
 LOOK_SECONDS = 1.0
 """The shortest time between two looks for tenants that wait behind another tenant's backlog."""
-
-log = structlog.get_logger("turnstile.tenants")
 
 
 class TenantCap:

@@ -4,7 +4,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -67,13 +66,10 @@ class Journal:
 @contextmanager
 def journal(log: Journal) -> Iterator[None]:
     """While it lasts, every module of the product logs there."""
-    structlog = SimpleNamespace(get_logger=lambda *_: log)
     with ExitStack() as stack:
         for name, module in list(sys.modules.items()):
             if not name.startswith(PACKAGES):
                 continue
             if hasattr(module, "log") and not isinstance(module.log, type(sys)):
                 stack.enter_context(patch.object(module, "log", log))
-            if hasattr(module, "structlog"):
-                stack.enter_context(patch.object(module, "structlog", structlog))
         yield

@@ -4,13 +4,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from tests.support.metric_readings import reading, rising
+from turnstile.telemetry.own_log import log
 from turnstile.worker.attempt.usage import Usage, report_usage
-
-log = structlog.get_logger("tests")
 
 
 @pytest.mark.usefixtures("recording")

@@ -12,13 +12,12 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg
-import structlog
 from psycopg.rows import DictRow
+
+from turnstile.telemetry.own_log import log
 
 ANSWER_SECONDS = 2.0
 """Extra time for a response to arrive after the server's own timeouts."""
-
-log = structlog.get_logger("turnstile.database")
 
 
 class BoundedAsyncConnection(psycopg.AsyncConnection[DictRow]):

@@ -8,15 +8,14 @@ from collections.abc import Mapping
 from typing import Any, LiteralString
 
 import psycopg
-import structlog
+
+from turnstile.telemetry.own_log import log
 
 READ_SETTINGS: LiteralString = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
 
 FORM = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "extra_float_digits": "1", "array_nulls": "on"}
 """The form of values, which the owner of the database may have set differently: psycopg reads times in no other, floats keep all
 their digits, and NULL in an array is no text."""
-
-log = structlog.get_logger("turnstile.database")
 
 
 def as_flags(options: Mapping[str, str]) -> str:

@@ -18,19 +18,17 @@ from typing import Any
 
 import redis.asyncio
 import redis.asyncio.cluster
-import structlog
 from redis.exceptions import ClusterDownError, RedisClusterException, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.client import Command, NodeAwayError, RedisClient, Send
+from turnstile.telemetry.own_log import log
 
 _NODE_OUTAGES = (RedisConnectionError, RedisTimeoutError, OSError, ClusterDownError)
 # redis-py raises IndexError for a cluster in which no node has any slots.
 _FAILURES = (RedisError, RedisClusterException, OSError, IndexError)
-
-log = structlog.get_logger("turnstile.redis")
 
 
 class Cluster(RedisClient):

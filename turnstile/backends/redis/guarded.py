@@ -9,16 +9,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import structlog
-
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.client import OUTAGES, Command, NodeAwayError, RedisClient
 from turnstile.telemetry.backend_health import health_of
+from turnstile.telemetry.own_log import log
 
 CALLS = 20
 """Most concurrent calls of one client (H9). Each call uses a connection; calls of histories, events and locks carry batches."""
-
-log = structlog.get_logger("turnstile.redis")
 
 
 class Guarded:

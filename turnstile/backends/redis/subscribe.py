@@ -11,11 +11,10 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import structlog
-
 from turnstile.backends.backoff import ceiling
 from turnstile.backends.redis.client import OUTAGES
 from turnstile.backends.redis.guarded import Guarded
+from turnstile.telemetry.own_log import log
 
 QUIET_SECONDS = 5.0
 """After so many seconds without a message the client pings the server; after as many more without a response it gives up the
@@ -23,8 +22,6 @@ connection. A vanished Redis (its host, or the network path) sends nothing that 
 
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
-
-log = structlog.get_logger("turnstile.hints")
 
 
 @dataclass(frozen=True, slots=True)
