@@ -1,6 +1,7 @@
 """A Redis that may be down: what callers get, when nothing is sent, and the log lines."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,8 +102,28 @@ async def test_an_error_of_a_command_is_no_outage(guarded: Guarded, client: Scri
         assert await guarded.run(GET) == [client.answer] * 2
         assert await guarded.run(GET) is not None
 
-    assert [(line["event"], line["error"]) for line in logged] == [("lock.redis_refuses", "ResponseError: OOM")] * 2
+    assert [(line["event"], line["error"]) for line in logged] == [("lock.redis_refuses", "ResponseError: OOM")]
     assert client.left == 0
+
+
+async def test_refusals_are_one_line_in_five_seconds_and_another_reason_is_one_at_once(
+    guarded: Guarded, client: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = []
+    for now, answer in (
+        (0.0, "OOM a"),
+        (4.9, "OOM b"),
+        (4.9, "WRONGTYPE c"),
+        (9.8, "WRONGTYPE d"),
+        (9.9, "WRONGTYPE e"),
+    ):
+        monkeypatch.setattr(time, "monotonic", lambda now=now: 1000.0 + now)
+        client.answer = ResponseError(answer)
+        with structlog.testing.capture_logs() as logged:
+            await guarded.run(GET)
+        said.append([line["error"] for line in logged])
+
+    assert said == [["ResponseError: OOM a"], [], ["ResponseError: WRONGTYPE c"], [], ["ResponseError: WRONGTYPE e"]]
 
 
 async def test_the_connections_to_a_demoted_server_are_closed(guarded: Guarded, client: Scripted) -> None:

@@ -5,6 +5,7 @@ None or errors, sends nothing for a while, and writes the log line.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,9 @@ from turnstile.telemetry.own_log import log
 CALLS = 20
 """Most concurrent calls of one client (H9). Each call uses a connection; calls of histories, events and locks carry batches."""
 
+REFUSES_SECONDS = 5.0
+"""The pause between two lines about refusals for one reason: a full Redis refuses each call. As between two about an outage."""
+
 
 class Guarded:
     """A client with a circuit breaker. The log lines are `<name>.redis_away` and `<name>.redis_refuses`."""
@@ -28,6 +32,9 @@ class Guarded:
         self._places = asyncio.Semaphore(CALLS)
         self._circuit = circuit or Circuit()
         self._health = health_of(f"redis_{name}")
+        self._refusal = ""
+        """Redis's word for the reason in the last line, such as OOM."""
+        self._refusal_said_at = -math.inf
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -71,7 +78,10 @@ class Guarded:
         refusals = (one for one in answers if isinstance(one, Exception) and not isinstance(one, NodeAwayError))
         if (refused := next(refusals, None)) is not None:
             why = f"{type(refused).__name__}: {refused}"
-            log.warning(f"{self._name}.redis_refuses", error=why, calls=len(commands))
+            reason, now = str(refused).partition(" ")[0], time.monotonic()
+            if reason != self._refusal or now >= self._refusal_said_at + REFUSES_SECONDS:
+                self._refusal, self._refusal_said_at = reason, now
+                log.warning(f"{self._name}.redis_refuses", error=why, calls=len(commands))
             if "READONLY" in why:
                 # The server was the primary, and its demotion did not close its connections. redis-py does not detect a
                 # refusal inside a script. Behind a DNS name or a load balancer a new connection reaches the new primary.
