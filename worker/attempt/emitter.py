@@ -96,7 +96,7 @@ class Emitter:
 
     def emit(self, event: Any) -> Awaitable[None]:
         """Emits a piece of text, or another JSON value as an event of its own. Raises ValueError for any other value."""
-        cleaned = clean(event).value
+        cleaned = clean(event, what="the event").value
         if isinstance(cleaned, str):
             self._say_text(cleaned)
             return SAID
@@ -114,9 +114,8 @@ class Emitter:
         """Emits the attempt's end, which is committed; later events are discarded."""
         match status:
             case TurnStatus.SUCCEEDED:
-                # A reader sends a text that was not emitted from the table. isinstance first: some objects' == returns no bool.
-                said = isinstance(settlement.reply, str) and settlement.reply == self.text
-                self._part(EventKind.END, {"status": status, "said": said})
+                # A reader sends a text that was not emitted from the table.
+                self._part(EventKind.END, {"status": status, "said": settlement.reply == self.text})
             case TurnStatus.CANCELED:
                 self._part(EventKind.END, {"status": status})
             case TurnStatus.FAILED:

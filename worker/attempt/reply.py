@@ -26,9 +26,10 @@ class CleanReply:
     """The cleaned reply, and how many characters were removed from it."""
 
     value: Any
+    """Plain, and nobody else's: a handler's object could still change, or raise where it is compared, after the settle."""
     removed: int
     text: str
-    """The reply's JSON at the time of the check. `value` is the handler's own object: a task or a thread may still change it."""
+    """Its JSON."""
 
 
 def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTERS) -> CleanReply:
@@ -43,13 +44,14 @@ def clean(reply: Any, *, what: str = "the reply", most: int = MAX_REPLY_CHARACTE
         raise UnfitReplyError(f"{what} is not JSON: {error}") from None
     if len(text) > most:
         raise UnfitReplyError(f"{what} has {len(text)} characters, more than {most}")
-    if is_too_deep(reply):
-        raise UnfitReplyError(f"{what} is nested more than {MAX_DEPTH} levels deep")
     try:
+        value = reply if type(reply) is str else json.loads(text)
+        if is_too_deep(value):
+            raise UnfitReplyError(f"{what} is nested more than {MAX_DEPTH} levels deep")
         # The common case costs one scan of the text, which is needed anyway.
         if "\\u0000" not in text and not _has_surrogate(text):
-            return CleanReply(reply, 0, text)
-        value, removed = _scrub(json.loads(text))
+            return CleanReply(value, 0, text)
+        value, removed = _scrub(value)
         return CleanReply(value, removed, _as_text(value))
     except RecursionError:
         # The nesting is within the limit, but the caller itself is deep in a recursion.

@@ -1,6 +1,7 @@
 """A reply is cleaned for storage, or refused with a reason."""
 
 import json
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -96,6 +97,34 @@ def test_a_deeper_reply_is_unfit(bottom: Any, depth: int) -> None:
 
     with pytest.raises(UnfitReplyError, match=f"the reply is nested more than {MAX_DEPTH} levels deep"):
         clean(nest(bottom, levels))
+
+
+class HostileText(str):
+    """As a proxy object of a library may be."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("not comparable")
+
+    __hash__ = str.__hash__
+
+
+class Compared(float):
+    """Like numpy's numbers: a comparison with one returns no bool."""
+
+    __hash__ = float.__hash__
+
+    def __eq__(self, _: object) -> Any:
+        return object()
+
+
+def test_no_object_of_the_handler_is_left_in_a_cleaned_reply() -> None:
+    inner = [HostileText("a"), Compared(1.5)]
+    cleaned = clean(OrderedDict(said=HostileText("b"), inner=inner)).value
+
+    assert type(cleaned) is dict
+    assert [type(one) for one in [*cleaned.values(), *cleaned["inner"]]] == [str, list, str, float]
+    assert cleaned["inner"] is not inner
+    assert type(clean(HostileText("c")).value) is str
 
 
 def test_a_reply_longer_than_the_limit_is_unfit() -> None:
