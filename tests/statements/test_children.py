@@ -12,7 +12,7 @@ from tests.support.factories import make_claim
 from tests.support.fakes.store_pair import Stand
 from turnstile.errors import ParentSupersededError
 from turnstile.statements.cancel import CancelReason, cancel
-from turnstile.statements.children import ChildState, KnownChild, read_children, read_outputs, read_states
+from turnstile.statements.children import ChildState, KnownChild, read_children, read_depth, read_outputs, read_states
 from turnstile.statements.claim import claim
 from turnstile.statements.join import wake_joined, wake_parents
 from turnstile.statements.once_values import RecordedValue, read_values, record_value
@@ -55,6 +55,17 @@ async def test_a_child_is_found_by_its_key(store: Stand) -> None:
     }
     row = await row_of(store, child.turn_id)
     assert (row["parent_turn_id"], row["child_key"], row["kind"]) == (parent.id, "k", "turn")
+
+
+async def test_the_depth_of_a_turn_is_the_number_of_its_ancestors_up_to_a_bound(store: Stand) -> None:
+    root = await parent_of(store)
+    turn = root
+    for key in "abc":
+        child = await child_of(store, turn, key)
+        turn = await claimed(store, session_id=child.session_id)
+
+    assert [await read_depth(store.database, turn.id, most) for most in (2, 3, 9)] == [2, 3, 3]
+    assert await read_depth(store.database, root.id, 9) == 0
 
 
 async def test_a_child_that_was_started_before_is_found_again(store: Stand) -> None:

@@ -35,6 +35,18 @@ SELECT m.turn_id, m.content FROM messages m
  WHERE m.turn_id = ANY (%(ids)s::uuid[]) AND m.role = 'assistant' AND m.kind = 'message'
 """
 
+# Up from the turn to its first ancestor, or to the first that is archived; `most` steps at most. NULL ends it: a condition on the
+# parent in the join would offer the planner the index of all children.
+READ_DEPTH: LiteralString = """
+WITH RECURSIVE up (id, depth) AS (
+    SELECT %(turn)s::uuid, 0
+    UNION ALL
+    SELECT t.parent_turn_id, up.depth + 1 FROM up JOIN turns t ON t.id = ANY (ARRAY[up.id])
+     WHERE up.depth < %(most)s
+)
+SELECT max(depth) AS depth FROM up WHERE id IS NOT NULL
+"""
+
 HAS_SUCCESSOR: LiteralString = """(
     t.child_key IS NOT NULL AND EXISTS (
         SELECT FROM turns n
@@ -85,6 +97,12 @@ async def read_children(database: Database, parent_id: UUID) -> dict[str, KnownC
     """The newest child of each call of a turn, by the key of the call."""
     rows = await database.fetch(READ_CHILDREN, {"parent": parent_id})
     return {row["child_key"]: KnownChild(row["id"], row["session_id"], TurnStatus(row["status"])) for row in rows}
+
+
+async def read_depth(database: Database, turn_id: UUID, most: int) -> int:
+    """How many ancestors a turn has: 0 for one that no turn has started, `most` for that many or more."""
+    [row] = await database.fetch(READ_DEPTH, {"turn": turn_id, "most": most})
+    return int(row["depth"])
 
 
 async def read_states(database: Database, parent_id: UUID, children: Sequence[UUID]) -> dict[UUID, ChildState]:

@@ -16,6 +16,7 @@ from turnstile.statements.children import (
     is_joined,
     make_child_id,
     read_children,
+    read_depth,
     read_outputs,
     read_states,
 )
@@ -33,6 +34,8 @@ from turnstile.worker.attempt.reply import clean
 from turnstile.worker.database_retry import Outlast
 
 MAX_CHILDREN = 1000
+MAX_DEPTH = 50
+"""Ancestors of a turn, at most. A handler that starts itself as its own child would go on without end, also after a cancel."""
 MAX_INPUT_CHARACTERS = 200_000
 MAX_METADATA_CHARACTERS = 16_384
 
@@ -48,6 +51,7 @@ class Children:
         self._calls = 0
         self._asked_for: set[str] = set()
         self._known: dict[str, KnownChild] | None = None
+        self._depth: int | None = None
 
     async def submit(
         self,
@@ -63,7 +67,7 @@ class Children:
     ) -> Child:
         """The child of this call: the one that an earlier run of the handler started, or else a new one.
 
-        Raises ValueError for arguments that make no valid turn, UnknownQueueError, ClaimLost.
+        Raises ValueError for arguments that make no valid turn, and beyond MAX_DEPTH; UnknownQueueError, ClaimLost.
         """
         if key is None:
             self._calls += 1
@@ -100,6 +104,7 @@ class Children:
         # A lost child of an earlier generation is started anew: that is the purpose of the parent's redrive.
         if known is not None and (known.id == child_id or known.status not in _LOST):
             return Child(known.id, known.session_id, key)
+        await self._check_depth()
         try:
             await self._outlast(lambda: self._intake.accept(submission))
         except ClaimLost:
@@ -134,6 +139,12 @@ class Children:
             found = await self._outlast(lambda: read_children(self._database, self._turn.id))
             self._known = {key: child for key, child in found.items() if self._is_ours(key, child)}
         return self._known
+
+    async def _check_depth(self) -> None:
+        if self._depth is None and self._turn.parent_turn_id is not None:
+            self._depth = await self._outlast(lambda: read_depth(self._database, self._turn.id, MAX_DEPTH))
+        if (self._depth or 0) >= MAX_DEPTH:
+            raise ValueError(f"children may be nested {MAX_DEPTH} deep, and this turn is as deep: end the recursion")
 
     async def _is_still_lost(self, known: KnownChild) -> bool:
         # `known` was read at this attempt's first call: an operator may have redriven the child itself since then.

@@ -194,6 +194,7 @@ def calls() -> Iterator[Call]:
     yield Call("lock the last", double_texting.LOCK_LAST, _session("running"))
     yield Call("add an input", double_texting.ADD_INPUT, {"id": waiting, "content": '"more"'})
     yield Call("read children", children.READ_CHILDREN, {"parent": running})
+    yield Call("read depth", children.READ_DEPTH, {"turn": running, "most": 50})
     yield Call("read states", children.READ_STATES, {"parent": turn_id("joining", 1), "ids": _ids("child")})
     yield Call("read outputs", children.READ_OUTPUTS, {"ids": _ids("child")})
     yield Call("read values", recorded_values.READ_VALUES, _whose())

@@ -46,6 +46,13 @@ def read_children(tables: Tables, parameters: Parameters) -> Rows:
     return [columns(row, ("child_key", "id", "session_id", "status")) for _, row in sorted(newest.items())]
 
 
+def read_depth(tables: Tables, parameters: Parameters) -> Rows:
+    depth, row = 0, tables.turns.get(parameters["turn"])
+    while depth < parameters["most"] and row is not None and row.parent_turn_id is not None:
+        depth, row = depth + 1, tables.turns.get(row.parent_turn_id)
+    return [{"depth": depth}]
+
+
 def has_successor(tables: Tables, row: TurnRow) -> bool:
     if row.child_key is None or row.parent_turn_id is None:
         return False
@@ -177,6 +184,7 @@ STATEMENTS: dict[str, Statement] = {
     once_values.RECORD_VALUE: record_value,
     once_values.REREAD_VALUE: reread_value,
     children.READ_CHILDREN: read_children,
+    children.READ_DEPTH: read_depth,
     children.READ_STATES: read_states,
     children.READ_OUTPUTS: read_outputs,
     COMPENSATE_FAILED: compensate_failed,

@@ -69,6 +69,22 @@ async def test_a_call_repeated_after_a_lost_response_makes_one_child(family: Fam
     assert first == second
 
 
+async def test_children_are_nested_as_deep_as_the_bound_and_a_later_run_still_finds_the_last(
+    family: Family, parent: ClaimedTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.worker.attempt.children.MAX_DEPTH", 3)
+    turn = parent
+    for _ in range(3):
+        child = await family.start(family.run(turn), key="same")
+        assert await family.start(family.run(turn), key="same") == child
+        turn = await family.claim(child.session_id)
+
+    with pytest.raises(ValueError, match="children may be nested 3 deep"):
+        await family.start(family.run(turn), key="same")
+    # Beside one another there is room.
+    assert await family.start(family.run(parent), key="other")
+
+
 async def test_a_superseded_parent_starts_nothing(family: Family, parent: ClaimedTurn) -> None:
     late = family.run(parent)
     await expire_leases(family.database)
