@@ -9,7 +9,17 @@ import typer
 from turnstile.ops.commands.cancel_many import cancel_many
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import AsJson, DryRun, QueueName, SessionId, TenantId, Yes, confirm, parse_age
+from turnstile.ops.terminal.options import (
+    AsJson,
+    DryRun,
+    QueueName,
+    SessionId,
+    TenantId,
+    TraceId,
+    Yes,
+    confirm,
+    parse_age,
+)
 from turnstile.ops.terminal.output import print_json, print_text
 from turnstile.queries.open_turns import OpenFilter
 from turnstile.queries.operator_turns import find_tenants
@@ -36,6 +46,7 @@ def cancel(
     queue: QueueName = None,
     session: SessionId = None,
     tenant: TenantId = None,
+    trace: TraceId = None,
     older_than: Annotated[
         float | None,
         typer.Option(parser=parse_age, metavar="AGE", help="Only if it was submitted longer ago: 30m, 36h, 7d."),
@@ -49,7 +60,8 @@ def cancel(
 ) -> None:
     """Cancel a turn, or all open turns that match: at once while they wait, by request while they run.
 
-    One that has ended stays as it is. There is no way back. Can be stopped at any point and run again.
+    One that has ended stays as it is. There is no way back. Can be stopped at any point and run again. A handler that runs may
+    start children until it stops: with --trace, run it until no open turn matches.
 
     --json of a TURN: id, status, requested (false: it had ended before). Of many: dry_run, matched, open (by queue and status),
     and how many turns are canceled, stopping (RUNNING, asked to stop) and moved_on (left alone: they began or ended meanwhile).
@@ -58,6 +70,7 @@ def cancel(
         queue=queue,
         tenant_id=tenant,
         session_id=session,
+        trace_id=trace,
         status=status.status if status else None,
         older_than_seconds=older_than,
     )

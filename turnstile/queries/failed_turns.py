@@ -16,7 +16,7 @@ from turnstile.queries.turns import TurnRecord, equal, record, select_turns
 from turnstile.statements.children import HAS_SUCCESSOR
 
 # A turn is identified by id, tenant and creation time: the id of an archived turn is free again.
-_OF_TRACE: LiteralString = """(t.id, t.tenant_id, t.created_at) IN (
+OF_TRACE: LiteralString = """(t.id, t.tenant_id, t.created_at) IN (
     SELECT o.id, o.tenant_id, o.created_at FROM turns o WHERE o.trace_id = %(trace_id)s
      UNION ALL
     SELECT e.turn_id, e.tenant_id, e.turn_created_at FROM turn_traces e WHERE e.trace_id = %(trace_id)s)"""
@@ -140,7 +140,7 @@ def _of_filter(wanted: FailedFilter) -> list[LiteralString]:
     if wanted.younger_than_seconds is not None:
         terms.append("t.finished_at > now() - make_interval(secs => %(younger_than_seconds)s)")
     if wanted.trace_id is not None:
-        terms.append(_OF_TRACE)
+        terms.append(OF_TRACE)
     return terms
 
 

@@ -9,6 +9,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.queries.failed_turns import OF_TRACE
 from turnstile.queries.turns import equal
 from turnstile.turn.status import TurnStatus
 
@@ -25,6 +26,8 @@ class OpenFilter:
     queue: str | None = None
     tenant_id: str | None = None
     session_id: str | None = None
+    trace_id: str | None = None
+    """Of this trace, the present one or an earlier."""
     status: TurnStatus | None = None
     """PENDING or RUNNING; None: both."""
     older_than_seconds: float | None = None
@@ -45,6 +48,8 @@ async def list_open(database: Database, wanted: OpenFilter, limit: int = MOST) -
     them, and they undo what a turn did."""
     terms = equal(queue=wanted.queue, tenant_id=wanted.tenant_id, session_id=wanted.session_id)
     terms.append("t.kind = 'turn'")
+    if wanted.trace_id is not None:
+        terms.append(OF_TRACE)
     if wanted.older_than_seconds is not None:
         terms.append("t.created_at < now() - make_interval(secs => %(older_than_seconds)s)")
     # One branch for each partial index. With its predicate as literals: a plan for any status could use none of them.

@@ -72,6 +72,26 @@ async def test_waiting_turns_are_cancelled_at_once_and_running_ones_asked_to_sto
     assert (again.code, json.loads(again.out)["matched"]) == (0, 0)
 
 
+async def test_a_trace_chooses_its_turns_also_those_that_a_redrive_gave_another(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    trace = "a" * 32
+    turns = await submitted(database, settings, "a", "b", "c", "d")
+    await database.fetch(
+        "UPDATE turns SET trace_id = %(trace)s WHERE id = ANY (%(ids)s::uuid[])", {"trace": trace, "ids": turns[:2]}
+    )
+    await database.fetch(
+        "INSERT INTO turn_traces (turn_id, tenant_id, turn_created_at, generation, trace_id, span_id)"
+        " SELECT id, tenant_id, created_at, 0, %(trace)s, span_id FROM turns WHERE id = %(id)s",
+        {"trace": trace, "id": turns[2]},
+    )
+
+    ran = await turnstile("cancel", "--trace", trace, "--yes")
+
+    assert (ran.code, ran.out) == (0, "3 turns CANCELED\n")
+    assert await statuses(database, turns) == ["CANCELED", "CANCELED", "CANCELED", "PENDING"]
+
+
 @pytest.mark.parametrize(
     ("status", "canceled"), [("pending", ["RUNNING", "CANCELED"]), ("running", ["RUNNING", "PENDING"])]
 )
