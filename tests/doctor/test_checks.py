@@ -1,7 +1,7 @@
 """Each check of the doctor in Postgres has its finding, and none for a healthy state that looks like it."""
 
 from datetime import UTC, datetime, timedelta
-from typing import LiteralString
+from typing import LiteralString, cast
 from uuid import uuid4
 
 import psycopg
@@ -24,6 +24,9 @@ WORKER = """
 INSERT INTO workers (worker_id, queue, host, pid, slots, queue_latency_seconds)
 VALUES ('w', %(queue)s, 'h', 1, 1, %(queue_latency)s)
 """
+
+
+TRACE: LiteralString = "a" * 32
 
 
 async def only(settings: Settings) -> DoctorFinding:
@@ -73,6 +76,22 @@ async def test_dead_letters_that_no_relay_sends_are_overdue(database: Database, 
     # A pause holds turns back, and no dead letter.
     await pause_queue(database, settings.queue, paused_by="ada", reason=None)
     assert await codes(settings) == ["send-overdue", "queue-paused"]
+
+
+@pytest.mark.parametrize(("turns", "found"), [(10_000, ["trace-grows"]), (9_999, [])])
+async def test_a_trace_of_very_many_turns_with_an_open_child_goes_on(
+    database: Database, settings: Settings, turns: int, found: list[str]
+) -> None:
+    await make_pending(database, settings)
+    await tamper(settings, f"UPDATE turns SET parent_turn_id = gen_random_uuid(), trace_id = '{TRACE}'")
+    assert await codes(settings) == []
+    ended = f"""
+        INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, finished_at, expires_at, trace_id, span_id)
+        SELECT gen_random_uuid(), 't', 'e', n, 'turns', 'SUCCEEDED', now(), now(), '{TRACE}', 'b'
+          FROM generate_series(2, {turns}) n"""
+    await tamper(settings, cast("LiteralString", ended))
+
+    assert [(one.code, one.subject) for one in await look(settings, dlq=False)] == [(code, TRACE) for code in found]
 
 
 async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, settings: Settings) -> None:

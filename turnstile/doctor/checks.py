@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import LiteralString
 
+from turnstile.doctor.growing_traces import TRACE_GROWS
 from turnstile.statements.session_head import DUE
 from turnstile.statements.submit import QUEUE_LATENCY
 from turnstile.statements.worker_registry import ALIVE, LOST_LATELY
@@ -147,31 +148,6 @@ SELECT 'webhooks' AS subject, min(w.due_at) AS since, 'webhooks: ' || count(*) A
 HAVING count(*) > 0
 """
 
-IDLE_TIMEOUT: LiteralString = """
-WITH server AS (
-    SELECT setting FROM pg_settings
-     WHERE name = 'idle_in_transaction_session_timeout' AND source NOT IN ('database', 'user', 'database user')
-), given AS (
-    SELECT d.setrole, d.setdatabase, split_part(c.pair, '=', 2) AS setting
-      FROM pg_db_role_setting d CROSS JOIN unnest(d.setconfig) c (pair)
-     WHERE split_part(c.pair, '=', 1) = 'idle_in_transaction_session_timeout'
-       AND d.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
-), writer AS (
-    SELECT r.rolname, coalesce(
-        (SELECT g.setting FROM given g WHERE g.setrole IN (0, r.oid)
-          ORDER BY g.setrole <> 0 DESC, g.setdatabase <> 0 DESC LIMIT 1), (SELECT setting FROM server), '0') AS setting
-      FROM pg_roles r
-     WHERE r.rolcanlogin AND (r.rolname = current_user OR NOT r.rolsuper) AND has_table_privilege(r.oid, 'turns', 'UPDATE')
-)
-SELECT current_database() AS subject, 'roles without one: ' || string_agg(rolname, ', ' ORDER BY rolname) AS detail
-  FROM writer WHERE setting ~ '^0[a-z]*$' HAVING count(*) > 0
-"""
-"""The roles that may change turns, and whose sessions get no timeout from the server's configuration, the database or the role.
-
-Run it in a session that sets no such timeout itself: only such a session sees the server's configuration. `writer` takes the most
-specific default: of the role in this database, of the role, of the database. Superusers are left out, except the current role.
-"""
-
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 
 CHECKS: tuple[Check, ...] = (
@@ -253,6 +229,13 @@ CHECKS: tuple[Check, ...] = (
         "completion webhooks are due, and no relay delivers them",
         "set TURNSTILE_WEBHOOK_HOSTS where the relay runs, too",
         statement=_WEBHOOKS_OVERDUE,
+    ),
+    Check(
+        "trace-grows",
+        _WARNING,
+        "turns of this trace go on starting children",
+        "if no program means it: `turnstile cancel --trace {subject}`, until no open turn matches",
+        statement=TRACE_GROWS,
     ),
     Check(
         "session-halted",
