@@ -99,7 +99,7 @@ class Children:
             max_attempts=max_attempts,
             timeout_seconds=timeout_seconds,
             metadata=_check_metadata(metadata),
-            parent=ParentClaim(self._turn.id, self._turn.fence, key, replaces=known and known.id),
+            parent=ParentClaim(self._turn.id, self._turn.fence, key, replaces=None if known is None else known.id),
         )
         # A lost child of an earlier generation is started anew: that is the purpose of the parent's redrive.
         if known is not None and (known.id == child_id or known.status not in _LOST):
