@@ -7,7 +7,7 @@ sessions that are known to be locked share one lane and its database connection,
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
@@ -20,6 +20,8 @@ LOCKED_LANES = 1
 LOCKED_SECONDS = 30.0
 """How long a session counts as locked after the last lock that a call met. Then one call tries the other lanes: otherwise a
 session that is free again could wait behind locked ones for as long as those are locked."""
+SUSPECT_SECONDS = 600.0
+"""How long a session stays a suspect without another lock. Longer than clients wait between two tries."""
 PATIENCE_SECONDS = 5.0
 """Longest wait of a call. Fifty concurrent submits to one session take one or two seconds; later, clients give up."""
 
@@ -41,8 +43,9 @@ class SessionGate:
         self._patience_seconds = patience_seconds
         # An entry lives as long as a call of the session runs or waits.
         self._sessions: WeakValueDictionary[Session, asyncio.Lock] = WeakValueDictionary()
-        self.suspects: set[Session] = set()
-        """Sessions that may be locked: no call has succeeded since one met a lock, perhaps of another session in its batch."""
+        self.suspects: dict[Session, float] = {}
+        """Sessions that may be locked, with the monotonic time of that lock: no call has succeeded since one met it, perhaps
+        that of another session in its batch."""
         # Apart from the suspects: a healthy session of such a batch must not wait for the locked ones.
         self._locked_at: dict[Session, float] = {}
 
@@ -61,12 +64,18 @@ class SessionGate:
             try:
                 yield
             except RowLockedError:
-                self.suspects.add(session)
+                self.suspect([session])
                 self._note_lock(session)
                 log.warning("api.session_locked", tenant_id=session[0], session_id=session[1])
                 raise
-            self.suspects.discard(session)
+            self.suspects.pop(session, None)
             self._locked_at.pop(session, None)
+
+    def suspect(self, sessions: Iterable[Session]) -> None:
+        """Notes that calls of these sessions met a lock."""
+        now = time.monotonic()
+        self.suspects = {one: at for one, at in self.suspects.items() if now - at < SUSPECT_SECONDS}
+        self.suspects.update(dict.fromkeys(sessions, now))
 
     def _is_locked(self, session: Session) -> bool:
         return time.monotonic() - self._locked_at.get(session, -math.inf) < LOCKED_SECONDS

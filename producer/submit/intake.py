@@ -100,7 +100,7 @@ class Intake:
         except RowLockedError:
             # Which session is locked is unknown. All are suspects until one of their turns is recorded alone, so that the next
             # batch does not wait for the same lock.
-            self._gate.suspects.update(map(_session_of, submissions))
+            self._gate.suspect(map(_session_of, submissions))
             return [None] * len(submissions)
 
 

@@ -98,7 +98,7 @@ async def test_a_suspect_that_has_met_no_lock_itself_does_not_wait_for_locked_se
     with pytest.raises(RowLockedError):
         async with gate.enter(A):
             raise RowLockedError("locked")
-    gate.suspects.add(B)
+    gate.suspect([B])
     locked = Call(gate, A)
     await until(lambda: locked.inside)
 
@@ -157,8 +157,18 @@ async def test_a_session_is_a_suspect_from_a_lock_to_the_next_success() -> None:
         with pytest.raises(type(error)):
             async with gate.enter(A):
                 raise error
-        assert gate.suspects == {A}
+        assert set(gate.suspects) == {A}
 
     async with gate.enter(A):
         pass
-    assert gate.suspects == set()
+    assert set(gate.suspects) == set()
+
+
+async def test_a_suspect_whose_clients_do_not_come_back_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = SessionGate()
+    gate.suspect([A])
+    monkeypatch.setattr(session_gate, "SUSPECT_SECONDS", 0.0)
+
+    gate.suspect([B])
+
+    assert set(gate.suspects) == {B}
