@@ -22,7 +22,8 @@ DAY_SECONDS = 86_400
 AGE: tuple[LiteralString, ...] = (
     """UPDATE turns SET created_at = created_at - %(by)s * interval '1 day', started_at = started_at - %(by)s * interval '1 day',
               finished_at = finished_at - %(by)s * interval '1 day',
-              dead_lettered_at = dead_lettered_at - %(by)s * interval '1 day'""",
+              dead_lettered_at = dead_lettered_at - %(by)s * interval '1 day',
+              dropped_at = dropped_at - %(by)s * interval '1 day'""",
     "UPDATE sessions SET updated_at = updated_at - %(by)s * interval '1 day'",
 )
 

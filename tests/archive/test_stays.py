@@ -20,6 +20,7 @@ from tests.support.factories import make_submission
 from turnstile.archive.move import Archived
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.statements.drop_failed import drop_failed
 from turnstile.statements.submit import ParentClaim, submit
 from turnstile.turn.status import TurnStatus
 
@@ -69,6 +70,14 @@ async def test_a_halted_session_stays(database: Database, settings: Settings) ->
     await age(database)
 
     assert await stays(database, failed=True)
+
+
+async def test_a_failed_turn_that_an_operator_has_given_up_goes(database: Database, settings: Settings) -> None:
+    turn = await end_turn(database, settings, status=TurnStatus.FAILED)
+    await drop_failed(database, [(turn, 1)], dropped_by="ada@test")
+    await age(database)
+
+    assert await archive(database) == Archived(1, 1)
 
 
 async def test_one_failed_turn_keeps_all_of_its_session(database: Database, settings: Settings) -> None:

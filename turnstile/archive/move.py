@@ -36,8 +36,9 @@ CUTOFF: LiteralString = "SELECT clock_timestamp() - make_interval(secs => %(olde
 
 # Nothing changes a turn that is SUCCEEDED or CANCELED. A redrive reopens a FAILED one.
 STAYS: LiteralString = f"""
-    -- It is open, or ended since the cut-off, or may be redriven.
-    t.status IN ('PENDING', 'RUNNING') OR t.finished_at >= %(cutoff)s OR (t.status = 'FAILED' AND NOT %(failed)s)
+    -- It is open, or ended or was given up since the cut-off, or may be redriven.
+    t.status IN ('PENDING', 'RUNNING') OR greatest(t.finished_at, t.dropped_at) >= %(cutoff)s
+    OR (t.status = 'FAILED' AND t.dropped_at IS NULL AND NOT %(failed)s)
     -- Its dead letter is owed, or may be on the queue, where the sweep and AWS's own redrive find it.
     OR t.send_at IS NOT NULL
     OR ((t.generation > 1 OR t.dead_lettered_at IS NOT NULL)
