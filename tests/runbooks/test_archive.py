@@ -11,6 +11,7 @@ async def test_the_page(reader: Reader, database: Database, settings: Settings) 
     await age(database)
     await archive(database)
     await database.fetch("UPDATE archived_turns SET archived_at = now() - interval '3 years'", {})
+    await database.fetch("UPDATE sessions SET updated_at = now() - interval '3 years'", {})
     turns = [await end_turn(database, settings, "chat-17", tenant_id="acme") for _ in range(2)]
     await age(database)
 
@@ -23,6 +24,7 @@ async def test_the_page(reader: Reader, database: Database, settings: Settings) 
     shown = await reader.up_to('-- in psql "$DATABASE_URL": a conversation')
     assert all(str(turn) in shown.out for turn in turns)
     assert await in_archive(database) == []
+    assert await database.fetch("SELECT session_id FROM sessions", {}) == [{"session_id": "chat-17"}]
 
     await reader.up_to('-- in psql "$OWNER_URL"')
     [row] = await database.fetch("SELECT reloptions FROM pg_class WHERE relname = 'messages'", {})
