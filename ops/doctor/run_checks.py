@@ -17,7 +17,8 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.operator_client import RedisUnreachableError, operator_client
 from turnstile.config.settings import Settings
 from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, MARGIN_SECONDS, Check
-from turnstile.doctor.database import QuestionTooLargeError, ask, find_roles_without_idle_timeout, read_revision
+from turnstile.doctor.database import QuestionTooLargeError, ask, read_revision
+from turnstile.doctor.idle_timeout import find_roles_without_idle_timeout
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import LetterKind
