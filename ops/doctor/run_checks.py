@@ -19,6 +19,7 @@ from turnstile.config.settings import Settings
 from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, MARGIN_SECONDS, Check
 from turnstile.doctor.database import QuestionTooLargeError, ask, read_revision
 from turnstile.doctor.idle_timeout import find_roles_without_idle_timeout
+from turnstile.doctor.lockers import Locker, find_lockers
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import LetterKind
@@ -26,6 +27,7 @@ from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.migration_run import known_revision
 from turnstile.ops.terminal.operator_access import operator_database
+from turnstile.ops.terminal.output import short_duration
 from turnstile.statements.advance_fences import read_last_fence
 from turnstile.streaming.stream_inspection import highest_fence
 
@@ -117,6 +119,8 @@ async def _look_at_queue(found: Findings, queues: MessageQueues, queue: str) -> 
 
 
 async def _look_at_tables(found: Findings, settings: Settings, database: Database, dlqs: MessageQueues | None) -> None:
+    if await _look_at_locks(found, database):
+        return
     revision, known = await read_revision(database), known_revision()
     if revision is None:
         detail = "the database has no tables: run `turnstile migrate`"
@@ -143,6 +147,33 @@ async def _look_at_tables(found: Findings, settings: Settings, database: Databas
         for queue in settings.queues_by_name:
             with _noting(found, f"dead letters of {queue}"):
                 await _look_at_letters(found, database, dlqs, queue)
+
+
+async def _look_at_locks(found: Findings, database: Database) -> bool:
+    """Whether a table is locked as a whole: each query about it would wait for its whole timeout."""
+    lockers = await find_lockers(database)
+    for one in lockers:
+        code = "table-locked" if one.whole else "rows-locked"
+        found.append(DoctorFinding(code=code, subject=str(one.pid), since=one.since, detail=_describe_locker(one)))
+    return any(one.whole for one in lockers)
+
+
+def _describe_locker(one: Locker) -> str:
+    age = (
+        "only its role and pg_monitor see since when"
+        if one.seconds is None
+        else f"open for {short_duration(one.seconds)}"
+    )
+    waits = f"waits itself for process {', '.join(map(str, one.waits_for))}" if one.waits_for else ""
+    parts = (
+        f"user {one.user_name}",
+        f"application {one.application or 'without a name'}",
+        age,
+        one.state,
+        f"tables {', '.join(one.tables)}",
+        waits,
+    )
+    return ", ".join(filter(None, parts))
 
 
 def make_terms(settings: Settings) -> dict[str, Any]:

@@ -58,7 +58,11 @@ _KNOWN: tuple[tuple[type[TurnstileError], ExitCode, str], ...] = (
     (SettingsError, ExitCode.USAGE, "settings: "),
     (AddressUnusableError, ExitCode.USAGE, ""),
     (UnknownQueueError, ExitCode.NOT_FOUND, ""),
-    (RowLockedError, ExitCode.UNAVAILABLE, "another transaction has locked what this changes, try again: "),
+    (
+        RowLockedError,
+        ExitCode.UNAVAILABLE,
+        "another transaction has locked what this needs; `turnstile doctor` names it: ",
+    ),
     (DatabaseUnavailableError, ExitCode.UNAVAILABLE, "the database does not answer: "),
     (QueueUnavailableError, ExitCode.UNAVAILABLE, "SQS does not answer: "),
     (TurnstileError, ExitCode.FAILED, ""),

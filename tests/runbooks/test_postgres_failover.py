@@ -11,6 +11,7 @@ from tests.support.database_roles import RoleUrls
 from tests.support.tampered_turns import make_pending
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.ops.terminal.exit_codes import ExitCode
 
 
 async def test_the_page(
@@ -27,6 +28,8 @@ async def test_the_page(
         )
         assert instance["AllocatedStorage"] == 200
         assert "idle in transaction" in (await reader.up_to('psql "$OWNER_URL" -c "SELECT application_name')).out
+        seen = await reader.up_to("turnstile doctor", code=ExitCode.FINDINGS)
+        assert f"rows-locked  {pid}\n" in seen.out
         assert f"{pid} " in (await reader.up_to('psql "$OWNER_URL" -c "SELECT pid')).out
         await reader.up_to('psql "$OWNER_URL" -c "SELECT pg_terminate_backend', PID=pid)
         with pytest.raises(psycopg.OperationalError):

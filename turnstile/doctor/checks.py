@@ -82,11 +82,20 @@ SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unkn
  ORDER BY t.lease_until LIMIT %(limit)s
 """
 
-# All queues, declared here or not: a queue that no relay declares shows only here.
+# `xmax` of a row is the transaction that has locked it last, and each open one has a lock on its own id.
+_NOT_LOCKED: LiteralString = """
+NOT t.xmax = ANY (ARRAY(SELECT l.transactionid FROM pg_locks l WHERE l.locktype = 'transactionid' AND l.granted))
+"""
+
+# All queues, declared here or not: a queue that no relay declares shows only here. The relays pass over a locked row, and
+# `rows-locked` is about that.
 _SEND_OVERDUE: LiteralString = f"""
-SELECT d.queue AS subject, d.queue, min(d.send_at) AS since, 'messages: ' || count(*) AS detail FROM (
+SELECT d.queue AS subject, d.queue, min(d.send_at) AS since,
+       'messages: ' || count(*) || ', workers of the queue that are alive: ' || (
+        SELECT count(*) FROM workers w WHERE w.queue = d.queue AND {ALIVE}) AS detail
+  FROM (
     SELECT t.queue, t.send_at FROM turns t WHERE t.send_at < now() - make_interval(secs => %(overdue)s)
-       AND (t.status = 'FAILED' OR {_NOT_PAUSED})
+       AND (t.status = 'FAILED' OR {_NOT_PAUSED}) AND {_NOT_LOCKED}
      ORDER BY t.send_at LIMIT {_SCAN}) d
  GROUP BY d.queue ORDER BY d.queue LIMIT %(limit)s
 """
@@ -171,6 +180,19 @@ CHECKS: tuple[Check, ...] = (
         "the tables are of another version than this program",
         "older tables: `turnstile migrate`; newer ones, after going back by one version: nothing",
     ),
+    Check(
+        "table-locked",
+        _ERROR,
+        "a transaction keeps these tables locked, or waits for their lock: nobody writes to them until it ends",
+        "in psql, as the database's owner: `SELECT pg_terminate_backend({subject})`, and check again: no table was looked at",
+        blinding=True,
+    ),
+    Check(
+        "rows-locked",
+        _ERROR,
+        "a transaction that stays open may have locked rows of these tables: no worker and no relay moves such a turn",
+        "in psql, as the database's owner: `SELECT pg_terminate_backend({subject})`",
+    ),
     Check("queue-missing", _ERROR, "SQS has no such queue", "`turnstile queues create`, or Terraform"),
     Check(
         "fences-behind",
@@ -182,8 +204,9 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "send-overdue",
         _ERROR,
-        "messages of this queue are due, and no relay sends them",
-        "start a worker or `turnstile relay` that declares the queue; its log says relay.not_sent where it may not send",
+        "messages of this queue are due, and nobody has sent them",
+        "see the log of its workers and relays: relay.not_sent says why SQS took none; "
+        "without any, start a worker or `turnstile relay` that declares the queue",
         statement=_SEND_OVERDUE,
     ),
     Check(

@@ -31,7 +31,7 @@ LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)", with --home FOL
         (
             RowLockedError("timeout"),
             ExitCode.UNAVAILABLE,
-            "another transaction has locked what this changes, try again",
+            "another transaction has locked what this needs; `turnstile doctor` names it: timeout",
         ),
         (QueueUnavailableError("gone"), ExitCode.UNAVAILABLE, "SQS does not answer: gone"),
         (CommandError("no such turn", ExitCode.NOT_FOUND), ExitCode.NOT_FOUND, "no such turn"),
