@@ -190,5 +190,6 @@ class TurnWork:
             draining=self._shutdown.stopping.is_set(),
             deaf_for_seconds=self._deaf_for(),
             blocked_for_seconds=self._blocked_loop.blocked_for(),
+            blocked_by=self._blocked_loop.blocked_by(),
             lease_seconds=self._resources.settings.lease_seconds,
         )

@@ -4,7 +4,8 @@ The order of the tests is the order in which one reason hides the next: behind a
 alive, and without a worker it does not matter whether a wake-up was sent.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import assert_never
 
@@ -13,12 +14,14 @@ from turnstile.ops.waiting.reason import (
     Ended,
     Halted,
     Joining,
+    Locked,
     LockWithoutRow,
     Lost,
     NotSent,
     NoWorker,
     OnItsWay,
     Paused,
+    Quarantined,
     Reason,
     Retry,
     Running,
@@ -27,6 +30,7 @@ from turnstile.ops.waiting.reason import (
     SlotsBusy,
     Snoozed,
     TenantFull,
+    WorkerBlock,
 )
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
@@ -42,6 +46,8 @@ class WaitTerms:
     overdue_seconds: float
     """For how long a wake-up may be due before relays count as silent."""
     tenant_share: TenantShare
+    max_crashes: Mapping[str, int] = field(default_factory=dict)
+    """Of the queues that are declared here."""
 
 
 def decide(facts: WaitFacts, terms: WaitTerms) -> Reason:
@@ -70,6 +76,7 @@ def _scheduled(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
         return _paused(turn.queue, facts.queue) or Scheduled(until=turn.due_since)
     return (
         _paused(turn.queue, facts.queue)
+        or _locked(turn, facts)
         or _not_sent(turn, facts, terms)
         or OnItsWay(since=turn.due_since, next_at=turn.send_at, older=0)
     )
@@ -78,7 +85,7 @@ def _scheduled(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
 def _of_head(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
     match head.status:
         case TurnStatus.RUNNING:
-            return _running(head, facts)
+            return _running(head, facts, terms)
         case TurnStatus.PENDING if head.due_since > facts.at:
             # The pause first: a turn that is made due would only wait on.
             return _paused(head.queue, facts.queue) or _waiting_for_a_time(head)
@@ -90,8 +97,9 @@ def _of_head(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
             assert_never(head.status)
 
 
-def _running(head: SeenTurn, facts: WaitFacts) -> Running | Lost:
-    seen_at = next((one.seen_at for one in facts.queue.workers if one.worker_id == head.worker_id), None)
+def _running(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Running | Lost | Locked:
+    worker = next((one for one in facts.queue.workers if one.worker_id == head.worker_id), None)
+    seen_at = None if worker is None else worker.seen_at
     if head.lease_until is not None and head.lease_until < facts.at:
         return Lost(
             worker_id=head.worker_id,
@@ -99,17 +107,30 @@ def _running(head: SeenTurn, facts: WaitFacts) -> Running | Lost:
             lease_until=head.lease_until,
             seen_at=seen_at,
             marked=head.send_at is not None,
-            obstacle=_paused(head.queue, facts.queue) or _no_worker(head.queue, facts.queue),
+            obstacle=_paused(head.queue, facts.queue)
+            or _no_worker(head.queue, facts.queue)
+            or _locked(head, facts)
+            or _quarantined(head, facts, terms),
         )
-    return Running(
+    most = terms.max_crashes.get(head.queue)
+    return _locked(head, facts) or Running(
         worker_id=head.worker_id,
         since=head.started_at,
         lease_until=head.lease_until,
         seen_at=seen_at,
         crashes=head.crashes,
         hand_backs=head.hand_backs,
+        crashes_left=most and most - head.crashes,
+        block=_block(worker),
         cancel_requested_at=head.cancel_requested_at,
     )
+
+
+def _block(worker: SeenWorker | None) -> WorkerBlock | None:
+    if worker is None or not worker.alive or worker.blocked_for_seconds <= 0:
+        return None
+    since = worker.seen_at - timedelta(seconds=worker.blocked_for_seconds)
+    return WorkerBlock(since=since, by=worker.blocked_by, host=worker.host, pid=worker.pid)
 
 
 def _waiting_for_a_time(head: SeenTurn) -> Joining | Retry | Snoozed | Scheduled:
@@ -128,7 +149,9 @@ def _due(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
     return (
         _paused(head.queue, facts.queue)
         or _no_worker(head.queue, facts.queue)
-        or _locked(facts)
+        or _locked(head, facts)
+        or _quarantined(head, facts, terms)
+        or _session_locked(facts)
         or _not_sent(head, facts, terms)
         or _tenant_full(head, facts, terms)
         or _slots_busy(head, facts)
@@ -154,7 +177,33 @@ def _no_worker(queue: str, seen: SeenQueue) -> NoWorker | None:
     )
 
 
-def _locked(facts: WaitFacts) -> LockWithoutRow | None:
+def _locked(turn: SeenTurn, facts: WaitFacts) -> Locked | None:
+    lock = facts.row_lock
+    if lock is None:
+        return None
+    return Locked(
+        pid=lock.pid,
+        user_name=lock.user_name,
+        application=lock.application,
+        since=lock.since,
+        running_in=turn.worker_id if turn.status is TurnStatus.RUNNING else None,
+    )
+
+
+def _quarantined(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Quarantined | None:
+    """The rule of `worker.crash_isolation`, in each worker that takes turns."""
+    most = terms.max_crashes.get(head.queue, 0)
+    crashes = head.crashes + (head.status is TurnStatus.RUNNING)
+    if not 0 < crashes < most:
+        return None
+    alone = crashes + 1 >= most
+    beside = [one.most_crashes for one in _takers(facts.queue)]
+    if not all(0 < one < most and (alone or one + 1 >= most) for one in beside):
+        return None
+    return Quarantined(crashes=crashes, alone=alone)
+
+
+def _session_locked(facts: WaitFacts) -> LockWithoutRow | None:
     if facts.lock is None:
         return None
     alive = any(one.alive and one.worker_id == facts.lock.worker_id for one in facts.queue.workers)
@@ -169,7 +218,8 @@ def _locked(facts: WaitFacts) -> LockWithoutRow | None:
 def _not_sent(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> NotSent | None:
     if turn.send_at is None or facts.at - turn.send_at <= timedelta(seconds=terms.overdue_seconds):
         return None
-    return NotSent(queue=turn.queue, since=turn.send_at, placed=turn.seq is not None)
+    alive = sum(one.alive for one in facts.queue.workers)
+    return NotSent(queue=turn.queue, since=turn.send_at, placed=turn.seq is not None, workers=alive)
 
 
 def _tenant_full(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> TenantFull | None:

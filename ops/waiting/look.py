@@ -29,6 +29,7 @@ async def explain_turns(settings: Settings, database: Database, turn_ids: Sequen
     terms = WaitTerms(
         overdue_seconds=settings.relay_stamp_seconds + MARGIN_SECONDS,
         tenant_share=settings.tenant_slots,
+        max_crashes={name: queue.max_crashes for name, queue in settings.queues_by_name.items()},
     )
     return {
         turn_id: Answer(

@@ -39,6 +39,17 @@ class Halted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerBlock:
+    """A handler blocks the event loop of the turn's worker, as of the worker's last heartbeat: none of its turns goes on."""
+
+    since: datetime
+    by: UUID | None
+    """The turn of that handler, perhaps the turn itself; None: unknown."""
+    host: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     """Its worker renews its lease."""
 
@@ -51,6 +62,9 @@ class Running:
     """How many workers died while they ran it."""
     hand_backs: int = 0
     """How many of its last attempts were handed back at a shutdown."""
+    crashes_left: int | None = None
+    """How many more may die, the last of them with its end as FAILED; None: the queue is not declared here."""
+    block: WorkerBlock | None = None
     cancel_requested_at: datetime | None = None
 
 
@@ -110,6 +124,30 @@ class NoWorker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """It has a crash on record, and in each worker runs a turn beside which it may not run."""
+
+    crashes: int
+    """On its record, with the loss of the worker that ran it."""
+    alone: bool
+    """Whether one more would end it: then it runs beside no other turn with a crash on record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locked:
+    """Another transaction keeps its row locked, or its session's."""
+
+    pid: int
+    """Its process in Postgres."""
+    user_name: str | None
+    application: str | None
+    since: datetime | None
+    """The start of the transaction; None if this role may not see it."""
+    running_in: str | None
+    """The worker that runs the turn meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
     """Its lease ran out: its worker is lost, or can't renew."""
 
@@ -119,7 +157,7 @@ class Lost:
     seen_at: datetime | None
     marked: bool
     """Whether a relay has marked it as lost: only then a worker takes it over."""
-    obstacle: Paused | NoWorker | None
+    obstacle: Paused | NoWorker | Locked | Quarantined | None
     """Why no worker takes it over."""
 
 
@@ -135,12 +173,14 @@ class LockWithoutRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotSent:
-    """Its wake-up is due, and no relay sends it."""
+    """Its wake-up is due, and no relay has sent it: none serves the queue, or SQS refuses it."""
 
     queue: str
     since: datetime
     placed: bool
     """False: it was scheduled, and no relay has given it its place in the session."""
+    workers: int
+    """Workers of the queue that are alive. Most have a relay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +216,7 @@ class SentInVain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnItsWay:
-    """It is due, and its first wake-up was sent a moment ago or is about to be sent."""
+    """It is due, and its first wake-up was sent when it became due, unless SQS refused it, or is about to be sent."""
 
     since: datetime
     next_at: datetime | None
@@ -194,8 +234,8 @@ class Behind:
 
 
 Reason = (
-    Ended | AtRest | Halted | Running | Scheduled | Retry | Snoozed | Joining | Paused | NoWorker | Lost | LockWithoutRow
-    | NotSent | TenantFull | SlotsBusy | SentInVain | OnItsWay | Behind
+    Ended | AtRest | Halted | Running | Scheduled | Retry | Snoozed | Joining | Paused | NoWorker | Lost | Locked | Quarantined
+    | LockWithoutRow | NotSent | TenantFull | SlotsBusy | SentInVain | OnItsWay | Behind
 )  # fmt: skip
 
 
@@ -246,7 +286,7 @@ def _reason(reason: Reason) -> dict[str, Any]:
     match reason:
         case Behind(head=head, reason=of_head):
             return {"code": code_of(type(reason)), "head": _turn(head), "reason": _reason(of_head)}
-        case Lost(obstacle=Paused() | NoWorker() as obstacle):
+        case Lost(obstacle=Paused() | NoWorker() | Locked() | Quarantined() as obstacle):
             return {"code": code_of(type(reason)), **asdict(reason), "obstacle": _reason(obstacle)}
         case _:
             return {"code": code_of(type(reason)), **asdict(reason)}

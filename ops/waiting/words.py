@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import NamedTuple, assert_never
 
 from turnstile.ops.terminal.output import describe_error, many, short_duration, short_time, shortened
+from turnstile.ops.waiting.clock import Clock
 from turnstile.ops.waiting.reason import (
     Answer,
     AtRest,
@@ -11,12 +12,14 @@ from turnstile.ops.waiting.reason import (
     Ended,
     Halted,
     Joining,
+    Locked,
     LockWithoutRow,
     Lost,
     NotSent,
     NoWorker,
     OnItsWay,
     Paused,
+    Quarantined,
     Reason,
     Retry,
     Running,
@@ -62,32 +65,7 @@ def command_lines(answer: Answer) -> list[str]:
 
 def describe(answer: Answer) -> Words:
     """The reason of an answer in words."""
-    return _describe(answer.reason, answer.turn, _Clock(answer.at))
-
-
-class _Clock:
-    """Names moments as seen at the time of the look."""
-
-    def __init__(self, now: datetime | None) -> None:
-        self._now = now
-
-    def since(self, moment: datetime | None) -> str:
-        return self._name("since", moment)
-
-    def until(self, moment: datetime | None) -> str:
-        return self._name("until", moment)
-
-    def at(self, moment: datetime | None) -> str:
-        return self._name("at", moment)
-
-    def _name(self, word: str, moment: datetime | None) -> str:
-        if moment is None:
-            return f"{word} an unknown time"
-        if self._now is None:
-            return f"{word} {short_time(moment)}"
-        left = (moment - self._now).total_seconds()
-        distance = f"in {short_duration(left)}" if left >= 0 else f"{short_duration(-left)} ago"
-        return f"{word} {short_time(moment)} ({distance})"
+    return _describe(answer.reason, answer.turn, Clock(answer.at))
 
 
 def _subject(answer: Answer) -> str:
@@ -101,7 +79,7 @@ def _subject(answer: Answer) -> str:
     return f"turn {turn.id}, {session}, {place}, queue {turn.queue}: {turn.status}{waited}"
 
 
-def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
+def _describe(reason: Reason, turn: SeenTurn | None, clock: Clock) -> Words:
     name = "TURN" if turn is None else str(turn.id)
     wake = (f"turnstile wake {name}",)
     match reason:
@@ -123,7 +101,7 @@ def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
                 (f"turnstile retry {halting}", f"turnstile skip {halting}"),
             )
         case Running():
-            return _running(reason, name, clock)
+            return _running(reason, turn, name, clock)
         case Lost():
             return _lost(reason, clock)
         case Scheduled(until=until):
@@ -145,10 +123,14 @@ def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
             )
         case NoWorker():
             return _no_worker(reason, clock)
+        case Locked():
+            return _locked(reason, clock)
+        case Quarantined():
+            return _quarantined(reason)
         case LockWithoutRow():
-            return _locked(reason)
-        case NotSent(queue=queue, since=since, placed=placed):
-            return _not_sent(queue, clock.since(since), wake if placed else ())
+            return _session_locked(reason)
+        case NotSent():
+            return _not_sent(reason, wake, clock)
         case TenantFull(tenant_id=tenant_id, running=running, workers=workers, share=share):
             return Words(
                 f"Its tenant {tenant_id} uses its whole share of the slots in each worker.",
@@ -171,8 +153,13 @@ def _describe(reason: Reason, turn: SeenTurn | None, clock: _Clock) -> Words:
             headline = f"It has been due {clock.since(since)}, and {many(sends, 'wake-up')} brought no worker."
             return Words(headline, (f"a relay sends again {clock.at(next_at)}", _older(older)), wake)
         case OnItsWay(since=since, next_at=next_at, older=older):
-            headline = f"It has been due {clock.since(since)}, and its wake-up is on its way to a worker."
-            return Words(headline, (f"if it is lost, a relay sends it {clock.at(next_at)}", _older(older)), wake)
+            headline = f"It has been due {clock.since(since)}, and no worker has begun it yet."
+            sent = (
+                f"its wake-up has been owed {clock.since(next_at)}"
+                if clock.has_come(next_at)
+                else f"its wake-up was sent, unless SQS refused it: a relay sends it again {clock.at(next_at)}"
+            )
+            return Words(headline, (sent, _older(older)), wake)
         case _:
             assert_never(reason)
 
@@ -182,7 +169,7 @@ def _older(older: int) -> str:
     return f"turns of its queue that have been due for longer: {number}"
 
 
-def _ended(reason: Ended, name: str, clock: _Clock) -> Words:
+def _ended(reason: Ended, name: str, clock: Clock) -> Words:
     where = ("it is in the archive, and can't run again",) if reason.archived else ()
     match reason.status:
         case TurnStatus.FAILED:
@@ -197,29 +184,39 @@ def _ended(reason: Ended, name: str, clock: _Clock) -> Words:
             return Words(f"It has ended: {status} {clock.at(reason.since)}.", where)
 
 
-def _running(reason: Running, name: str, clock: _Clock) -> Words:
+def _running(reason: Running, turn: SeenTurn | None, name: str, clock: Clock) -> Words:
     headline = f"It runs in worker {reason.worker_id} {clock.since(reason.since)}."
     evidence = [f"its lease is valid {clock.until(reason.lease_until)}", _seen(reason.seen_at, clock)]
     if reason.crashes:
+        left = "a few" if reason.crashes_left is None else reason.crashes_left
         evidence.append(
-            f"{many(reason.crashes, 'worker')} died while running it; a few more, and it is FAILED as crash_loop"
+            f"{many(reason.crashes, 'worker')} died while running it; {left} more, and it is FAILED as crash_loop"
         )
     if reason.hand_backs:
         evidence.append(
             f"hand-backs before this attempt: {reason.hand_backs}; after {MAX_HAND_BACKS} in a row it is FAILED as shutdown_loop"
         )
     if reason.cancel_requested_at is not None:
-        return Words(headline, (*evidence, f"it was asked to stop {clock.at(reason.cancel_requested_at)}"))
-    return Words(headline, tuple(evidence), (f"turnstile cancel {name}",))
+        evidence.append(f"it was asked to stop {clock.at(reason.cancel_requested_at)}")
+    if (block := reason.block) is not None:
+        itself = turn is not None and block.by == turn.id
+        whose = "this turn" if itself else "an unknown handler" if block.by is None else f"turn {block.by}"
+        headline = f"It runs in worker {reason.worker_id}, whose event loop {whose} blocks {clock.since(block.since)}."
+        evidence.append("no turn of that worker goes on, and none hears of a cancel, before the block ends")
+        evidence.append(
+            f"to end it, stop the worker, process {block.pid} on {block.host}: its turns begin again in others"
+        )
+    cancel = () if reason.cancel_requested_at or block else (f"turnstile cancel {name}",)
+    return Words(headline, tuple(evidence), cancel)
 
 
-def _seen(seen_at: datetime | None, clock: _Clock) -> str:
+def _seen(seen_at: datetime | None, clock: Clock) -> str:
     if seen_at is None:
         return "no heartbeat of its worker is on record"
     return f"its worker's last heartbeat was {clock.at(seen_at)}"
 
 
-def _lost(reason: Lost, clock: _Clock) -> Words:
+def _lost(reason: Lost, clock: Clock) -> Words:
     headline = f"Its lease ran out {clock.at(reason.lease_until)}: worker {reason.worker_id} is lost, or can't renew the lease."
     mark = (
         "a relay has marked it as lost: a worker with a free slot takes it over within seconds"
@@ -237,7 +234,7 @@ def _lost(reason: Lost, clock: _Clock) -> Words:
             )
 
 
-def _joining(reason: Joining, clock: _Clock) -> Words:
+def _joining(reason: Joining, clock: Clock) -> Words:
     left = reason.open_children
     headline = (
         f"It waits for {len(left)} of its {many(reason.children, 'child turn')}, at most {clock.until(reason.until)}."
@@ -249,7 +246,7 @@ def _joining(reason: Joining, clock: _Clock) -> Words:
     return Words(headline, (*shown, *more), (f"turnstile why {left[0].id}",))
 
 
-def _no_worker(reason: NoWorker, clock: _Clock) -> Words:
+def _no_worker(reason: NoWorker, clock: Clock) -> Words:
     last = reason.last_seen_at
     evidence = [f"the last heartbeat was {clock.at(last)}" if last else "there was no heartbeat within a day"]
     if reason.draining:
@@ -261,7 +258,29 @@ def _no_worker(reason: NoWorker, clock: _Clock) -> Words:
     )
 
 
-def _locked(reason: LockWithoutRow) -> Words:
+def _locked(reason: Locked, clock: Clock) -> Words:
+    stopped = "no worker can begin it" if reason.running_in is None else f"worker {reason.running_in} can't end it"
+    since = (
+        "only its role and pg_monitor see since when" if reason.since is None else f"open {clock.since(reason.since)}"
+    )
+    application = reason.application or "without a name"
+    return Words(
+        f"Another transaction keeps its row locked, or its session's: {stopped}.",
+        (f"process {reason.pid} of Postgres: user {reason.user_name}, application {application}, {since}",),
+        (f'psql "$OWNER_URL" -c "SELECT pg_terminate_backend({reason.pid})"',),
+    )
+
+
+def _quarantined(reason: Quarantined) -> Words:
+    why = (
+        "It waits its turn, to run alone: a turn with a crash on record runs in each worker of its queue."
+        if reason.alone
+        else "It waits for the end of turns that run alone, one in each worker: one more crash would end them."
+    )
+    return Words(why, (f"crashes on its record: {reason.crashes}",))
+
+
+def _session_locked(reason: LockWithoutRow) -> Words:
     headline = f"Worker {reason.worker_id} has the session's lock, and no turn of the session is RUNNING."
     fate = (
         "the worker is alive: it claims the turn in a moment, or releases the lock"
@@ -271,11 +290,13 @@ def _locked(reason: LockWithoutRow) -> Words:
     return Words(headline, (f"the lock {reason.key} expires in {short_duration(reason.seconds_left)}", fate))
 
 
-def _not_sent(queue: str, since: str, wake: tuple[str, ...]) -> Words:
-    missing = "sent its wake-up" if wake else "given it its place in the session"
-    headline = f"It is due, and no relay has {missing} {since}: no relay serves its queue {queue}."
+def _not_sent(reason: NotSent, wake: tuple[str, ...], clock: Clock) -> Words:
+    missing = "sent its wake-up" if reason.placed else "given it its place in the session"
     return Words(
-        headline,
-        ("a relay runs in each worker without --no-relay, and as turnstile relay",),
-        ("turnstile relay", *wake),
+        f"It is due, and no relay has {missing} {clock.since(reason.since)}.",
+        (
+            f"workers of its queue {reason.queue} that are alive: {reason.workers}, each with a relay unless it has --no-relay",
+            "the log of a relay that SQS refuses says relay.not_sent",
+        ),
+        ("turnstile relay", *(wake if reason.placed else ())),
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from uuid import uuid4
 
 import pytest
 
@@ -17,7 +18,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 WORKER = RegisteredWorker(
     worker_id="w", queue="turns", host="h", pid=1, version="0.1.0", slots=4, busy=0, draining=False, deaf_for_seconds=0.0,
-    blocked_for_seconds=0.0, started_at=NOW, seen_at=NOW, lost_at=None, alive=True, paused=False, read_at=NOW,
+    blocked_for_seconds=0.0, blocked_by=None, started_at=NOW, seen_at=NOW, lost_at=None, alive=True, paused=False, read_at=NOW,
 )  # fmt: skip
 
 # A receive may take 120 s.
@@ -65,14 +66,16 @@ async def test_a_worker_is_alive_by_its_own_lease(
 async def test_a_worker_is_read_as_its_last_heartbeat_described_it(database: Database) -> None:
     record = make_worker_record("turns")
     await announce(database, record)
-    await announce(database, replace(record, busy=3, draining=True, deaf_for_seconds=130.0, blocked_for_seconds=45.0))
+    turn = uuid4()
+    later = replace(record, busy=3, draining=True, deaf_for_seconds=130.0, blocked_for_seconds=45.0, blocked_by=turn)
+    await announce(database, later)
     await pause_queue(database, "turns", paused_by="ada", reason=None)
 
     (found,) = await read_workers(database)
 
     assert (found.host, found.pid, found.version, found.slots) == ("h", 7, record.version, 4)
     assert (found.busy, found.draining, found.paused) == (3, True, True)
-    assert (found.deaf_for_seconds, found.blocked_for_seconds) == (130.0, 45.0)
+    assert (found.deaf_for_seconds, found.blocked_for_seconds, found.blocked_by) == (130.0, 45.0, turn)
     assert found.seen_at <= found.read_at
 
 

@@ -23,7 +23,7 @@ async def test_the_page(
     await tamper(settings, HEARD_OF)
     await tamper(settings, BLOCKED)
     await tamper(settings, NOT_HEARD_OF)
-    await make_pending(database, settings)
+    turn = await make_pending(database, settings)
 
     seen = (await reader.up_to("turnstile workers")).out
     assert all(f" {state} " in seen for state in ("well", "deaf", "blocked", "silent"))
@@ -36,6 +36,9 @@ async def test_the_page(
     await reader.up_to("aws ecs stop-task", TASK=task)
     [stopped] = emulated().client("ecs").describe_tasks(cluster=NAME, tasks=[task])["tasks"]
     assert (stopped["desiredStatus"], stopped["stoppedReason"]) == ("STOPPED", "deaf")
+
+    await reader.up_to("turnstile why", TURN=turn)
+    assert "blocked_by" in (await reader.up_to("turnstile workers --json")).out
 
     await tamper(settings, "DELETE FROM workers")
     await make_worker(database, settings, "well-2")

@@ -1,9 +1,11 @@
-"""The facts about turns that may wait (`turnstile why`, `turnstile sessions --stuck`): two round trips for any number of turns.
+"""The facts about turns that may wait (`turnstile why`, `turnstile sessions --stuck`): three round trips for any number of turns,
+and a fourth one half a second later if one of their rows is locked.
 
 Turns, their sessions' heads and their last attempts are found by key. RUNNING turns are counted over the index of RUNNING turns,
 which has as many as there are slots. Older turns are counted over the index `turns_waiting`, MOST_OLDER for each turn.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from turnstile.turn.wait_facts import (
     SeenHalt,
     SeenPause,
     SeenQueue,
+    SeenRowLock,
     SeenTurn,
     SeenWorker,
     WaitFacts,
@@ -64,12 +67,14 @@ SELECT n.head_id, now() AS at, t.id, t.tenant_id, t.session_id, t.seq, t.queue, 
 """
 
 WORKERS: LiteralString = f"""
-SELECT w.queue, w.worker_id, w.slots, w.busy, w.draining, w.seen_at, {ALIVE} AS alive FROM workers w
+SELECT w.queue, w.worker_id, w.host, w.pid, w.slots, w.busy, w.draining, w.blocked_for_seconds, w.blocked_by, w.seen_at,
+       {ALIVE} AS alive
+  FROM workers w
  WHERE w.queue = ANY (%(queues)s::text[]) AND w.seen_at > now() - interval '1 day' ORDER BY w.worker_id
 """
 
 RUNNING: LiteralString = """
-SELECT r.worker_id, r.tenant_id, count(*) AS turns FROM turns r
+SELECT r.worker_id, r.tenant_id, count(*) AS turns, max(r.crashes) AS crashes FROM turns r
  WHERE r.status = 'RUNNING' AND r.queue = ANY (%(queues)s::text[]) GROUP BY r.worker_id, r.tenant_id
 """
 
@@ -82,6 +87,24 @@ SELECT w.id, (
            AND coalesce(t.execute_at, t.created_at) < w.since
          ORDER BY coalesce(t.execute_at, t.created_at) LIMIT {MOST_OLDER}) o) AS older
   FROM unnest(%(ids)s::uuid[], %(due_queues)s::text[], %(sinces)s::timestamptz[]) w (id, queue, since)
+"""
+
+MOMENT_SECONDS = 0.5
+"""The product's own transactions lock a row for less."""
+
+# `xmax` of a row is the transaction that has locked or changed it last, and each open transaction has a lock on its own id. That
+# names the owner of a row lock for which nobody waits, and takes no lock itself. Several owners at once have an id in common,
+# which is no transaction's: they are not found.
+ROW_LOCKS: LiteralString = """
+SELECT r.id, l.pid, l.virtualtransaction AS transaction, a.usename AS user_name, a.application_name AS application,
+       a.xact_start AS since
+  FROM (
+    SELECT t.id, t.xmax AS xid FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id])
+    UNION ALL
+    SELECT t.id, s.xmax FROM unnest(%(session_ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id])
+      JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])) r
+  JOIN pg_locks l ON l.locktype = 'transactionid' AND l.granted AND l.transactionid = r.xid
+  JOIN pg_stat_activity a ON a.pid = l.pid
 """
 
 # The index of a session's turns has those without a `seq`, too: all scheduled ones of the session are read.
@@ -123,7 +146,9 @@ async def read_wait_facts(database: Database, turn_ids: Sequence[UUID]) -> dict[
     rows = {row["id"]: row for row in await database.fetch(TURNS, {"ids": list(turn_ids)})}
     turns = {turn_id: _turn(row) for turn_id, row in rows.items()}
     heads = {turn_id: turns.get(rows[turn_id]["head_id"]) for turn_id in turn_ids if turn_id in rows}
-    queues = await _read_queues(database, {turn_id: head or turns[turn_id] for turn_id, head in heads.items()}, rows)
+    waiting = {turn_id: head or turns[turn_id] for turn_id, head in heads.items()}
+    locks = await _read_row_locks(database, list(waiting.values()))
+    queues = await _read_queues(database, waiting, rows)
     return {
         turn_id: WaitFacts(
             at=rows[turn_id]["at"],
@@ -131,9 +156,24 @@ async def read_wait_facts(database: Database, turn_ids: Sequence[UUID]) -> dict[
             head=head,
             halt=_halt(rows[turn_id]),
             queue=queues[turn_id],
+            row_lock=locks.get(waiting[turn_id].id),
         )
         for turn_id, head in heads.items()
     }
+
+
+async def _read_row_locks(database: Database, turns: Sequence[SeenTurn]) -> dict[UUID, SeenRowLock]:
+    """The locks of these turns' rows that outlast a moment."""
+    # A claim locks the turn alone; a settle, and the placing of a scheduled turn, its session as well.
+    sessions = [one.id for one in turns if one.status is TurnStatus.RUNNING or one.seq is None]
+    asked = {"ids": [one.id for one in turns if one.status.is_open], "session_ids": sessions}
+    found = await database.fetch(ROW_LOCKS, asked)
+    if found:
+        before = {row["transaction"] for row in found}
+        await asyncio.sleep(MOMENT_SECONDS)
+        found = [row for row in await database.fetch(ROW_LOCKS, asked) if row["transaction"] in before]
+    fields = ("pid", "user_name", "application", "since")
+    return {row["id"]: SeenRowLock(**{name: row[name] for name in fields}) for row in found}
 
 
 async def _read_queues(
@@ -158,9 +198,9 @@ async def _read_queues(
         row["queue"]: SeenPause(by=row["paused_by"], since=row["paused_at"], reason=row["reason"]) for row in paused
     }
     many_older = {row["id"]: row["older"] for row in older}
-    claims: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    claims: defaultdict[str, list[DictRow]] = defaultdict(list)
     for row in running:
-        claims[row["worker_id"]][row["tenant_id"]] = row["turns"]
+        claims[row["worker_id"]].append(row)
     return {
         key: SeenQueue(
             pause=pauses.get(one.queue),
@@ -171,9 +211,13 @@ async def _read_queues(
     }
 
 
-def _worker(row: DictRow, claims: dict[str, int], turn: SeenTurn) -> SeenWorker:
-    fields = {name: row[name] for name in ("worker_id", "slots", "busy", "draining", "seen_at", "alive")}
-    return SeenWorker(**fields, running=sum(claims.values()), running_of_tenant=claims.get(turn.tenant_id, 0))
+def _worker(row: DictRow, claims: list[DictRow], turn: SeenTurn) -> SeenWorker:
+    return SeenWorker(
+        **{name: value for name, value in row.items() if name != "queue"},
+        running=sum(one["turns"] for one in claims),
+        running_of_tenant=sum(one["turns"] for one in claims if one["tenant_id"] == turn.tenant_id),
+        most_crashes=max((one["crashes"] for one in claims), default=0),
+    )
 
 
 def _turn(row: DictRow) -> SeenTurn:

@@ -13,7 +13,7 @@ from turnstile.statements.worker_registry import ALIVE, LOST_LATELY
 # The registry has a row for each process of the last day or so.
 WORKERS: LiteralString = f"""
 SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.slots, w.busy, w.draining, w.deaf_for_seconds,
-       w.blocked_for_seconds, w.started_at, w.seen_at, w.lost_at, {ALIVE} AS alive, p.queue IS NOT NULL AS paused,
+       w.blocked_for_seconds, w.blocked_by, w.started_at, w.seen_at, w.lost_at, {ALIVE} AS alive, p.queue IS NOT NULL AS paused,
        now() AS read_at
   FROM workers w LEFT JOIN paused_queues p ON p.queue = w.queue
  WHERE (%(queue)s::text IS NULL OR w.queue = %(queue)s) AND (%(lost_long_ago)s OR w.lost_at IS NULL OR {LOST_LATELY})
@@ -62,6 +62,7 @@ class RegisteredWorker:
     draining: bool
     deaf_for_seconds: float
     blocked_for_seconds: float
+    blocked_by: UUID | None
     started_at: datetime
     seen_at: datetime
     lost_at: datetime | None

@@ -31,13 +31,13 @@ WITH free AS MATERIALIZED (
     UPDATE workers w
        SET busy = %(busy)s, queue_latency_seconds = %(queue_latency_seconds)s, draining = %(draining)s,
            deaf_for_seconds = %(deaf_for_seconds)s, blocked_for_seconds = %(blocked_for_seconds)s,
-           unrenewed = %(unrenewed)s::uuid[], seen_at = clock_timestamp(), lost_at = NULL
+           blocked_by = %(blocked_by)s, unrenewed = %(unrenewed)s::uuid[], seen_at = clock_timestamp(), lost_at = NULL
       FROM free WHERE w.worker_id = free.worker_id
 )
 INSERT INTO workers (worker_id, queue, host, pid, version, slots, busy, queue_latency_seconds, draining, deaf_for_seconds,
-                     blocked_for_seconds, unrenewed, lease_seconds)
+                     blocked_for_seconds, blocked_by, unrenewed, lease_seconds)
 SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(version)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s,
-       %(draining)s, %(deaf_for_seconds)s, %(blocked_for_seconds)s, %(unrenewed)s::uuid[], %(lease_seconds)s
+       %(draining)s, %(deaf_for_seconds)s, %(blocked_for_seconds)s, %(blocked_by)s, %(unrenewed)s::uuid[], %(lease_seconds)s
  WHERE NOT EXISTS (SELECT FROM workers WHERE worker_id = %(worker_id)s)
     ON CONFLICT (worker_id) DO NOTHING
 """
@@ -79,6 +79,8 @@ class WorkerRecord:
     """For how long the event loop has been blocked; 0 for a block that `worker.process.blocked_loop` does not count."""
     unrenewed: list[UUID] = field(default_factory=list)
     """Turns that the last heartbeat could not renew, because another transaction has locked their rows."""
+    blocked_by: UUID | None = None
+    """The turn whose handler blocks it; None if no handler does, or it is not known which."""
 
 
 async def announce(database: Database, record: WorkerRecord) -> None:

@@ -109,6 +109,14 @@ class SeenWorker:
     """RUNNING turns that it has claimed."""
     running_of_tenant: int
     """Those of the tenant in question."""
+    most_crashes: int
+    """The most crashes that one of those turns has on its record; 0 if none has any."""
+    host: str
+    pid: int
+    blocked_for_seconds: float
+    """For how long its event loop had been blocked at its last heartbeat; 0: it was not."""
+    blocked_by: UUID | None
+    """The turn whose handler blocks it, if that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +138,18 @@ class SeenLock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenRowLock:
+    """A transaction that keeps the row of a turn, or of its session, locked for longer than a moment."""
+
+    pid: int
+    """Its process in Postgres."""
+    user_name: str | None
+    application: str | None
+    since: datetime | None
+    """The start of the transaction; None if this role may not see it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitFacts:
     """All that bears on why one turn waits."""
 
@@ -142,5 +162,7 @@ class WaitFacts:
     halt: SeenHalt | None
     queue: SeenQueue
     """The head's queue; the turn's if there is no head."""
+    row_lock: SeenRowLock | None = None
+    """Of the head's row, or of the turn's if there is no head."""
     lock: SeenLock | None = None
     """None: nobody has it, or Redis was not asked."""

@@ -16,6 +16,8 @@ CREATE TABLE workers (
     blocked_for_seconds double precision NOT NULL DEFAULT 0,
     -- Turns that it runs and could not renew, because another transaction had locked their rows, as of `seen_at`.
     unrenewed     uuid[] NOT NULL DEFAULT '{}',
+    -- The turn whose handler blocks it, if that is known.
+    blocked_by    uuid,
     -- The worker's own: others may have another one.
     lease_seconds double precision NOT NULL DEFAULT 30,
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),

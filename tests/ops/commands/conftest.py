@@ -58,3 +58,16 @@ def one_deletion_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         return await really_call(self, queue, operation, **parameters)
 
     monkeypatch.setattr(MessageQueues, "_call", call)
+
+
+@pytest.fixture
+def why(turnstile: Turnstile) -> Any:
+    """Asks why, and returns the document."""
+
+    async def ask(*arguments: object, **environment: str) -> dict[str, Any]:
+        ran = await turnstile("why", *map(str, arguments), "--json", **environment)
+        assert ran.code == 0, ran.err
+        document: dict[str, Any] = json.loads(ran.out)
+        return document
+
+    return ask

@@ -1,6 +1,5 @@
 """`turnstile why` on the real tables and the real session lock: one reason, the right one in each state."""
 
-import json
 from typing import Any
 from uuid import uuid4
 
@@ -30,20 +29,6 @@ from turnstile.statements.paused_queues import pause_queue
 from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.session_lock import name_lock
-
-
-@pytest.fixture
-def why(turnstile: Turnstile) -> Any:
-    """Asks why, and returns the document."""
-
-    async def ask(*arguments: object, **environment: str) -> dict[str, Any]:
-        ran = await turnstile("why", *map(str, arguments), "--json", **environment)
-        assert ran.code == 0, ran.err
-        document: dict[str, Any] = json.loads(ran.out)
-        return document
-
-    return ask
-
 
 # --- the head may not begin yet
 

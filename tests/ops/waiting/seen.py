@@ -7,12 +7,22 @@ from uuid import UUID
 from turnstile.ops.waiting.decision import WaitTerms
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
-from turnstile.turn.wait_facts import LastAttempt, SeenLock, SeenPause, SeenQueue, SeenTurn, SeenWorker, WaitFacts
+from turnstile.turn.wait_facts import (
+    LastAttempt,
+    SeenLock,
+    SeenPause,
+    SeenQueue,
+    SeenRowLock,
+    SeenTurn,
+    SeenWorker,
+    WaitFacts,
+)
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 TURN, HEAD, FAILED = (UUID(int=number) for number in (2, 1, 9))
-TERMS = WaitTerms(overdue_seconds=25.0, tenant_share="fair")
+TERMS = WaitTerms(overdue_seconds=25.0, tenant_share="fair", max_crashes={"turns": 3})
 PAUSE = SeenPause(by="ann@desk", since=NOW, reason=None)
+ROW_LOCK = SeenRowLock(pid=77, user_name="ann", application="psql", since=NOW)
 LOCK = SeenLock(key="lock:session:{t/s}", worker_id="w", seconds_left=12.0)
 
 
@@ -46,7 +56,7 @@ def seen_worker(worker_id: str = "w", **fields: Any) -> SeenWorker:
     """A worker with four free slots, seen a moment ago."""
     given: dict[str, Any] = {
         "slots": 4, "busy": 0, "draining": False, "seen_at": ago(5), "alive": True, "running": 0,
-        "running_of_tenant": 0,
+        "running_of_tenant": 0, "most_crashes": 0, "host": "h", "pid": 7, "blocked_for_seconds": 0.0, "blocked_by": None,
     }  # fmt: skip
     return SeenWorker(worker_id=worker_id, **{**given, **fields})
 

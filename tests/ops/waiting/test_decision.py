@@ -11,6 +11,7 @@ from tests.ops.waiting.seen import (
     LOCK,
     NOW,
     PAUSE,
+    ROW_LOCK,
     TERMS,
     ago,
     last_attempt,
@@ -27,12 +28,14 @@ from turnstile.ops.waiting.reason import (
     Ended,
     Halted,
     Joining,
+    Locked,
     LockWithoutRow,
     Lost,
     NotSent,
     NoWorker,
     OnItsWay,
     Paused,
+    Quarantined,
     Reason,
     Retry,
     Running,
@@ -41,6 +44,7 @@ from turnstile.ops.waiting.reason import (
     SlotsBusy,
     Snoozed,
     TenantFull,
+    WorkerBlock,
     code_of,
 )
 from turnstile.turn.settlement import AttemptOutcome
@@ -56,9 +60,12 @@ LATER = ago(-600)
 RETRIED = last_attempt(AttemptOutcome.RETRIED, error_class="TimeoutError", error="too slow")
 SNOOZED = last_attempt(AttemptOutcome.SNOOZED, error="busy")
 RELEASED = last_attempt(AttemptOutcome.RELEASED)
-RUNS = Running(worker_id="w", since=ago(10), lease_until=ago(-20), seen_at=ago(5))
+RUNS = Running(worker_id="w", since=ago(10), lease_until=ago(-20), seen_at=ago(5), crashes_left=3)
 ON_ITS_WAY = OnItsWay(since=ago(30), next_at=ago(-60), older=0)
 FULL = seen_worker(running=4, running_of_tenant=3, busy=4)
+ROW_LOCKED = Locked(pid=77, user_name="ann", application="psql", since=NOW, running_in=None)
+ALONE = Quarantined(crashes=2, alone=True)
+CRASHED = seen_worker(most_crashes=1)
 LOCKED = LockWithoutRow(key=LOCK.key, worker_id="w", seconds_left=12.0, worker_is_alive=True)
 
 
@@ -109,6 +116,50 @@ STATES: dict[str, tuple[WaitFacts, Reason]] = {
         wait_facts(running_turn(cancel_requested_at=ago(3))),
         replace(RUNS, cancel_requested_at=ago(3)),
     ),
+    "runs, after a crash": (wait_facts(running_turn(crashes=1)), replace(RUNS, crashes=1, crashes_left=2)),
+    "runs, on a queue that is not declared here": (
+        wait_facts(running_turn(queue="elsewhere")),
+        replace(RUNS, crashes_left=None),
+    ),
+    "runs in a worker that another turn blocks": (
+        wait_facts(running_turn(), queue=seen_queue(seen_worker(blocked_for_seconds=34.0, blocked_by=HEAD))),
+        replace(RUNS, block=WorkerBlock(since=ago(39), by=HEAD, host="h", pid=7)),
+    ),
+    "runs in a worker that was blocked when it was last seen, long ago": (
+        wait_facts(running_turn(), queue=seen_queue(replace(GONE, blocked_for_seconds=34.0))),
+        replace(RUNS, seen_at=ago(60)),
+    ),
+    "runs, and its row is locked": (
+        wait_facts(running_turn(), row_lock=ROW_LOCK),
+        replace(ROW_LOCKED, running_in="w"),
+    ),
+    "its lease ran out, and its row is locked": (
+        wait_facts(running_turn(lease_until=ago(1)), row_lock=ROW_LOCK),
+        lost(marked=False, obstacle=replace(ROW_LOCKED, running_in="w")),
+    ),
+    "its lease ran out, and one more crash would end it, beside a turn with a crash": (
+        wait_facts(running_turn(lease_until=ago(1), send_at=NOW, crashes=1), queue=seen_queue(CRASHED)),
+        lost(marked=True, obstacle=ALONE),
+    ),
+    "its lease ran out, and one more crash would end it, and a worker is free of crashes": (
+        wait_facts(
+            running_turn(lease_until=ago(1), send_at=NOW, crashes=1), queue=seen_queue(CRASHED, seen_worker("b"))
+        ),
+        lost(marked=True),
+    ),
+    "after a crash, beside a turn that one more would end": (
+        wait_facts(seen_turn(crashes=1), queue=seen_queue(seen_worker(most_crashes=2))),
+        Quarantined(crashes=1, alone=False),
+    ),
+    "after a crash, beside a turn with one": (wait_facts(seen_turn(crashes=1), queue=seen_queue(CRASHED)), ON_ITS_WAY),
+    "its row is locked, and its wake-up is due": (
+        wait_facts(seen_turn(send_at=ago(60)), lock=LOCK, row_lock=ROW_LOCK),
+        ROW_LOCKED,
+    ),
+    "scheduled, its time has come, and its row is locked": (
+        wait_facts(seen_turn(seq=None, execute_at=ago(60), send_at=ago(60)), head=None, row_lock=ROW_LOCK),
+        ROW_LOCKED,
+    ),
     "its lease ran out": (wait_facts(running_turn(lease_until=ago(1))), lost(marked=False)),
     "its lease ran out, and a relay has marked it": (
         wait_facts(running_turn(lease_until=ago(1), send_at=NOW)),
@@ -133,7 +184,7 @@ STATES: dict[str, tuple[WaitFacts, Reason]] = {
     ),
     "scheduled, and no relay places it": (
         wait_facts(seen_turn(seq=None, execute_at=ago(60), send_at=ago(60)), head=None),
-        NotSent(queue="turns", since=ago(60), placed=False),
+        NotSent(queue="turns", since=ago(60), placed=False, workers=1),
     ),
     "waits for its retry": (
         wait_facts(seen_turn(execute_at=LATER, attempt=2, last_attempt=RETRIED)),
@@ -173,7 +224,7 @@ STATES: dict[str, tuple[WaitFacts, Reason]] = {
     ),
     "its wake-up is due, and slots are busy": (
         wait_facts(seen_turn(send_at=ago(60), sends=3), queue=seen_queue(FULL)),
-        NotSent(queue="turns", since=ago(60), placed=True),
+        NotSent(queue="turns", since=ago(60), placed=True, workers=1),
     ),
     "its wake-up has just become due": (
         wait_facts(seen_turn(send_at=ago(20))),

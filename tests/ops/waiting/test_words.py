@@ -13,12 +13,14 @@ from turnstile.ops.waiting.reason import (
     Ended,
     Halted,
     Joining,
+    Locked,
     LockWithoutRow,
     Lost,
     NotSent,
     NoWorker,
     OnItsWay,
     Paused,
+    Quarantined,
     Reason,
     Retry,
     Running,
@@ -27,6 +29,7 @@ from turnstile.ops.waiting.reason import (
     SlotsBusy,
     Snoozed,
     TenantFull,
+    WorkerBlock,
     as_document,
 )
 from turnstile.ops.waiting.words import as_lines, describe
@@ -37,6 +40,11 @@ WAKE = f"turnstile wake {TURN}"
 REDRIVE = f"turnstile redrive --turn {TURN}"
 CHILDREN = tuple(OpenChild(id=TURN, session_id=f"c{n}", status=TurnStatus.PENDING) for n in range(7))
 RUNS = Running(worker_id="w", since=ago(10), lease_until=ago(-20), seen_at=ago(5))
+BLOCK = WorkerBlock(since=ago(34), by=HEAD, host="h", pid=7)
+QUARANTINED = Quarantined(crashes=2, alone=True)
+LOCKED = Locked(pid=77, user_name="ann", application="psql", since=ago(116), running_in=None)
+END = 'psql "$OWNER_URL" -c "SELECT pg_terminate_backend(77)"'
+NOT_SENT = NotSent(queue="q", since=ago(90), placed=True, workers=3)
 PAUSED = Paused(queue="q", by="ann", since=ago(7200), reason="x\ny")
 
 
@@ -76,7 +84,16 @@ def answer(reason: Reason, **fields: Any) -> Answer:
             [f"turnstile retry {FAILED}", f"turnstile skip {FAILED}"],
         ),
         (replace(RUNS, hand_backs=3), "hand-backs before this attempt: 3; after 20 in a row", [f"turnstile cancel {TURN}"]),
-        (replace(RUNS, crashes=2), "2 workers died while running it", [f"turnstile cancel {TURN}"]),
+        (replace(RUNS, crashes=2), "2 workers died while running it; a few more, and", [f"turnstile cancel {TURN}"]),
+        (
+            replace(RUNS, crashes=1, crashes_left=2),
+            "1 worker died while running it; 2 more, and it is FAILED as crash_loop",
+            [f"turnstile cancel {TURN}"],
+        ),
+        (replace(RUNS, block=BLOCK), f"whose event loop turn {HEAD} blocks since 2026-11-21 08:59:26Z (34s ago).", []),
+        (replace(RUNS, block=BLOCK), "stop the worker, process 7 on h: its turns begin again in others", []),
+        (replace(RUNS, block=replace(BLOCK, by=TURN)), "whose event loop this turn blocks since", []),
+        (replace(RUNS, block=replace(BLOCK, by=None)), "whose event loop an unknown handler blocks since", []),
         (RUNS, "in worker w since 2026-11-21 08:59:50Z (10s ago)", [f"turnstile cancel {TURN}"]),
         (RUNS, "its lease is valid until 2026-11-21 09:00:20Z (in 20s)", [f"turnstile cancel {TURN}"]),
         (replace(RUNS, cancel_requested_at=ago(1), seen_at=None), "no heartbeat of its worker is on record", []),
@@ -91,13 +108,19 @@ def answer(reason: Reason, **fields: Any) -> Answer:
         (lost(), "a relay has marked it as lost", ["turnstile doctor --fix"]),
         (lost(marked=False), "no relay has marked it as lost yet", ["turnstile relay"]),
         (lost(obstacle=PAUSED), "no worker can take it over. ann has paused its queue q", ["turnstile queues resume q"]),
+        (lost(obstacle=QUARANTINED), "no worker can take it over. It waits its turn, to run alone", []),
+        (replace(QUARANTINED, alone=False), "It waits for the end of turns that run alone", []),
+        (LOCKED, "Another transaction keeps its row locked, or its session's: no worker can begin it.", [END]),
+        (LOCKED, "process 77 of Postgres: user ann, application psql, open since 2026-11-21 08:58:04Z (1m56s ago)", [END]),
+        (replace(LOCKED, running_in="w", since=None), "worker w can't end it.", [END]),
         (
             LockWithoutRow(key="k", worker_id="w", seconds_left=12.3, worker_is_alive=False),
             "the lock k expires in 12s",
             [],
         ),
-        (NotSent(queue="q", since=ago(90), placed=True), "no relay has sent its wake-up since", ["turnstile relay", WAKE]),
-        (NotSent(queue="q", since=ago(90), placed=False), "given it its place in the session since", ["turnstile relay"]),
+        (NOT_SENT, "no relay has sent its wake-up since", ["turnstile relay", WAKE]),
+        (NOT_SENT, "workers of its queue q that are alive: 3", ["turnstile relay", WAKE]),
+        (replace(NOT_SENT, placed=False), "given it its place in the session since", ["turnstile relay"]),
         (
             TenantFull(tenant_id="t", running=6, workers=2, share="fair"),
             "turns of this tenant that run: 6, in 2 workers",
@@ -115,6 +138,8 @@ def answer(reason: Reason, **fields: Any) -> Answer:
         ),
         (SentInVain(queue="q", since=ago(9), sends=1, next_at=NOW, older=0), "1 wake-up brought no worker.", [WAKE]),
         (OnItsWay(since=ago(9), next_at=ago(-60), older=4), "have been due for longer: 4", [WAKE]),
+        (OnItsWay(since=ago(9), next_at=ago(-60), older=0), "was sent, unless SQS refused it: a relay sends it again at", [WAKE]),
+        (OnItsWay(since=ago(9), next_at=ago(4), older=0), "its wake-up has been owed since 2026-11-21 08:59:56Z", [WAKE]),
         (
             Behind(head=running_turn(id=HEAD, seq=1), reason=RUNS),
             f"an earlier turn of its session: {HEAD}, seq 1, RUNNING",

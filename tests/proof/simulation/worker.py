@@ -132,7 +132,7 @@ def simulated_parts() -> Iterator[None]:
             "Heartbeat": SimulatedHeartbeat,
             # A thread that watches real time.
             "BlockedLoopWatch": lambda *_: SimpleNamespace(
-                start=lambda: None, stop=lambda: None, blocked_for=lambda: 0.0
+                start=lambda: None, stop=lambda: None, blocked_for=lambda: 0.0, blocked_by=lambda: None
             ),
             "in_own_thread": _at_once,
             "ThreadPoolExecutor": lambda *_: HandlerThreads(),

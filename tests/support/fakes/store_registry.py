@@ -13,7 +13,9 @@ DAY = 86_400 * SECOND
 def announce(tables: Tables, parameters: Parameters) -> Rows:
     now, worker_id = tables.now(), parameters["worker_id"]
     tables.insert(tables.workers, worker_id, WorkerRow(**parameters, started_at=now, seen_at=now))
-    reported = ("busy", "queue_latency_seconds", "draining", "deaf_for_seconds", "blocked_for_seconds", "unrenewed")
+    reported = (
+        "busy", "queue_latency_seconds", "draining", "deaf_for_seconds", "blocked_for_seconds", "blocked_by", "unrenewed",
+    )  # fmt: skip
     tables.update(tables.workers[worker_id], **{name: parameters[name] for name in reported}, seen_at=now, lost_at=None)
     return []
 

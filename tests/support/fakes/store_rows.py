@@ -170,6 +170,7 @@ class WorkerRow:
     deaf_for_seconds: float
     blocked_for_seconds: float
     unrenewed: list[UUID]
+    blocked_by: UUID | None
     lease_seconds: float
     started_at: Instant
     seen_at: Instant

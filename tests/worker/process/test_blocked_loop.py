@@ -30,17 +30,21 @@ def logs() -> Iterator[list[Any]]:
 
 
 async def test_a_handler_that_blocks_is_named_while_it_blocks_and_its_values_are_not(logs: list[Any]) -> None:
+    watch = BlockedLoopWatch(asyncio.get_running_loop(), "turns")
+    blocked_by = []
+
     async def compute(turn: Turn, _: Context) -> str:
         said = SECRET
         wait_until(lambda: logs)
+        blocked_by.append(watch.blocked_by())
         return said
 
-    watch = BlockedLoopWatch(asyncio.get_running_loop(), "turns")
     watch.start()
     with ThreadPoolExecutor(THREADS) as pool:
         assert await Bench(pool).outcome_of(compute) == Succeeded(SECRET)
     watch.stop()
 
+    assert (blocked_by, watch.blocked_by()) == ([CLAIMED.id], None)
     [line] = logs
     assert (line["event"], line["log_level"], line["blocks"]) == ("worker.loop_blocked", "warning", 1)
     assert (line["turn_id"], line["trace_id"]) == (str(CLAIMED.id), CLAIMED.trace_id)
