@@ -15,10 +15,17 @@ class WorkerOverview(RegisteredWorker):
     seconds_since_heartbeat: float
 
 
+def _describe_state(worker: WorkerOverview) -> str:
+    """Of a blocked worker with the length of the block, as of the heartbeat."""
+    if worker.state is WorkerState.BLOCKED:
+        return f"{worker.state} {short_duration(worker.blocked_for_seconds)}"
+    return worker.state
+
+
 WORKERS: Columns = {
     "worker": "worker_id",
     "queue": "queue",
-    "state": "state",
+    "state": _describe_state,
     "heartbeat": lambda worker: f"{short_duration(worker.seconds_since_heartbeat)} ago",
     "busy at heartbeat": lambda worker: f"{worker.busy}/{worker.slots}",
     "host": "host",

@@ -45,6 +45,7 @@ async def test_a_worker_is_shown_with_its_state(turnstile: Turnstile, database: 
     assert states(paused.out) == {"wanda": "paused", "della": "paused", **always}
     (line,) = [line for line in shown.out.splitlines() if line.startswith("silvia")]
     assert "busy at heartbeat" in shown.out
+    assert any(" blocked 12s  " in line for line in shown.out.splitlines() if line.startswith("bella"))
     assert line.split()[2:] == ["silent", "5m", "ago", "1/4", "h", "7", program_version()]
 
 
