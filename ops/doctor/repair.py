@@ -7,7 +7,7 @@ from uuid import UUID
 import psycopg
 
 from turnstile.backends.redis.operator_client import RedisUnreachableError
-from turnstile.doctor.checks import Remedy
+from turnstile.doctor.check import Remedy
 from turnstile.doctor.database import wake
 from turnstile.errors import QueueUnavailableError
 from turnstile.ops.dead_letters.sweep import sweep

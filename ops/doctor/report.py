@@ -6,7 +6,8 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from turnstile.doctor.checks import MARGIN_SECONDS, Severity
+from turnstile.doctor.check import Severity
+from turnstile.doctor.checks import MARGIN_SECONDS
 from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.folding import fold, whole

@@ -1,6 +1,6 @@
 """Checks the whole system: SQS, Redis and Postgres in turn. An unreachable service is a finding.
 
-Changes nothing except the visibility of dead letters while it reads them.
+Changes nothing except the visibility of dead letters while it reads them. The locks by which it tries Redis expire in a second.
 """
 
 import json
@@ -14,9 +14,10 @@ from typing import Any
 import psycopg
 
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.redis.operator_client import RedisUnreachableError, operator_client
+from turnstile.backends.redis.operator_client import RedisUnreachableError
 from turnstile.config.settings import Settings
-from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, MARGIN_SECONDS, Check
+from turnstile.doctor.check import Check
+from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, MARGIN_SECONDS
 from turnstile.doctor.database import QuestionTooLargeError, ask, read_revision
 from turnstile.doctor.idle_timeout import find_roles_without_idle_timeout
 from turnstile.doctor.lockers import Locker, find_lockers
@@ -25,6 +26,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.sweep import classify_letters
+from turnstile.ops.doctor.redis_trial import try_redis
 from turnstile.ops.migration_run import known_revision
 from turnstile.ops.terminal.operator_access import operator_database
 from turnstile.ops.terminal.output import short_duration
@@ -83,9 +85,8 @@ async def look(settings: Settings, *, dlq: bool) -> Findings:
         for queue in settings.queues_by_name:
             with _noting(found, f"queue {queue}"):
                 await _look_at_queue(found, queues, queue)
-        with _noting(found, "redis"):
-            async with operator_client(settings.redis_url) as redis:
-                await redis.ping()
+        for url in dict.fromkeys((settings.redis_url, settings.memory_redis)):
+            await _look_at_redis(found, settings, url)
         with _noting(found, "postgres"):
             async with operator_database(settings) as database:
                 await _look_at_tables(found, settings, database, queues if dlq else None)
@@ -102,14 +103,26 @@ def _noting(found: Findings, what: str) -> Iterator[None]:
         yield
     except DatabaseUnavailableError as error:
         found.append(DoctorFinding(code="service-unreachable", subject="postgres", detail=str(error)))
-    except RedisUnreachableError as error:
-        found.append(DoctorFinding(code="service-unreachable", subject="redis", detail=str(error)))
     except QueueUnavailableError as error:
         found.append(DoctorFinding(code="service-unreachable", subject="sqs", detail=str(error)))
     except UnknownQueueError as error:
         found.append(DoctorFinding(code="queue-missing", subject=error.queue, queue=error.queue, detail=str(error)))
     except (QuestionTooLargeError, psycopg.Error) as error:
         found.append(DoctorFinding(code="not-looked-at", subject=what, detail=str(error).partition("\n")[0]))
+
+
+async def _look_at_redis(found: Findings, settings: Settings, url: str) -> None:
+    try:
+        fault = await try_redis(url, settings)
+    except RedisUnreachableError as error:
+        fault = "service-unreachable", str(error)
+    if fault is not None:
+        code, detail = fault
+        found.append(DoctorFinding(code=code, subject=_name_redis(settings, url), detail=detail))
+
+
+def _name_redis(settings: Settings, url: str) -> str:
+    return "redis" if url == settings.redis_url else "redis of the memory"
 
 
 async def _look_at_queue(found: Findings, queues: MessageQueues, queue: str) -> None:
@@ -190,7 +203,12 @@ def make_terms(settings: Settings) -> dict[str, Any]:
 
 async def _look_at_fences(found: Findings, settings: Settings, database: Database) -> None:
     # Redis first: Postgres issues each fence before Redis sees it, so a later read of Postgres must not be behind.
-    seen = await highest_fence(settings, MOST_STREAMS)
+    try:
+        seen = await highest_fence(settings, MOST_STREAMS)
+    except RedisUnreachableError as error:
+        name = _name_redis(settings, settings.memory_redis)
+        found.append(DoctorFinding(code="service-unreachable", subject=name, detail=str(error)))
+        return
     drawn = await read_last_fence(database)
     if seen > drawn:
         detail = f"Redis has seen {seen}, Postgres is at {drawn}"

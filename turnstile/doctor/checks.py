@@ -7,10 +7,9 @@ A statement returns a row for each finding: `subject`, `since` and `detail`, and
 index of what is open, due or halted, however large the table is, and returns LIMIT rows at most.
 """
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import LiteralString
 
+from turnstile.doctor.check import Check, Remedy, Severity
 from turnstile.doctor.growing_traces import TRACE_GROWS
 from turnstile.statements.session_head import DUE
 from turnstile.statements.submit import QUEUE_LATENCY
@@ -27,42 +26,6 @@ FRUITLESS_SENDS = 4
 the queue latency, and every wake-up for another reason resets the count, so a head in a long queue does not reach it."""
 
 _SCAN: LiteralString = "50000"
-
-
-class Severity(StrEnum):
-    """How bad a finding is. Both end the command with the exit code for findings."""
-
-    ERROR = "error"
-    """Turns wait for longer than they should, or will."""
-    WARNING = "warning"
-    """Turns go on, and an operator has something to decide or to set."""
-
-
-class Remedy(StrEnum):
-    """What `--fix` does. It may be repeated, and changes no status, no attempt and no reply."""
-
-    WAKE = "wake"
-    """Marks the turn as due, so that a relay sends its wake-up."""
-    SWEEP = "sweep"
-    """Deletes the dead letters whose turns have moved on, as a redrive does."""
-    ADVANCE = "advance"
-    """Sets the fences of Postgres above those that Redis has seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One code. `blinding` means that something could not be checked."""
-
-    code: str
-    severity: Severity
-    meaning: str
-    advice: str
-    """What an operator does. A finding puts its own `{subject}`, `{queue}` or `{turn}` in, so that a
-    command can be pasted; a command stands in backticks, so that no line ends in it."""
-    remedy: Remedy | None = None
-    blinding: bool = False
-    statement: LiteralString | None = None
-    """The query that finds it; None if `ops/doctor/run_checks.py` does."""
 
 
 _TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_id, t.session_id, t.queue"
@@ -192,6 +155,18 @@ CHECKS: tuple[Check, ...] = (
         _ERROR,
         "a transaction that stays open may have locked rows of these tables: no worker and no relay moves such a turn",
         "in psql, as the database's owner: `SELECT pg_terminate_backend({subject})`",
+    ),
+    Check(
+        "redis-refuses",
+        _ERROR,
+        "this Redis answers and refuses to write: workers go on without it",
+        "see docs/runbooks/redis-down.md for NOREPLICAS, OOM, READONLY",
+    ),
+    Check(
+        "redis-slow",
+        _ERROR,
+        "this Redis answers, and later than workers wait: they go on without it",
+        "see docs/runbooks/redis-down.md; from the network of the workers, if it is far from here",
     ),
     Check("queue-missing", _ERROR, "SQS has no such queue", "`turnstile queues create`, or Terraform"),
     Check(

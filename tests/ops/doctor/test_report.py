@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from turnstile.doctor.checks import CHECKS, Remedy
+from turnstile.doctor.check import Remedy
+from turnstile.doctor.checks import CHECKS
 from turnstile.ops.doctor.repair import plan
 from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary
 from turnstile.ops.doctor.run_checks import DoctorFinding
