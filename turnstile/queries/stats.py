@@ -30,7 +30,8 @@ WITH ended AS MATERIALIZED (
            extract(epoch FROM e.first_started_at - e.queued_at)::float8 AS waiting,
            extract(epoch FROM e.finished_at - e.first_started_at)::float8 AS running
       FROM (SELECT t.* FROM turns t
-             WHERE t.finished_at > now() - make_interval(secs => %(since)s) OFFSET 0) e
+             -- What ended after now did so before the clock was set back.
+             WHERE t.finished_at > now() - make_interval(secs => %(since)s) AND t.finished_at <= now() OFFSET 0) e
      WHERE (%(queue)s::text IS NULL OR e.queue = %(queue)s) AND (%(tenant)s::text IS NULL OR e.tenant_id = %(tenant)s)
 )
 SELECT now() AS read_at, count(*) AS ended, avg(e.attempts)::float8 AS attempts,

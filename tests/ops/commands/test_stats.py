@@ -50,6 +50,15 @@ async def test_older_ends_are_not_counted(turnstile: Turnstile, database: Databa
     assert counts == [0, 1]
 
 
+async def test_what_ended_before_the_clock_was_set_back_is_not_counted_as_of_lately(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    await make_failed(database, settings, ["a"])
+    await tamper(settings, "UPDATE turns SET finished_at = now() + interval '5 min'")
+
+    assert json.loads((await turnstile("stats", "--since", "1m", "--json")).out)["ended"] == 0
+
+
 async def test_a_time_with_too_many_turns_ends_with_one_line_that_says_what_to_do(
     turnstile: Turnstile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
