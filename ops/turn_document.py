@@ -21,7 +21,7 @@ class TurnTimes:
 
 
 def measure_turn(turn: TurnRecord, now: datetime) -> TurnTimes:
-    """The times of a turn by the one definition of the glossary."""
+    """The times of a turn by the one definition of the glossary. `now` is the database's."""
     queued_at = turn.queued_at or turn.created_at
     end = turn.finished_at or now
     running = None if turn.first_started_at is None else _seconds(turn.first_started_at, end)
@@ -55,5 +55,5 @@ def seconds_between(start: datetime | None, end: datetime | None) -> float | Non
 
 
 def _seconds(start: datetime, end: datetime) -> float:
-    # Not below 0: the operator's clock may be behind the database's.
+    # Not below 0: a clock may have been set back meanwhile.
     return max(0.0, round((end - start).total_seconds(), 3))

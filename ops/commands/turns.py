@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
 import typer
 
+from turnstile.doctor.clocks import read_clock
 from turnstile.ops.commands.attempts_table import print_attempts
 from turnstile.ops.commands.wait_for_turn import wait_until_ended
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
@@ -47,6 +48,8 @@ class ShownTurn:
     turn: TurnRecord
     attempts: list[EndedAttempt]
     said: list[TurnMessage]
+    at: datetime
+    """When it was read, by the database's clock."""
 
 
 def list_turns(
@@ -175,20 +178,22 @@ async def read_shown(
 
     record = await wait_until_ended(read, lambda turn: turn.status, wait_seconds or 0.0)
     return ShownTurn(
-        record, await read_attempts(database, whose, turn_id), await read_messages(database, whose, turn_id)
+        record,
+        await read_attempts(database, whose, turn_id),
+        await read_messages(database, whose, turn_id),
+        await read_clock(database),
     )
 
 
 def print_shown(shown: ShownTurn, *, show_text: bool, as_json: bool) -> None:
     """Prints a turn and its attempts; with `show_text` also what was said."""
-    now = datetime.now(UTC)
-    document = {**turn_document(shown.turn), **asdict(measure_turn(shown.turn, now))}
+    document = {**turn_document(shown.turn), **asdict(measure_turn(shown.turn, shown.at))}
     if as_json:
         said = {"messages": shown.said} if show_text else {}
         print_json({"turn": document, "attempts": [attempt_document(one) for one in shown.attempts], **said})
         return
     print_fields(document)
-    print_attempts(shown.turn, shown.attempts, now)
+    print_attempts(shown.turn, shown.attempts, shown.at)
     if show_text:
         for message in shown.said:
             kind = "" if message.kind == "message" else f" ({message.kind})"

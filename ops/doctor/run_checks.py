@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -18,6 +18,7 @@ from turnstile.backends.redis.operator_client import RedisUnreachableError
 from turnstile.config.settings import Settings
 from turnstile.doctor.check import Check
 from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, MARGIN_SECONDS
+from turnstile.doctor.clocks import find_difference, read_clock
 from turnstile.doctor.database import QuestionTooLargeError, ask, read_revision
 from turnstile.doctor.idle_timeout import find_roles_without_idle_timeout
 from turnstile.doctor.lockers import Locker, find_lockers
@@ -132,6 +133,7 @@ async def _look_at_queue(found: Findings, queues: MessageQueues, queue: str) -> 
 
 
 async def _look_at_tables(found: Findings, settings: Settings, database: Database, dlqs: MessageQueues | None) -> None:
+    await _look_at_clocks(found, database)
     if await _look_at_locks(found, database):
         return
     revision, known = await read_revision(database), known_revision()
@@ -160,6 +162,17 @@ async def _look_at_tables(found: Findings, settings: Settings, database: Databas
         for queue in settings.queues_by_name:
             with _noting(found, f"dead letters of {queue}"):
                 await _look_at_letters(found, database, dlqs, queue)
+
+
+async def _look_at_clocks(found: Findings, database: Database) -> None:
+    before = datetime.now(UTC)
+    at = await read_clock(database)
+    ahead = find_difference(at, before, datetime.now(UTC))
+    if ahead is not None:
+        seconds = ahead.total_seconds()
+        words = f"{short_duration(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'}"
+        detail = f"the database's is {words} this machine's"
+        found.append(DoctorFinding(code="clocks-differ", subject="postgres", detail=detail))
 
 
 async def _look_at_locks(found: Findings, database: Database) -> bool:

@@ -168,6 +168,12 @@ CHECKS: tuple[Check, ...] = (
         "this Redis answers, and later than workers wait: they go on without it",
         "see docs/runbooks/redis-down.md; from the network of the workers, if it is far from here",
     ),
+    Check(
+        "clocks-differ",
+        _WARNING,
+        "the clock of the database differs from this machine's: all times are the database's",
+        "see which of them a third clock agrees with, and let NTP keep the other",
+    ),
     Check("queue-missing", _ERROR, "SQS has no such queue", "`turnstile queues create`, or Terraform"),
     Check(
         "fences-behind",

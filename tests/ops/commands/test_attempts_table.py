@@ -7,7 +7,8 @@ from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed
 from tests.statements.calls import FAILURE, RETRY, SNOOZE
 from tests.support.claims import claimed, expire_leases, settle_one, submit_turns
-from tests.support.tampered_turns import tamper
+from tests.support.database_clock import with_other_clock
+from tests.support.tampered_turns import make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 
@@ -80,3 +81,15 @@ async def test_a_traceback_can_not_move_the_cursor(
     await database.fetch("UPDATE turn_attempts SET traceback = %(text)s", {"text": "\x1b[2Jgone"})
 
     assert "·[2Jgone" in (await turnstile("status", str(turn))).out
+
+
+async def test_how_long_a_turn_has_run_is_by_the_clock_that_wrote_its_start(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    url = with_other_clock(settings, -300)
+    async with Database(url, "test", size=1) as behind:
+        turn = await make_running(behind, settings)
+
+    ran = await turnstile("status", str(turn), "--json", DATABASE_URL=url)
+
+    assert json.loads(ran.out)["turn"]["running_seconds"] < 200
