@@ -174,6 +174,7 @@ class _Worker:
         for task in broken:
             log.critical("worker.part_ended", part=task.get_name(), exc_info=task.exception())
         self.shutdown.stopping.set()
+        self.work.heartbeat.beat_now()
         await drain(
             self.shutdown,
             self.work.in_flight,

@@ -88,9 +88,11 @@ class Heartbeat:
         """Turns of ours that the last renewal has skipped, because another transaction had locked their rows."""
         self._guard = threading.Lock()
         self._stopping = False
+        self._wanted_at = 0.0
+        """When a beat was last asked for, in monotonic seconds."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._roused = asyncio.Event()
-        """Set when the thread must act before the next beat: renew nudged rows, or stop."""
+        """Set when the thread must act before the next beat: renew nudged rows, beat, or stop."""
         self.evidence = RenewalEvidence(settings.lease_seconds, settings.heartbeat)
         self._locks = BackgroundCall("locks")
         self._messages = BackgroundCall("messages")
@@ -123,6 +125,11 @@ class Heartbeat:
             self._nudged.add(turn_id)
         self._rouse()
 
+    def beat_now(self) -> None:
+        """Makes the next beat come at once: it announces that the worker stops."""
+        self._wanted_at = time.monotonic()
+        self._rouse()
+
     def _rouse(self) -> None:
         # RuntimeError: the thread has ended and closed its loop.
         if self._loop is not None:
@@ -140,7 +147,7 @@ class Heartbeat:
         async with AsyncExitStack() as stack:
             await self._connect(stack)
             # The first beat comes at once: it announces the worker, and until then the queue looks unserved.
-            next_beat = next_look = time.monotonic()
+            next_beat = next_look = begun_at = time.monotonic()
             soon = min(AGAIN_SECONDS, self._settings.heartbeat)
             while not self._stopping:
                 await self._wait_until(min(next_beat, next_look))
@@ -148,9 +155,10 @@ class Heartbeat:
                     break
                 looks = self._roused.is_set() or time.monotonic() >= next_look
                 self._roused.clear()
-                if looks and time.monotonic() < next_beat:
+                if looks and time.monotonic() < next_beat and self._wanted_at <= begun_at:
                     await self._try(self._look)
                 else:
+                    begun_at = time.monotonic()
                     went_well = await self._try(self._beat)
                     next_beat = time.monotonic() + (self._settings.heartbeat if went_well else soon)
                 next_look = time.monotonic() + soon if self._unrenewed else math.inf

@@ -11,6 +11,14 @@ from tests.support.probes import until
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.turn.limits import MAX_HAND_BACKS
 
+RARE = {"TURNSTILE_HEARTBEAT_SECONDS": "45", "TURNSTILE_LEASE_SECONDS": "60", "TURNSTILE_WATCHDOG_SECONDS": "100"}
+"""Heartbeats that are further apart than a test waits."""
+
+
+@pytest.fixture
+def visibility_seconds() -> float:
+    return 120.0
+
 
 async def test_a_turn_that_ends_within_the_grace_is_answered(product: Product, start_worker: StartWorker) -> None:
     worker = start_worker(TURNSTILE_GRACE_SECONDS="10")
@@ -39,6 +47,17 @@ async def test_a_turn_that_does_not_end_within_the_grace_is_handed_back_without_
     [due] = await product.fetch("SELECT send_at <= clock_timestamp() + interval '16 s' AS soon FROM turns")
     assert due["soon"]
     assert _handing_back_took(worker) < 2.0
+
+
+async def test_operators_see_at_once_that_a_worker_stops(product: Product, start_worker: StartWorker) -> None:
+    """However far its heartbeats are apart."""
+    worker = start_worker(TURNSTILE_GRACE_SECONDS="600", **RARE)
+    await product.submit({"do": "sleep", "seconds": 60})
+    await until(product.evidence)
+
+    worker.signal(signal.SIGTERM)
+
+    await until(lambda: product.fetch("SELECT FROM workers WHERE draining"))
 
 
 async def test_a_second_sigterm_hands_back_at_once(product: Product, start_worker: StartWorker) -> None:
