@@ -110,7 +110,7 @@ def _describe(canceled: CanceledTurn) -> str:
 async def _cancel(operator: Operator, turn_id: UUID, tenant_id: str | None) -> CanceledTurn:
     # If several tenants use this id, only the first can have an open turn.
     tenant = tenant_id or next(iter(await find_tenants(operator.database, turn_id)), "")
-    canceled = await cancel_turn(operator.database, tenant, turn_id, CancelReason.USER)
+    canceled = await cancel_turn(operator.database, tenant, turn_id, CancelReason.OPERATOR)
     if canceled is None:
         raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
     if canceled.requested:

@@ -101,7 +101,7 @@ async def _cancel_in_session(
 ) -> None:
     # One transaction for a session: if its turns were cancelled one by one, a worker would begin the next one in between.
     chosen = frozenset((turn.id, status) for turn in turns for status in statuses)
-    met = await cancel_some(operator.database, *session, chosen, CancelReason.USER)
+    met = await cancel_some(operator.database, *session, chosen, CancelReason.OPERATOR)
     done.canceled += len(met.canceled)
     done.stopping += len(met.asked)
     done.moved_on += len(turns) - len(met.canceled) - len(met.asked)

@@ -178,7 +178,7 @@ def _ended(reason: Ended, name: str, clock: Clock) -> Words:
             redrive = () if reason.archived else (f"turnstile redrive --turn {name}",)
             return Words(f"It has {verb}: FAILED {clock.at(reason.since)}.", evidence, redrive)
         case TurnStatus.CANCELED:
-            evidence = (f"reason of the cancel: {reason.cancel_reason or 'unknown'}", *where)
+            evidence = (f"why it was canceled: {reason.cancel_reason or 'unknown'}", *where)
             return Words(f"It has ended: CANCELED {clock.at(reason.since)}.", evidence)
         case status:
             return Words(f"It has ended: {status} {clock.at(reason.since)}.", where)

@@ -7,7 +7,9 @@ class CancelReason(StrEnum):
     """Why a turn, or one attempt at it, was stopped."""
 
     USER = "user"
-    """A client or an operator cancelled the turn, or its session."""
+    """A client cancelled the turn, or its session."""
+    OPERATOR = "operator"
+    """An operator cancelled the turn."""
     TIMEOUT = "timeout"
     """The attempt exceeded its timeout. The turn may be retried."""
     SHUTDOWN = "shutdown"

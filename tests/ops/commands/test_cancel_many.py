@@ -68,7 +68,7 @@ async def test_waiting_turns_are_cancelled_at_once_and_running_ones_asked_to_sto
     assert [found[turn]["status"] for turn in (running, waiting, other, elsewhere)] == [
         "RUNNING", "CANCELED", "CANCELED", "PENDING",
     ]  # fmt: skip
-    assert found[running]["cancel_reason"] == "user"
+    assert found[running]["cancel_reason"] == "operator"
     assert (again.code, json.loads(again.out)["matched"]) == (0, 0)
 
 

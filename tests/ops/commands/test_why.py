@@ -270,7 +270,7 @@ async def test_a_turn_has_ended(database: Database, settings: Settings, why: Any
     assert "ValueError: it would not do" in found[failed]["lines"][2]
     assert found[failed]["commands"] == [f"turnstile redrive --turn {failed}"]
     assert found[expired]["lines"][1].startswith("It has expired: FAILED at")
-    assert "reason of the cancel: user" in found[canceled]["lines"][2]
+    assert "why it was canceled: user" in found[canceled]["lines"][2]
     assert "SUCCEEDED" in found[answered]["lines"][1]
     assert [found[one]["commands"] for one in (canceled, answered)] == [[], []]
 

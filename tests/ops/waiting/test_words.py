@@ -71,7 +71,7 @@ def answer(reason: Reason, **fields: Any) -> Answer:
         (Ended(status=TurnStatus.FAILED, since=ago(60), error_class="E", error="e"), "error: E: e", [REDRIVE]),
         (Ended(status=TurnStatus.FAILED, since=ago(60), error_class="expired"), "It has expired: FAILED", [REDRIVE]),
         (Ended(status=TurnStatus.FAILED, since=None, archived=True), "it is in the archive, and can't run again", []),
-        (Ended(status=TurnStatus.CANCELED, since=NOW, cancel_reason="user"), "reason of the cancel: user", []),
+        (Ended(status=TurnStatus.CANCELED, since=NOW, cancel_reason="user"), "why it was canceled: user", []),
         (AtRest(), "no open turn", []),
         (
             Halted(turn_id=FAILED, error_class="E", error=None, since=ago(300)),
