@@ -1,12 +1,13 @@
 """A turn and its attempts as JSON documents, with the times that the glossary defines."""
 
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from turnstile.queries.attempts import EndedAttempt
 from turnstile.queries.turns import TurnRecord
 from turnstile.turn.settlement import AttemptOutcome
+from turnstile.turn.status import TurnStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,16 @@ def measure_turn(turn: TurnRecord, now: datetime) -> TurnTimes:
 
 
 def turn_document(turn: TurnRecord) -> dict[str, Any]:
-    """The row. Without what was said, which needs --show-text."""
-    return {name: value for name, value in asdict(turn).items() if name not in {"inputs", "output"}}
+    """The row, and the deadline. Without what was said, which needs --show-text."""
+    row = {name: value for name, value in asdict(turn).items() if name not in {"inputs", "output"}}
+    return {**row, "deadline_at": find_deadline(turn)}
+
+
+def find_deadline(turn: TurnRecord) -> datetime | None:
+    """When the attempt that runs reaches its time-out; None if none runs, or the time-out is not the turn's own."""
+    if turn.status is not TurnStatus.RUNNING or turn.started_at is None or turn.timeout_seconds is None:
+        return None
+    return turn.started_at + timedelta(seconds=turn.timeout_seconds)
 
 
 def attempt_document(attempt: EndedAttempt) -> dict[str, Any]:

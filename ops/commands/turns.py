@@ -31,6 +31,7 @@ from turnstile.ops.terminal.output import (
     print_table,
     print_text,
     say,
+    short_duration,
     short_time,
     shortened,
 )
@@ -39,6 +40,9 @@ from turnstile.queries.attempts import EndedAttempt, read_attempts
 from turnstile.queries.operator_turns import OperatorFilter, TurnMessage, find_tenants, list_turns_of_all, read_messages
 from turnstile.queries.turns import TurnRecord, read_turn
 from turnstile.turn.status import TurnStatus
+
+OF_HANDLER = "the handler's"
+"""The time-out of a turn whose submit gave none: the table does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ def list_turns(
     as_json: AsJson = False,
 ) -> None:
     """List turns, newest first.
+
+    Expires: no retry of an open turn begins after it. Time-out: of one attempt, as the submit gave it, else the handler's.
 
     With --tenant, --limit keeps those submitted last; without --tenant those with the highest ids, and ids that clients choose
     may be in any order. --since 2h --until 1h: those submitted in the hour before the last one.
@@ -111,6 +117,8 @@ def list_turns(
         "attempt": "attempt",
         "created": "created_at",
         "due": _due,
+        "time-out": lambda turn: short_duration(turn.timeout_seconds) or OF_HANDLER,
+        "expires": lambda turn: turn.expires_at if turn.status.is_open else None,
         "error": lambda turn: shortened(turn.error_class, 40),
     }
     print_table(columns, found)
@@ -143,7 +151,8 @@ def show_turn(
     time in UTC, *_seconds a duration; null: there is none, or not yet.
 
     turn: id, tenant_id, session_id, seq (its place in the session), queue, status, kind (turn, or compensation), generation (one
-    more with each redrive or retry), attempt, failures, crashes, max_attempts, timeout_seconds, worker_id, created_at,
+    more with each redrive or retry), attempt, failures, crashes, max_attempts, timeout_seconds (null: the handler's, else the
+    queue's), deadline_at (of the attempt that runs, by the turn's own time-out; null: it has none), worker_id, created_at,
     queued_at (it began to wait), first_started_at, started_at (of its last attempt), finished_at, execute_at (it does not begin
     before), expires_at (no retry begins after), cancel_requested_at, cancel_reason, error_class, error, dead_lettered_at,
     dropped_at, dropped_by, halted_by (the FAILED turn that halts its session), trace_id, span_id, parent_span_id, parent_turn_id,
@@ -192,7 +201,7 @@ def print_shown(shown: ShownTurn, *, show_text: bool, as_json: bool) -> None:
         said = {"messages": shown.said} if show_text else {}
         print_json({"turn": document, "attempts": [attempt_document(one) for one in shown.attempts], **said})
         return
-    print_fields(document)
+    print_fields({**document, "timeout_seconds": shown.turn.timeout_seconds or f"{OF_HANDLER}, else the queue's"})
     print_attempts(shown.turn, shown.attempts, shown.at)
     if show_text:
         for message in shown.said:

@@ -197,5 +197,5 @@ async def test_list_and_status_show_what_is_halted(
 
     assert [turn["id"] for turn in listed] == [str(failed)]
     assert "halts its session" in table
-    assert " halted\n" in table
+    assert " halted  " in table
     assert shown["halted_by"] == str(failed)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -53,6 +54,26 @@ async def test_the_turns_of_a_session_stand_in_its_order_whatever_their_ids_are(
     listed = json.loads((await turnstile("list", "--json")).out)["turns"]
 
     assert [turn["seq"] for turn in listed] == [5, 4, 3, 2, 1]
+
+
+async def test_the_time_out_and_the_deadline_of_a_turn_are_shown(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    own = await make_pending(database, settings, "a", timeout_seconds=90.0)
+    other = await make_pending(database, settings, "b")
+    await claim_sessions(database, settings, "a")
+
+    listed = await turnstile("list")
+    shown = [json.loads((await turnstile("status", str(turn), "--json")).out)["turn"] for turn in (own, other)]
+    lines = (await turnstile("status", str(other))).out.splitlines()
+
+    by_id = {line.split()[0]: line for line in listed.out.splitlines()}
+    assert " 1m30s " in by_id[str(own)]
+    assert " the handler's " in by_id[str(other)]
+    started, deadline = (datetime.fromisoformat(shown[0][name]) for name in ("started_at", "deadline_at"))
+    assert deadline - started == timedelta(seconds=90)
+    assert (shown[1]["timeout_seconds"], shown[1]["deadline_at"]) == (None, None)
+    assert any(line.split() == ["timeout_seconds", "the", "handler's,", "else", "the", "queue's"] for line in lines)
 
 
 async def test_a_limit_keeps_the_turns_that_a_tenant_submitted_last_whatever_their_ids_are(
