@@ -11,7 +11,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import load_settings, operate, operator_database
 from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Yes, confirm, parse_age
-from turnstile.ops.terminal.output import Progress, many, print_fields, print_json, say, short_time
+from turnstile.ops.terminal.output import Progress, many, print_json, print_text, say, short_time
 
 
 def parse_rest(text: str | float) -> float:
@@ -75,7 +75,11 @@ def archive(
     if as_json:
         print_json(document)
     else:
-        print_fields(document)
+        verb = "would be moved" if dry_run else "moved"
+        rest = "FAILED turns as well" if failed else "without FAILED turns"
+        print_text(
+            f"{many(moved.turns, 'turn')} of {many(moved.sessions, 'session')} {verb}, at rest since {short_time(cutoff)}, {rest}"
+        )
     if moved.skipped:
         say(f"{many(moved.skipped, 'session')} took too long or met a lock: try again in a quieter hour")
         raise typer.Exit(ExitCode.FAILED)

@@ -90,6 +90,7 @@ def _print(queue: str, paused: PausedQueue | None, *, changed: bool, as_json: bo
     if as_json:
         print_json(document)
     else:
-        print_text(f"queue {queue} is {_state(paused)}" if paused else f"queue {queue} is not paused")
+        state = _state(paused) if paused else "resumed" if changed else "not paused"
+        print_text(f"queue {queue} is {state}")
     if not changed:
         say("nothing was changed: it is paused already" if paused else "nothing was changed: it is not paused")

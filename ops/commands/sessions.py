@@ -7,7 +7,7 @@ import typer
 from turnstile.ops.terminal.folding import fold, terminal_columns, whole
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Limit, QueueName, TenantId, age_option
-from turnstile.ops.terminal.output import print_json, print_text, say, short_time
+from turnstile.ops.terminal.output import many, print_json, print_text, say, short_time
 from turnstile.ops.waiting.look import explain_turns
 from turnstile.ops.waiting.reason import Answer, Behind, as_document, code_of
 from turnstile.ops.waiting.words import command_lines, describe
@@ -52,7 +52,7 @@ def sessions(
     if not found:
         say("no session is stuck")
     if len(found) == limit:
-        say(f"the {limit} that have waited longest; there may be more (--limit)")
+        say(f"{many(limit, 'session')}, the longest wait first; there may be more (--limit)")
     if truncated:
         say(f"only the {REACH} oldest due turns of a queue were read: younger stuck sessions of it may be missing")
 

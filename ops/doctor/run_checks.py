@@ -47,6 +47,14 @@ LETTER_CODES = {
     LetterKind.UNKNOWN_TURN: "dead-letters-unexplained",
 }
 
+LETTER_WORDS = {
+    LetterKind.STILL_DEAD: "of turns that are FAILED",
+    LetterKind.OUTLIVED: "of turns that have moved on",
+    LetterKind.MOVED_BY_SQS: "moved there by SQS (moved_by_sqs)",
+    LetterKind.MALFORMED: "malformed",
+    LetterKind.UNKNOWN_TURN: "of unknown turns",
+}
+
 HASTY_RECEIVES = 100
 """Smallest safe maxReceiveCount: a busy session may return the same wake-up many times, but never this often."""
 
@@ -236,7 +244,7 @@ async def _look_at_letters(found: Findings, database: Database, queues: MessageQ
     details: dict[str, list[str]] = {}
     for kind in LetterKind:
         if letters[kind]:
-            details.setdefault(LETTER_CODES[kind], []).append(f"{letters[kind]} {kind.value}")
+            details.setdefault(LETTER_CODES[kind], []).append(f"{letters[kind]} {LETTER_WORDS[kind]}")
     for code, counts in details.items():
         found.append(DoctorFinding(code=code, subject=queue, queue=queue, detail=", ".join(counts)))
 

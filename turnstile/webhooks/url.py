@@ -71,7 +71,7 @@ def parse_webhook_url(url: str) -> WebhookTarget:
         raise ValueError("must not have a fragment")
     host = parts.hostname or ""
     if len(host) > 253 or _NAME.fullmatch(host) is None:
-        raise ValueError("must name a host by its full domain name, not by a number")
+        raise ValueError("must name a host by its full domain name (such as hooks.example.com), and not by a number")
     if port == 0:
         raise ValueError("is not a URL")
     path = parts.path or "/"

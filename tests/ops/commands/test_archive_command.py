@@ -30,8 +30,10 @@ async def test_it_moves_old_sessions_and_prints_the_counts(
     await age(database)
     kept = await end_turn(database, settings, "c")
 
+    said = await turnstile("archive", "--older-than=90d", "--dry-run")
     ran = await turnstile("archive", "--older-than=90d", given, "--json")
 
+    assert said.out.startswith("3 turns of 2 sessions would be moved, at rest since ")
     shown, dry_run = json.loads(ran.out), given == "--dry-run"
     assert (ran.code, shown.pop("cutoff") is not None) == (0, True)
     assert shown == {"dry_run": dry_run, "failed": False, "sessions": 2, "turns": 3, "skipped": 0}

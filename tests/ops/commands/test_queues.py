@@ -128,7 +128,7 @@ async def test_pause_and_resume_say_in_a_sentence_what_holds(turnstile: Turnstil
 
     assert paused.out.startswith(f"queue {name} is paused by {getpass.getuser()}@{socket.gethostname()} since 20")
     assert paused.out.endswith(" (maintenance)\n")
-    assert resumed.out == f"queue {name} is not paused\n"
+    assert resumed.out == f"queue {name} is resumed\n"
 
 
 async def test_a_second_pause_or_resume_changes_nothing_and_asks_nothing(

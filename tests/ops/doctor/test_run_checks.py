@@ -128,9 +128,9 @@ async def test_dead_letters_are_counted_by_code_and_stay_on_the_queue(
         sqs_client(stack).send_message(QueueUrl=url, MessageBody=body)
 
     assert await details(settings) == {
-        "dead-letters-waiting": "2 still_dead",
-        "dead-letters-outlived": "1 outlived, 1 moved_by_sqs",
-        "dead-letters-unexplained": "1 malformed, 1 unknown_turn",
+        "dead-letters-waiting": "2 of turns that are FAILED",
+        "dead-letters-outlived": "1 of turns that have moved on, 1 moved there by SQS (moved_by_sqs)",
+        "dead-letters-unexplained": "1 malformed, 1 of unknown turns",
     }
     assert await look(settings, dlq=False) == []
     assert await queues.count(settings.queue, dead=True) == 6
