@@ -28,6 +28,7 @@ WORKERS: Columns = {
     "state": _describe_state,
     "heartbeat": lambda worker: f"{short_duration(worker.seconds_since_heartbeat)} ago",
     "busy at heartbeat": lambda worker: f"{worker.busy}/{worker.slots}",
+    "release": "release",
     "host": "host",
     "pid": "pid",
     "version": "version",

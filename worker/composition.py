@@ -68,6 +68,7 @@ def make_processor(
     terms = ClaimTerms(
         queue=queue.name,
         worker_id=resources.worker_id,
+        release=settings.release,
         lease_seconds=settings.lease_seconds,
         max_crashes=queue.max_crashes,
         halt=queue.halts,
@@ -183,6 +184,7 @@ class TurnWork:
             queue=self._resources.address.name,
             host=socket.gethostname(),
             pid=os.getpid(),
+            release=self._resources.settings.release,
             slots=self.slots.count,
             # What is prefetched has no slot yet.
             busy=min(self.slots.count, len(self.in_flight)),

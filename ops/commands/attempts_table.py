@@ -39,6 +39,7 @@ def print_attempts(turn: TurnRecord, attempts: Sequence[EndedAttempt], now: date
         "started": lambda row: row["started_at"],
         "finished": lambda row: row.get("finished_at"),
         "worker": lambda row: row["worker_id"],
+        "release": lambda row: row.get("release"),
         "fence": lambda row: row.get("fence"),
         "reason": _reason,
     }

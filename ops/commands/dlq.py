@@ -30,7 +30,16 @@ from turnstile.ops.terminal.options import (
     TurnId,
     make_typer,
 )
-from turnstile.ops.terminal.output import Columns, describe_error, print_json, print_table, print_text, say, shortened
+from turnstile.ops.terminal.output import (
+    Columns,
+    describe_counts,
+    describe_error,
+    print_json,
+    print_table,
+    print_text,
+    say,
+    shortened,
+)
 from turnstile.ops.turn_document import turn_document
 from turnstile.queries.failed_turns import FailedFilter, FailedGroup, group_failed, list_failed
 from turnstile.queries.turns import TurnRecord
@@ -84,7 +93,8 @@ def list_dead(
 
     --json: turns (as `turnstile list --json`), queues (queue, messages; null: SQS is away), and with --messages messages (queue,
     message_id, kind, turn_id, generation, reason, receive_count, body). With --groups only groups: queue, error_class, turns and
-    tenants (how many), first_failed_at, last_failed_at, sample_turn_id (the turn that failed last) and sample_error.
+    tenants (how many), first_failed_at, last_failed_at, releases (of the handler: how many of the turns failed last under each),
+    sample_turn_id (the turn that failed last) and sample_error.
     """
     settings = load_settings()
     names = settings.select_queues(queue)
@@ -201,6 +211,7 @@ def _print_groups(groups: list[FailedGroup], *, as_json: bool) -> None:
         "tenants": "tenants",
         "first": "first_failed_at",
         "last": "last_failed_at",
+        "releases": lambda group: describe_counts(group.releases),
     }
     samples: Columns = {
         "queue": "queue",

@@ -159,8 +159,8 @@ def show_turn(
     joining (the children that it waits for), metadata, webhook (tries, delivered_at, next_try_at, error), waiting_seconds,
     running_seconds, total_seconds.
 
-    An attempt: generation, attempt, fence, worker_id, due_at, started_at, finished_at, waiting_seconds, running_seconds (null
-    if its worker was lost: finished_at is then the takeover), outcome, error_class, error, traceback.
+    An attempt: generation, attempt, fence, worker_id, release (of the handler), due_at, started_at, finished_at, waiting_seconds,
+    running_seconds (null if its worker was lost: finished_at is then the takeover), outcome, error_class, error, traceback.
     """
     shown = operate(load_settings(), read_shown, turn, tenant, wait)
     print_shown(shown, show_text=show_text, as_json=as_json)

@@ -26,11 +26,11 @@ def workers(
 
     Slots and busy slots are those of the last heartbeat. --limit bounds the turns; those that run longest come first.
 
-    --json: workers: worker_id, queue, state, host, pid, version, slots, busy, draining, paused, deaf_for_seconds,
-    blocked_for_seconds, blocked_by (the turn whose handler does it; null: unknown), started_at, seen_at (its last heartbeat),
-    lost_at, alive, seconds_since_heartbeat, read_at. running: worker_id, turn_id, tenant_id, session_id, queue, attempt,
-    started_at, lease_until, seconds. The worker of a turn may be missing among the workers: it was lost long ago, and another
-    one takes the turn over.
+    --json: workers: worker_id, queue, state, host, pid, version (of Turnstile), release (of the handler: TURNSTILE_RELEASE),
+    slots, busy, draining, paused, deaf_for_seconds, blocked_for_seconds, blocked_by (the turn whose handler does it; null:
+    unknown), started_at, seen_at (its last heartbeat), lost_at, alive, seconds_since_heartbeat, read_at. running: worker_id,
+    turn_id, tenant_id, session_id, queue, attempt, started_at, lease_until, seconds. The worker of a turn may be missing among
+    the workers: it was lost long ago, and another one takes the turn over.
     """
     settings = load_settings()
     settings.select_queues(queue)

@@ -127,6 +127,11 @@ def many(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def describe_counts(counts: Mapping[str, int]) -> str:
+    """Such as `FAILED 2, SUCCEEDED 1`, in the given order; without what has no name."""
+    return ", ".join(f"{name} {number}" for name, number in counts.items() if name)
+
+
 def describe_error(error_class: str | None, error: str | None) -> str:
     """Class and first line of an error, or of the reason of a snooze; empty if there is none."""
     return ": ".join(filter(None, (error_class, shortened(error))))

@@ -17,8 +17,9 @@ from turnstile.statements.worker_registry import announce
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 WORKER = RegisteredWorker(
-    worker_id="w", queue="turns", host="h", pid=1, version="0.1.0", slots=4, busy=0, draining=False, deaf_for_seconds=0.0,
-    blocked_for_seconds=0.0, blocked_by=None, started_at=NOW, seen_at=NOW, lost_at=None, alive=True, paused=False, read_at=NOW,
+    worker_id="w", queue="turns", host="h", pid=1, version="0.1.0", release="", slots=4, busy=0, draining=False,
+    deaf_for_seconds=0.0, blocked_for_seconds=0.0, blocked_by=None, started_at=NOW, seen_at=NOW, lost_at=None, alive=True,
+    paused=False, read_at=NOW,
 )  # fmt: skip
 
 # A receive may take 120 s.

@@ -71,9 +71,16 @@ SETTLEMENTS = {
 }
 
 
-def terms(worker_id: str = "worker-a", queue: str = QUEUE, *, halt: bool = False) -> ClaimTerms:
+def terms(worker_id: str = "worker-a", queue: str = QUEUE, *, halt: bool = False, release: str = "") -> ClaimTerms:
     """The claim terms of one worker."""
-    return ClaimTerms(queue=queue, worker_id=worker_id, lease_seconds=LEASE_SECONDS, max_crashes=MAX_CRASHES, halt=halt)
+    return ClaimTerms(
+        queue=queue,
+        worker_id=worker_id,
+        release=release,
+        lease_seconds=LEASE_SECONDS,
+        max_crashes=MAX_CRASHES,
+        halt=halt,
+    )
 
 
 async def submit_one(

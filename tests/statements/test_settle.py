@@ -75,6 +75,16 @@ async def test_a_success_stores_the_reply_and_the_attempt_and_owes_nothing(store
     assert (stored["fence"], stored["generation"]) == (row["fence"], 1)
 
 
+async def test_an_attempt_keeps_the_release_of_the_handler_that_ended_it(store: Stand) -> None:
+    turn = await started(store)
+    request = SettleRequest(turn=turn, settlement=FAILURE, more=False, next_claim_id=uuid4())
+
+    await settle(store.database, terms(release="r7"), [request])
+
+    (attempt,) = await read_attempts(store.database, turn.tenant_id, turn.id)
+    assert attempt.release == "r7"
+
+
 @pytest.mark.parametrize("reply", [None, ""], ids=repr)
 async def test_a_reply_may_be_empty(store: Stand, reply: object) -> None:
     turn = await started(store)

@@ -7,6 +7,7 @@ import pytest
 from tests.statements.calls import (
     JOIN,
     LEASE_SECONDS,
+    QUEUE,
     RELEASE,
     RETRY,
     SNOOZE,
@@ -20,9 +21,11 @@ from tests.statements.calls import (
     submit_one,
     terms,
 )
-from tests.support.factories import make_claim
+from tests.support.factories import make_claim, make_worker_record
 from tests.support.fakes.store_pair import Stand
+from turnstile.queries.attempts import read_attempts
 from turnstile.statements.claim import LeftToRecovery, NoClaim, claim
+from turnstile.statements.worker_registry import announce
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
 
@@ -48,6 +51,22 @@ async def test_a_lost_turn_is_taken_over_under_a_higher_fence(store: Stand) -> N
     assert successor.fence > stale.fence
     assert (stale.lost_worker, successor.lost_worker) == (None, "worker-a")
     assert await outcomes(store, stale.id) == [(1, "lost")]
+
+
+@pytest.mark.parametrize(("registered", "release"), [(True, "r7"), (False, "")])
+async def test_a_lost_attempt_has_the_release_of_the_worker_that_was_lost(
+    store: Stand, registered: bool, release: str
+) -> None:
+    if registered:
+        await announce(store.database, make_worker_record(QUEUE, "worker-a", release="r7"))
+    await submit_one(store)
+    lost = await claimed(store)
+    await pass_lease(store)
+
+    await claim(store.database, terms("worker-b", release="r8"), [make_claim()])
+
+    (attempt,) = await read_attempts(store.database, lost.tenant_id, lost.id)
+    assert (attempt.outcome, attempt.release) == ("lost", release)
 
 
 async def test_an_expired_lease_is_not_taken_over_before_the_turn_is_marked_as_lost(store: Stand) -> None:

@@ -42,6 +42,7 @@ def make_terms(settings: Settings, worker_id: str = "worker-a", **fields: Any) -
     return ClaimTerms(
         queue=fields.pop("queue", settings.queue),
         worker_id=worker_id,
+        release=fields.pop("release", ""),
         lease_seconds=settings.lease_seconds,
         max_crashes=fields.pop("max_crashes", 3),
         halt=fields.pop("halt", False),

@@ -36,17 +36,20 @@ async def at_work(
         yield
 
 
-async def test_the_registry_has_version_and_lease_and_for_how_long_no_receive_has_returned(
+async def test_the_registry_has_versions_and_lease_and_for_how_long_no_receive_has_returned(
     settings: Settings, database: Database, queues: MessageQueues
 ) -> None:
     async def registered() -> list[dict[str, Any]]:
-        return await database.fetch("SELECT worker_id, version, deaf_for_seconds, lease_seconds FROM workers", {})
+        return await database.fetch(
+            "SELECT worker_id, version, release, deaf_for_seconds, lease_seconds FROM workers", {}
+        )
 
-    async with at_work(settings, database, queues, deaf_for=300.0):
+    async with at_work(settings.model_copy(update={"release": "r7"}), database, queues, deaf_for=300.0):
         assert await until(registered) == [
             {
                 "worker_id": "worker-a",
                 "version": importlib.metadata.version("turnstile"),
+                "release": "r7",
                 "deaf_for_seconds": 300.0,
                 "lease_seconds": settings.lease_seconds,
             }

@@ -74,6 +74,8 @@ class Settings(BaseSettings):
     """The queue that a worker serves, and that a submit without a queue goes to."""
     handler: str | None = None
     """`module:function`, found from the working directory."""
+    release: Annotated[str, Field(max_length=128)] = ""
+    """Name of the handler's release, such as its image tag. Workers, attempts, `dlq list --groups` and `stats` show it."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Slots of a worker process: how many handlers run at a time. A worker prefetches as many turns again at most."""
     tenant_slots: Annotated[int, Field(ge=1)] | Literal["fair", "all"] = "fair"

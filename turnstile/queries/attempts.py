@@ -10,6 +10,10 @@ from turnstile.backends.postgres.database import Database
 
 READ: LiteralString = IN_EITHER.format(table="turn_attempts", archived="attempts", order="fence")
 
+RELEASE: LiteralString = """coalesce(
+    (SELECT a.release FROM turn_attempts a WHERE a.turn_id = {turn}.id ORDER BY a.fence DESC LIMIT 1), '')"""
+"""The handler's release of the last ended attempt of `{turn}`; empty without one, and if its worker named none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedAttempt:
@@ -19,6 +23,7 @@ class EndedAttempt:
     fence: int
     generation: int
     worker_id: str | None
+    release: str
     due_at: datetime | None
     """When it could have begun: the turn's `queued_at`, or the end of the wait of its retry or snooze."""
     started_at: datetime | None

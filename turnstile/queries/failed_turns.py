@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.queries.attempts import RELEASE
 from turnstile.queries.operator_turns import HALTING, in_pages
 from turnstile.queries.turns import TurnRecord, equal, record, select_turns
 from turnstile.statements.children import HAS_SUCCESSOR
@@ -23,12 +24,19 @@ OF_TRACE: LiteralString = """(t.id, t.tenant_id, t.created_at) IN (
 
 # The sample is the turn that failed last: its logs are the most likely to be there still.
 _GROUPS: LiteralString = """
-SELECT g.*, (SELECT n.error FROM turns n WHERE n.id = g.sample_turn_id) AS sample_error
-  FROM (SELECT t.queue, coalesce(t.error_class, 'unknown') AS error_class, count(*) AS turns,
-               count(DISTINCT t.tenant_id) AS tenants, min(t.finished_at) AS first_failed_at,
-               max(t.finished_at) AS last_failed_at,
-               (array_agg(t.id ORDER BY t.finished_at DESC, t.id DESC))[1] AS sample_turn_id
-          FROM turns t WHERE {terms} GROUP BY 1, 2) g
+WITH failed AS MATERIALIZED (
+    SELECT t.id, t.queue, coalesce(t.error_class, 'unknown') AS error_class, t.tenant_id, t.finished_at, {release} AS release
+      FROM turns t WHERE {terms}
+), releases AS (
+    SELECT r.queue, r.error_class, json_object_agg(r.release, r.turns ORDER BY r.turns DESC, r.release) AS releases
+      FROM (SELECT queue, error_class, release, count(*) AS turns FROM failed GROUP BY 1, 2, 3) r GROUP BY 1, 2
+)
+SELECT g.*, (SELECT n.error FROM turns n WHERE n.id = g.sample_turn_id) AS sample_error, r.releases
+  FROM (SELECT f.queue, f.error_class, count(*) AS turns,
+               count(DISTINCT f.tenant_id) AS tenants, min(f.finished_at) AS first_failed_at,
+               max(f.finished_at) AS last_failed_at,
+               (array_agg(f.id ORDER BY f.finished_at DESC, f.id DESC))[1] AS sample_turn_id
+          FROM failed f GROUP BY 1, 2) g JOIN releases r USING (queue, error_class)
  ORDER BY g.turns DESC, g.queue, g.error_class
 """
 
@@ -83,6 +91,8 @@ class FailedGroup:
     sample_turn_id: UUID
     """The turn that failed last."""
     sample_error: str | None
+    releases: dict[str, int]
+    """How many of the turns last failed under each release of the handler, the most first. "": it named none."""
 
 
 async def list_failed(database: Database, wanted: FailedFilter, limit: int | None = None) -> list[TurnRecord]:
@@ -104,7 +114,9 @@ async def list_failed(database: Database, wanted: FailedFilter, limit: int | Non
 
 async def group_failed(database: Database, wanted: FailedFilter) -> list[FailedGroup]:
     """The turns of `list_failed`, counted by queue and error class, the largest group first."""
-    rows = await database.fetch(_GROUPS.format(terms=" AND ".join(_terms(wanted))), _values(wanted))
+    rows = await database.fetch(
+        _GROUPS.format(release=RELEASE.format(turn="t"), terms=" AND ".join(_terms(wanted))), _values(wanted)
+    )
     return [FailedGroup(**row) for row in rows]
 
 

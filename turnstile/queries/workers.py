@@ -12,7 +12,7 @@ from turnstile.statements.worker_registry import ALIVE, LOST_LATELY
 
 # The registry has a row for each process of the last day or so.
 WORKERS: LiteralString = f"""
-SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.slots, w.busy, w.draining, w.deaf_for_seconds,
+SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.release, w.slots, w.busy, w.draining, w.deaf_for_seconds,
        w.blocked_for_seconds, w.blocked_by, w.started_at, w.seen_at, w.lost_at, {ALIVE} AS alive, p.queue IS NOT NULL AS paused,
        now() AS read_at
   FROM workers w LEFT JOIN paused_queues p ON p.queue = w.queue
@@ -57,6 +57,7 @@ class RegisteredWorker:
     host: str
     pid: int
     version: str
+    release: str
     slots: int
     busy: int
     draining: bool

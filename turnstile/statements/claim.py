@@ -93,8 +93,10 @@ WITH want AS MATERIALIZED (
               due.claim_id, due.was, due.lost_fence, due.lost_attempt, due.lost_worker, due.lost_due, due.lost_start,
               coalesce(t.finished_at, t.started_at) AS lost_at
 ), lost AS (
-    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, due_at, started_at, finished_at, outcome)
-    SELECT id, lost_attempt, lost_fence, generation, lost_worker, lost_due, lost_start, lost_at, 'lost'
+    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, release, due_at, started_at, finished_at, outcome)
+    SELECT id, lost_attempt, lost_fence, generation, lost_worker,
+           coalesce((SELECT w.release FROM workers w WHERE w.worker_id = ANY (ARRAY[lost_worker])), ''),
+           lost_due, lost_start, lost_at, 'lost'
       FROM claimed WHERE was = 'RUNNING'
 ), halted AS (
     UPDATE sessions s SET halted_by = c.id, updated_at = clock_timestamp() FROM claimed c
@@ -182,6 +184,8 @@ class ClaimTerms:
 
     queue: str
     worker_id: str
+    release: str = ""
+    """Of the handler: recorded with the attempts that the process settles."""
     lease_seconds: float
     max_crashes: int
     halt: bool = False

@@ -100,10 +100,10 @@ WITH s AS MATERIALIZED (
       FROM done WHERE status = 'CANCELED' AND partial IS NOT NULL
 ), attempted AS (
     -- With the time of the update: this insert may run after the next turn has been claimed.
-    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, due_at, started_at, finished_at, outcome,
-                               error_class, error, traceback)
-    SELECT id, attempt, fence, generation, worker_id, due_at, started_at, settled_at, final_outcome, error_class, error,
-           traceback FROM done
+    INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, release, due_at, started_at, finished_at,
+                               outcome, error_class, error, traceback)
+    SELECT id, attempt, fence, generation, worker_id, %(release)s, due_at, started_at, settled_at, final_outcome, error_class,
+           error, traceback FROM done
 ), head AS MATERIALIZED (
     SELECT d.next_claim_id, d.more AND h.queue = %(queue)s AND h.crashes = 0 AS mine, h.id
       FROM done d
@@ -272,6 +272,7 @@ def _settle_parameters(terms: ClaimTerms, requests: Sequence[SettleRequest]) -> 
         "join_policies": [settlement.join_policy for settlement in settlements],
         "queue": terms.queue,
         "worker": terms.worker_id,
+        "release": terms.release,
         "lease": terms.lease_seconds,
         "halt": terms.halt,
     }

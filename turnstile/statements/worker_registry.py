@@ -34,9 +34,9 @@ WITH free AS MATERIALIZED (
            blocked_by = %(blocked_by)s, unrenewed = %(unrenewed)s::uuid[], seen_at = clock_timestamp(), lost_at = NULL
       FROM free WHERE w.worker_id = free.worker_id
 )
-INSERT INTO workers (worker_id, queue, host, pid, version, slots, busy, queue_latency_seconds, draining, deaf_for_seconds,
-                     blocked_for_seconds, blocked_by, unrenewed, lease_seconds)
-SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(version)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s,
+INSERT INTO workers (worker_id, queue, host, pid, version, release, slots, busy, queue_latency_seconds, draining,
+                     deaf_for_seconds, blocked_for_seconds, blocked_by, unrenewed, lease_seconds)
+SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(version)s, %(release)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s,
        %(draining)s, %(deaf_for_seconds)s, %(blocked_for_seconds)s, %(blocked_by)s, %(unrenewed)s::uuid[], %(lease_seconds)s
  WHERE NOT EXISTS (SELECT FROM workers WHERE worker_id = %(worker_id)s)
     ON CONFLICT (worker_id) DO NOTHING
@@ -73,6 +73,8 @@ class WorkerRecord:
     draining: bool
     lease_seconds: float
     version: str = field(default_factory=program_version)
+    release: str = ""
+    """Of the handler (`TURNSTILE_RELEASE`)."""
     deaf_for_seconds: float = 0.0
     """For how long no receive has returned; 0 in a Lambda function, which receives nothing itself."""
     blocked_for_seconds: float = 0.0

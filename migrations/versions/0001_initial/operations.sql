@@ -6,6 +6,8 @@ CREATE TABLE workers (
     host          text NOT NULL,
     pid           integer NOT NULL,
     version       text NOT NULL DEFAULT '',
+    -- The handler's, where `version` is Turnstile's.
+    release       text NOT NULL DEFAULT '',
     slots         integer NOT NULL,
     busy          integer NOT NULL DEFAULT 0,
     queue_latency_seconds double precision NOT NULL DEFAULT 0,

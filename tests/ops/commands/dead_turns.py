@@ -25,6 +25,7 @@ async def make_failed(
     error_class: str = "ValueError",
     queue: str | None = None,
     halt: bool = False,
+    release: str = "",
 ) -> list[UUID]:
     """One FAILED turn for each session (name one twice for two), with dead letters that are owed but not sent.
 
@@ -35,7 +36,7 @@ async def make_failed(
     for session_id in sessions:
         submission = make_submission(name, session_id, tenant_id=tenant_id)
         await submit(database, [submission], resend_seconds=60)
-        terms = make_terms(settings, queue=name, halt=halt)
+        terms = make_terms(settings, queue=name, halt=halt, release=release)
         (turn,) = await claim(database, terms, [make_claim(session_id, tenant_id)])
         assert isinstance(turn, ClaimedTurn)
         settlement = Settlement(

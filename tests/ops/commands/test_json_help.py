@@ -62,6 +62,7 @@ KEYS_ARE_DATA = {
     "letters",
     "metadata",
     "open",
+    "releases",
     "undeclared",
     "workers",
 }

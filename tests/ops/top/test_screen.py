@@ -56,7 +56,7 @@ def running(number: int, queue_name: str) -> RunningTurn:
 
 
 WORKER = WorkerOverview(
-    worker_id="worker-2", queue="bulk", host="h", pid=1, version="0.1.0", slots=4, busy=3, draining=False,
+    worker_id="worker-2", queue="bulk", host="h", pid=1, version="0.1.0", release="", slots=4, busy=3, draining=False,
     deaf_for_seconds=0.0, blocked_for_seconds=0.0, blocked_by=None, started_at=NOW, seen_at=NOW, lost_at=None, alive=False,
     paused=False, read_at=NOW, state=WorkerState.SILENT, seconds_since_heartbeat=300.0,
 )  # fmt: skip

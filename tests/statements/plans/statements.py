@@ -88,7 +88,7 @@ def _settle(status: str, outcome: str, *, halt: bool) -> dict[str, Any]:
         "replies": same('"said"'), "afters": same(0.0), "refunds": same(False), "faults": same(status == "FAILED"),
         "error_classes": same(None), "errors": same(None), "dead_letters": same(True), "mores": same(True),
         "claims": [uuid4() for _ in NUMBERS], "joinings": same(None), "join_policies": same(None), "partials": same(None),
-        "tracebacks": same(None), "queue": QUEUE, "worker": "w", "lease": 30.0, "halt": halt,
+        "tracebacks": same(None), "queue": QUEUE, "worker": "w", "release": "", "lease": 30.0, "halt": halt,
     }  # fmt: skip
 
 

@@ -94,8 +94,9 @@ def _take(tables: Tables, row: TurnRow, claim_id: UUID, parameters: Parameters) 
         error=f"its worker was lost in attempt {row.attempt}" if failed else row.error,
     )
     if was is RUNNING:
-        lost_attempt = AttemptRow(turn_id=row.id, generation=row.generation, finished_at=now, outcome="lost", **lost)
-        tables.insert_attempt(lost_attempt)
+        worker = tables.workers.get(lost["worker_id"])
+        its = {"release": worker.release if worker else "", "generation": row.generation, **lost}
+        tables.insert_attempt(AttemptRow(turn_id=row.id, finished_at=now, outcome="lost", **its))
     if failed:
         compensate(tables, row, parameters)
     if failed and parameters["halt"]:
@@ -189,7 +190,7 @@ def settle(tables: Tables, parameters: Parameters) -> Rows:
         row = tables.find_claimed(one["ids"], one["fences"])
         if row is None:
             continue
-        _end(tables, row, one, halt=parameters["halt"])
+        _end(tables, row, one, halt=parameters["halt"], release=parameters["release"])
         ended = {"id": row.id, "fence": row.fence, "status": row.status.value, "look_again": False}
         answers.append(ended | _reply(tables, row))
         session = tables.session_of(row)
@@ -211,7 +212,7 @@ def _reply(tables: Tables, row: TurnRow) -> dict[str, Any]:
     }
 
 
-def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> None:
+def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool, release: str) -> None:
     now, attempt, due_at = tables.now(), row.attempt, row.due_at
     canceled = row.cancel_requested_at is not None
     final = CANCELED if canceled else TurnStatus(asked["statuses"])
@@ -243,6 +244,7 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool) -> 
         AttemptRow(
             turn_id=row.id,
             attempt=attempt,
+            release=release,
             due_at=due_at,
             finished_at=now,
             outcome="canceled" if canceled else asked["outcomes"],

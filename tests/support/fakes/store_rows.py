@@ -118,6 +118,7 @@ class AttemptRow:
     fence: int
     generation: int
     worker_id: str | None
+    release: str
     due_at: Instant
     started_at: Instant | None
     finished_at: Instant
@@ -167,6 +168,7 @@ class WorkerRow:
     queue_latency_seconds: float
     draining: bool
     version: str
+    release: str
     deaf_for_seconds: float
     blocked_for_seconds: float
     unrenewed: list[UUID]

@@ -227,7 +227,7 @@ def read_generations(tables: Tables, parameters: Parameters) -> Rows:
 
 
 def read_attempts(tables: Tables, parameters: Parameters) -> Rows:
-    names = ("attempt", "fence", "generation", "worker_id", "outcome", "error_class", "error", "traceback")
+    names = ("attempt", "fence", "generation", "worker_id", "release", "outcome", "error_class", "error", "traceback")
     turn = tables.turns.get(parameters["id"])
     if turn is None or turn.tenant_id != parameters["tenant"]:
         return []
