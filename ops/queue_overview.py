@@ -11,7 +11,7 @@ from turnstile.ops.terminal.operator_access import Operator
 from turnstile.ops.terminal.output import Column, Columns, reader, short_duration, short_time
 from turnstile.ops.worker_overview import read_worker_overview
 from turnstile.queries.attention import read_attention
-from turnstile.queries.backlog import Backlog, read_backlog
+from turnstile.queries.backlog import Backlog, TenantBacklog, read_backlog, read_backlog_by_tenant
 from turnstile.queries.workers import WorkerState
 from turnstile.statements.paused_queues import PausedQueue, read_paused_queues
 from turnstile.turn.envelope import QueueDepth
@@ -30,6 +30,16 @@ class SqsCounts:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TopTenant:
+    """The tenant that has the most due turns of a queue."""
+
+    tenant_id: str
+    due: int
+    percent: int
+    """Of the turns that `Backlog.due` counts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOverview:
     """One declared queue."""
@@ -39,6 +49,8 @@ class QueueOverview:
     owner: str | None
     sqs: SqsCounts
     backlog: Backlog
+    top_tenant: TopTenant | None
+    """None: nothing is due."""
     halted_sessions: int
     workers: dict[WorkerState, int]
     """How many of its workers are in each state; a state without a worker is left out."""
@@ -63,6 +75,7 @@ QUEUES: Columns = {
     "queue": "queue",
     "messages": lambda one: _messages(one.sqs.depth),
     **{title: _of_backlog(column) for title, column in BACKLOG.items()},
+    "top tenant": lambda one: f"{one.top_tenant.tenant_id} {one.top_tenant.percent}%" if one.top_tenant else "",
     "DLQ": lambda one: "?" if one.sqs.error is not None else one.sqs.dead_letters,
     "halted": "halted_sessions",
     "workers": lambda one: _workers(one.workers),
@@ -97,6 +110,7 @@ async def read_overview(operator: Operator) -> list[QueueOverview]:
     names = list(settings.queues_by_name)
     counts = dict(zip(names, await count_messages(operator.queues, names), strict=True))
     backlogs = {one.queue: one for one in await read_backlog(database, names)}
+    tenants = await read_backlog_by_tenant(database, names)
     halted = {one.queue: one.halted for one in await read_attention(database, names, lately_seconds=0)}
     paused = await read_paused_queues(database)
     workers = Counter((one.queue, one.state) for one in await read_worker_overview(operator))
@@ -107,12 +121,19 @@ async def read_overview(operator: Operator) -> list[QueueOverview]:
             owner=queue.owner,
             sqs=counts[queue.name],
             backlog=backlogs[queue.name],
+            top_tenant=find_top_tenant([one for one in tenants if one.queue == queue.name]),
             halted_sessions=halted[queue.name],
             workers={state: workers[queue.name, state] for state in WorkerState if workers[queue.name, state]},
             paused=paused.get(queue.name),
         )
         for queue in settings.queues
     ]
+
+
+def find_top_tenant(tenants: Sequence[TenantBacklog]) -> TopTenant | None:
+    """The first of one queue's tenants, which are ordered by their due turns; None if none of them has any."""
+    due = sum(one.due for one in tenants)
+    return TopTenant(tenants[0].tenant_id, tenants[0].due, round(100 * tenants[0].due / due)) if due else None
 
 
 async def count_messages(queues: "MessageQueues", names: Sequence[str]) -> list[SqsCounts]:

@@ -11,14 +11,16 @@ from turnstile.statements.paused_queues import read_paused_queues
 async def test_the_page(reader: Reader, product: Product, start_worker: StartWorker) -> None:
     # Inputs that no version answers, older than the deploy.
     old = await make_failed(product.database, product.settings, ["bad"] * 2, error_class="Reject")
-    deployed = await make_failed(product.database, product.settings, [f"s{number}" for number in range(12)])
+    sessions = [f"s{number}" for number in range(12)]
+    deployed = await make_failed(product.database, product.settings, sessions, release="r8")
 
     await reader.up_to("turnstile queues pause")
     assert "bad deploy" in (await read_paused_queues(product.database))[product.settings.queue].reason  # type: ignore[operator]
     await reader.up_to("terraform apply")
     start_worker()
 
-    assert "ValueError" in (await reader.up_to("turnstile dlq list --groups")).out
+    assert "r8" in (await reader.up_to("turnstile stats --by release")).out
+    assert "r8 12" in (await reader.up_to("turnstile dlq list --groups")).out
     await reader.up_to("turnstile redrive", CLASS="ValueError")
     for turn in deployed:
         await product.status_is(turn, "SUCCEEDED")

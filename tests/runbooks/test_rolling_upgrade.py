@@ -21,9 +21,9 @@ async def test_the_page(
 
     await make_worker(database, settings, "old-1", draining=True)
     await tamper(settings, "UPDATE workers SET version = '0.0.9'")
-    await make_worker(database, settings, "new-1")
+    await make_worker(database, settings, "new-1", release="r8")
     seen = (await reader.up_to("turnstile workers")).out
-    assert ("0.0.9" in seen, "draining" in seen) == (True, True)
+    assert ("0.0.9" in seen, "draining" in seen, "r8" in seen) == (True, True, True)
     await reader.up_to("turnstile stats")
 
     await tamper(settings, "DELETE FROM workers WHERE draining")

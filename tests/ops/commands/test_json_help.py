@@ -29,7 +29,7 @@ LINES = {
     "sessions": ["--stuck --older-than 1s"],
     "top": [""],
     "workers": [""],
-    "stats": [""],
+    "stats": ["", "--by tenant"],
     "trace": ["{joining}"],
     "wake": ["{waiting} --yes"],
     "dlq list": ["--messages --show-text", "--groups"],

@@ -11,6 +11,7 @@ from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_dead, make_failed
 from tests.support.claims import submit_turns
 from tests.support.factories import make_worker_record
+from tests.support.tampered_turns import make_pending
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
@@ -54,6 +55,22 @@ async def test_a_queue_is_listed_with_its_messages_backlog_dead_letters_and_work
     )
     assert (found["backlog"]["due"], found["backlog"]["ready"], found["halted_sessions"]) == (1, 1, 1)
     assert (found["purpose"], found["owner"], found["paused"]) == ("answers the turns", "team chat", None)
+
+
+async def test_the_list_names_the_tenant_with_the_most_due_turns_and_its_share(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    empty = json.loads((await turnstile("queues", "list", "--json")).out)["queues"][0]["top_tenant"]
+    for tenant, sessions in (("calm", "a"), ("flood", "bcd")):
+        for session in sessions:
+            await make_pending(database, settings, session, tenant_id=tenant)
+
+    ran = await turnstile("queues", "list", "--json")
+    shown = await turnstile("queues", "list")
+
+    assert empty is None
+    assert json.loads(ran.out)["queues"][0]["top_tenant"] == {"tenant_id": "flood", "due": 3, "percent": 75}
+    assert "flood 75%" in shown.out
 
 
 async def test_the_list_says_who_has_paused_a_queue_and_how_its_workers_are(

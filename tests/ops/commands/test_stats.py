@@ -7,7 +7,8 @@ import pytest
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed
 from tests.support.claims import claim_sessions, settle_one, submit_turns
-from tests.support.tampered_turns import tamper
+from tests.support.tampered_turns import make_pending, make_running, tamper
+from tests.support.waiting_turns import RETRIED, SNOOZED, make_settled
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 
@@ -37,6 +38,66 @@ async def test_stats_show_what_has_ended_lately_and_what_waits(
     assert "3 in 1h" in shown.out
     assert "FAILED 2, SUCCEEDED 1" in shown.out
     assert "p50 " in shown.out
+
+
+async def test_what_has_not_ended_is_one_line(turnstile: Turnstile, database: Database, settings: Settings) -> None:
+    before = (await turnstile("stats")).out
+    await make_settled(database, settings, "snoozed", SNOOZED)
+    await make_settled(database, settings, "retrying", RETRIED)
+    await make_running(database, settings, "running")
+    await tamper(settings, "UPDATE turns SET started_at = now() - interval '64 s' WHERE status = 'RUNNING'")
+
+    ran = await turnstile("stats", "--json")
+    shown = await turnstile("stats")
+
+    assert "not ended" not in before
+    assert "not ended  1 snoozed, 1 retrying, 1 running (longest 1m04s)\n" in shown.out
+    [found] = json.loads(ran.out)["not_ended"]
+    assert (found["snoozed"], found["retrying"], found["running"], found["still_since"]) == (1, 1, 1, None)
+
+
+async def test_a_flood_shows_its_tenant_also_before_a_turn_of_it_has_ended(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    await make_failed(database, settings, ["a"], tenant_id="calm")
+    await make_failed(database, settings, ["b"], tenant_id="calm", error_class="Reject")
+    await make_pending(database, settings, "c", tenant_id="calm")
+    for number in range(3):
+        await make_pending(database, settings, f"s{number}", tenant_id="flood")
+    await make_running(database, settings, "d")
+
+    ran = await turnstile("stats", "--by", "tenant", "--json")
+    shown = await turnstile("stats", "--by", "tenant")
+    of_one = await turnstile("stats", "--by", "tenant", "--tenant", "flood", "--json")
+
+    groups = json.loads(ran.out)["groups"]
+    counts = [tuple(one[name] for name in ("name", "due", "running", "ended", "failed")) for one in groups]
+    assert sorted(counts) == [("calm", 1, 0, 2, 2), ("flood", 3, 0, 0, 0), ("t", 0, 1, 0, 0)]
+    assert [line.split()[:3] for line in shown.out.splitlines()[1:3]] in (
+        [["calm", "1", "0"], ["flood", "3", "0"]],
+        [["flood", "3", "0"], ["calm", "1", "0"]],
+    )
+    assert [one["name"] for one in json.loads(of_one.out)["groups"]] == ["flood"]
+
+
+async def test_failures_are_counted_by_release(turnstile: Turnstile, database: Database, settings: Settings) -> None:
+    await make_failed(database, settings, ["a", "b"], release="r8")
+    await submit_turns(database, settings, "hello", session_id="c")
+    await settle_one(database, settings, *await claim_sessions(database, settings, "c"))
+    # It ended before any attempt: no release had it.
+    await make_pending(database, settings, "d")
+    await tamper(settings, "UPDATE turns SET status = 'CANCELED', finished_at = now() WHERE session_id = 'd'")
+
+    ran = await turnstile("stats", "--by", "release", "--json")
+    shown = await turnstile("stats", "--by", "release")
+
+    document = json.loads(ran.out)
+    assert (document["by"], document["since_seconds"]) == ("release", 3600.0)
+    assert [(one["name"], one["ended"], one["failed"], one["top_error_class"]) for one in document["groups"]] == [
+        ("", 2, 0, None),
+        ("r8", 2, 2, "ValueError"),
+    ]
+    assert [line.split()[:4] for line in shown.out.splitlines() if "r8" in line] == [["r8", "2", "2", "ValueError"]]
 
 
 async def test_older_ends_are_not_counted(turnstile: Turnstile, database: Database, settings: Settings) -> None:

@@ -38,6 +38,7 @@ def queue(name: str, due: int) -> QueueOverview:
         halted_sessions=0,
         workers={},
         paused=None,
+        top_tenant=None,
     )
 
 

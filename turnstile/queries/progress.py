@@ -1,0 +1,122 @@
+"""What has not ended in each queue, by what it waits for, and whether anything ends: a standstill is the opposite.
+
+Bounded on a table of any size: MOST waiting turns of a queue, the running ones (as many as there are slots), the ends of the
+last minutes over the BRIN index `turns_finished_at`, and SAMPLE ends of the last day.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import LiteralString
+
+from turnstile.backends.postgres.database import Database
+from turnstile.statements.worker_registry import ALIVE
+
+PATIENCE_SECONDS = 300.0
+"""How long it is usual that nothing ends, at least. Where turns take longer: twice as long as 99 of 100 turns took lately."""
+
+MOST = 10_000
+"""Waiting turns of a queue that are read, those that became due first."""
+
+SAMPLE = 10_000
+
+BY_RANGE: LiteralString = "SELECT set_config('enable_seqscan', 'off', true)"
+"""For the rest of its pipeline: the planner takes the BRIN index for useless once the archive has shuffled the table."""
+
+# A turn is late if it has waited or run for longer than the queue's patience. A turn that has never started waits for a slot,
+# so one is enough for a standstill. One that has started may be slow or put off for a reason of its own: two are needed. How
+# long a first attempt may run is known only from the turns that have succeeded.
+PROGRESS: LiteralString = f"""
+WITH usual AS MATERIALIZED (
+    SELECT s.queue, percentile_cont(0.99) WITHIN GROUP (ORDER BY s.seconds) AS seconds
+      FROM (SELECT t.queue, t.status, extract(epoch FROM t.finished_at - t.first_started_at) AS seconds
+              FROM turns t WHERE t.finished_at > now() - interval '1 day' LIMIT {SAMPLE}) s
+     WHERE s.status = 'SUCCEEDED' GROUP BY s.queue
+), bound AS MATERIALIZED (
+    SELECT q.name AS queue, u.seconds AS usual, greatest({PATIENCE_SECONDS}, 2 * u.seconds) AS patience,
+           make_interval(secs => greatest({PATIENCE_SECONDS}, 2 * u.seconds)) AS ago
+      FROM unnest(%(queues)s::text[]) q (name) LEFT JOIN usual u ON u.queue = q.name
+), ended AS MATERIALIZED (
+    SELECT e.queue, max(e.finished_at) AS at
+      FROM (SELECT t.* FROM turns t WHERE t.finished_at > now() - (SELECT max(b.ago) FROM bound b) OFFSET 0) e
+     WHERE e.status IN ('SUCCEEDED', 'FAILED') GROUP BY e.queue
+), pending AS MATERIALIZED (
+    SELECT o.*, CASE WHEN o.joining IS NOT NULL THEN 'joining'
+                     WHEN o.execute_at <= now() OR o.execute_at IS NULL THEN 'due'
+                     WHEN o.first_started_at IS NULL THEN 'scheduled'
+                     WHEN (SELECT a.outcome FROM turn_attempts a WHERE a.turn_id = o.id ORDER BY a.fence DESC LIMIT 1) = 'snoozed'
+                     THEN 'snoozed' ELSE 'retrying' END AS state,
+           NOT EXISTS (SELECT FROM turns e WHERE e.tenant_id = o.tenant_id AND e.session_id = o.session_id
+                          AND e.status IN ('PENDING', 'RUNNING') AND e.seq < coalesce(o.seq, {2**63 - 1})) AS is_head
+      FROM bound b CROSS JOIN LATERAL (
+           SELECT t.id, t.queue, t.tenant_id, t.session_id, t.seq, t.execute_at, t.first_started_at, t.joining,
+                  greatest(t.queued_at, t.execute_at) AS due_since
+             FROM turns t
+            WHERE (t.status || '') = 'PENDING' AND t.queue = b.queue
+              AND (SELECT s.halted_by FROM sessions s
+                    WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) IS NULL
+            ORDER BY coalesce(t.execute_at, t.created_at) LIMIT {MOST}) o
+), waiting AS MATERIALIZED (
+    SELECT p.queue, count(*) FILTER (WHERE p.state = 'due') AS due,
+           count(*) FILTER (WHERE p.state = 'due' AND p.is_head) AS ready,
+           count(*) FILTER (WHERE p.state = 'snoozed') AS snoozed, count(*) FILTER (WHERE p.state = 'retrying') AS retrying,
+           count(*) FILTER (WHERE p.state = 'joining') AS joining, count(*) FILTER (WHERE p.state = 'scheduled') AS scheduled,
+           count(*) >= {MOST} AS truncated,
+           count(*) FILTER (WHERE p.state = 'due' AND p.is_head AND p.due_since < now() - b.ago) AS unmoved,
+           count(*) FILTER (WHERE p.state <> 'joining' AND p.is_head AND p.first_started_at < now() - b.ago) AS put_off,
+           min(coalesce(p.first_started_at, p.due_since))
+               FILTER (WHERE p.state IN ('due', 'snoozed', 'retrying') AND p.is_head) AS since
+      FROM pending p JOIN bound b USING (queue) GROUP BY p.queue
+), running AS MATERIALIZED (
+    SELECT r.queue, count(*) AS running, extract(epoch FROM now() - min(r.started_at))::float8 AS longest,
+           count(*) FILTER (WHERE r.first_started_at < now() - b.ago
+                              AND (b.usual IS NOT NULL OR r.first_started_at < r.started_at)) AS slow,
+           min(r.first_started_at) AS since
+      FROM turns r JOIN bound b USING (queue) WHERE r.status = 'RUNNING' GROUP BY r.queue
+)
+SELECT b.queue, coalesce(w.due, 0) AS due, coalesce(w.ready, 0) AS ready, coalesce(w.snoozed, 0) AS snoozed,
+       coalesce(w.retrying, 0) AS retrying, coalesce(w.joining, 0) AS joining, coalesce(w.scheduled, 0) AS scheduled,
+       coalesce(w.truncated, false) AS truncated, coalesce(r.running, 0) AS running, r.longest AS longest_running_seconds,
+       (SELECT coalesce(sum(w.slots), 0) FROM workers w WHERE w.queue = b.queue AND NOT w.draining AND {ALIVE})::int AS slots,
+       CASE WHEN coalesce(e.at < now() - b.ago, true)
+             AND NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = b.queue)
+             AND (coalesce(w.unmoved, 0) >= 1 OR coalesce(w.put_off, 0) + coalesce(r.slow, 0) >= 2)
+            THEN least(w.since, r.since) END AS still_since, now() AS read_at
+  FROM bound b LEFT JOIN waiting w USING (queue) LEFT JOIN running r USING (queue) LEFT JOIN ended e USING (queue)
+ ORDER BY b.queue
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """One queue at one moment: its turns that have not ended."""
+
+    queue: str
+    due: int
+    """They could run now, or wait for earlier turns of their sessions; `ready` are those at the heads."""
+    ready: int
+    snoozed: int
+    retrying: int
+    joining: int
+    """They wait for their children."""
+    scheduled: int
+    truncated: bool
+    """There may be more that wait than were read: these counts are lower bounds."""
+    running: int
+    longest_running_seconds: float | None
+    slots: int
+    """Of the workers that are alive and not draining."""
+    still_since: datetime | None
+    """At a standstill, since when the turn has waited that has waited longest. None: turns end, or none waits for long."""
+    read_at: datetime
+
+    @property
+    def standstill_seconds(self) -> float:
+        """0: no standstill."""
+        return 0.0 if self.still_since is None else (self.read_at - self.still_since).total_seconds()
+
+
+async def read_progress(database: Database, queues: Sequence[str]) -> list[Progress]:
+    """What has not ended in each of these queues, ordered by name. Raises DatabaseUnavailableError."""
+    _, rows = await database.fetch_pipelined([(BY_RANGE, {}), (PROGRESS, {"queues": list(queues)})])
+    return [Progress(**row) for row in rows]
