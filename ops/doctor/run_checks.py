@@ -29,8 +29,10 @@ from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.doctor.redis_trial import try_redis
 from turnstile.ops.migration_run import known_revision
+from turnstile.ops.progress_words import describe_standstill
 from turnstile.ops.terminal.operator_access import operator_database
 from turnstile.ops.terminal.output import short_duration
+from turnstile.queries.progress import PROGRESS, Progress
 from turnstile.statements.advance_fences import read_last_fence
 from turnstile.streaming.stream_inspection import highest_fence
 
@@ -161,6 +163,13 @@ async def _look_at_tables(found: Findings, settings: Settings, database: Databas
                 if len(rows) == LIMIT:
                     detail = f"only the first {LIMIT} were listed"
                     found.append(DoctorFinding(code="not-looked-at", subject=check.code, detail=detail))
+    with _noting(found, "standstill"):
+        rows = await ask(database, PROGRESS, {"queues": list(settings.queues_by_name)})
+        found += [
+            DoctorFinding(code="standstill", subject=one.queue, queue=one.queue, since=one.still_since, detail=detail)
+            for one in (Progress(**row) for row in rows)
+            if (detail := describe_standstill(one))
+        ]
     with _noting(found, "idle-in-transaction-timeout"):
         for row in await find_roles_without_idle_timeout(settings.database_url):
             found.append(DoctorFinding(code="idle-in-transaction-timeout", **row))
@@ -217,6 +226,8 @@ def make_terms(settings: Settings) -> dict[str, Any]:
         "takeover": settings.takeover_resend_seconds + MARGIN_SECONDS,
         # The stamp of a relay that died before it sent the wake-up.
         "overdue": settings.relay_stamp_seconds + MARGIN_SECONDS,
+        "margin": MARGIN_SECONDS,
+        "deaf": settings.deaf_seconds,
         "queues": list(settings.queues_by_name),
         "limit": LIMIT,
     }

@@ -105,14 +105,14 @@ async def test_a_queue_with_due_turns_needs_a_living_worker(database: Database, 
     draining = await codes(settings)
     await tamper(settings, "UPDATE workers SET draining = false, seen_at = now() - interval '1 h'")
 
-    found = await only(settings)
+    _, found = await look(settings, dlq=False)
 
     assert (living, draining) == ([], ["no-worker"])
     assert (found.code, found.subject) == ("no-worker", settings.queue)
     assert found.since is not None
     assert timedelta(minutes=59) < datetime.now(UTC) - found.since < timedelta(minutes=70), "the last heartbeat"
     await pause_queue(database, settings.queue, paused_by="ada", reason=None)
-    assert await codes(settings) == ["queue-paused"]
+    assert await codes(settings) == ["worker-silent", "queue-paused"]
 
 
 async def test_workers_that_were_lost_lately_are_counted_by_queue_and_the_newest_is_named(
@@ -153,7 +153,10 @@ async def test_a_worker_is_alive_by_its_own_lease_and_not_by_that_of_the_operato
     patient = await codes(settings)
     await tamper(settings, "UPDATE workers SET lease_seconds = 60")
 
-    assert (patient, await codes(settings.model_copy(update={"lease_seconds": 600.0}))) == ([], ["no-worker"])
+    assert (patient, await codes(settings.model_copy(update={"lease_seconds": 600.0}))) == (
+        [],
+        ["worker-silent", "no-worker"],
+    )
 
 
 async def test_a_turn_whose_worker_is_lost_is_found(database: Database, settings: Settings) -> None:

@@ -9,7 +9,7 @@ class Severity(StrEnum):
     """How bad a finding is. Both end the command with the exit code for findings."""
 
     ERROR = "error"
-    """Turns wait for longer than they should, or will."""
+    """Turns wait for longer than they should, or will, or fail."""
     WARNING = "warning"
     """Turns go on, and an operator has something to decide or to set."""
 

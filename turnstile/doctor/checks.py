@@ -11,6 +11,7 @@ from typing import LiteralString
 
 from turnstile.doctor.check import Check, Remedy, Severity
 from turnstile.doctor.growing_traces import TRACE_GROWS
+from turnstile.doctor.progress_checks import PROGRESS_CHECKS
 from turnstile.statements.session_head import DUE
 from turnstile.statements.submit import QUEUE_LATENCY
 from turnstile.statements.worker_registry import ALIVE, LOST_LATELY
@@ -182,6 +183,7 @@ CHECKS: tuple[Check, ...] = (
         "start the workers: after a restore, this corrects it; if it stays, correct the clock of the database server",
         Remedy.ADVANCE,
     ),
+    *PROGRESS_CHECKS,
     Check(
         "send-overdue",
         _ERROR,

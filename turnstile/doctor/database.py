@@ -41,6 +41,8 @@ async def ask(database: Database, statement: LiteralString, parameters: Mapping[
         try:
             async with connection.transaction():
                 await connection.execute("SET TRANSACTION READ ONLY")
+                # For the BRIN index of what ended lately, as in `turnstile/queries/stats.py`.
+                await connection.execute("SET LOCAL enable_seqscan = off")
                 await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_SECONDS}s'")
                 return await (await connection.execute(statement, parameters)).fetchall()
         except psycopg.errors.QueryCanceled as error:
