@@ -18,13 +18,16 @@ from turnstile.ops.terminal.output import (
     print_json,
     print_table,
     print_text,
+    say,
     short_duration,
 )
-from turnstile.queries.backlog import Backlog, read_backlog, read_backlog_by_tenant
+from turnstile.queries.backlog import MOST, Backlog, read_backlog, read_backlog_by_tenant
 from turnstile.queries.progress import Progress, read_progress
-from turnstile.queries.stats import MOST_GROUPS, GroupBy, Percentiles, Stats, StatsGroup, group_stats, read_stats
+from turnstile.queries.stats import GroupBy, Percentiles, Stats, StatsGroup, group_stats, read_stats
 
 SINCE_SECONDS = 3600.0
+SHOWN_GROUPS = 20
+"""Lines of --by."""
 
 
 def stats(
@@ -40,7 +43,8 @@ def stats(
     retries and their pauses. The backlog and what has not ended count all tenants. What the archive has taken is not counted.
 
     --by tenant: of each tenant the turns that are due, run and have ended. --by release: of each release of the handler
-    (TURNSTILE_RELEASE) the turns whose last attempt ran in it. The twenty largest.
+    (TURNSTILE_RELEASE) the turns whose last attempt ran in it. Of each queue, the 10,000 turns that are due longest are
+    counted by tenant.
 
     --json: since_seconds, read_at, ended, ended_per_second, by_status, by_error_class (of FAILED turns), waiting_seconds and
     running_seconds (p50, p95, p99; null without such turns), attempts_per_turn, queue and tenant_id (what was asked for), backlog
@@ -90,9 +94,7 @@ async def _group(
     groups += [asdict(StatsGroup(name=name, ended=0, failed=0)) for name in waiting if name not in known]
     for group in groups:
         group |= {"due": waiting[group["name"]], "running": running[group["name"]]}
-    return sorted(groups, key=lambda group: group["due"] + group["running"] + group["ended"], reverse=True)[
-        :MOST_GROUPS
-    ]
+    return sorted(groups, key=lambda group: group["due"] + group["running"] + group["ended"], reverse=True)
 
 
 def _print_groups(by: GroupBy, groups: list[dict[str, Any]]) -> None:
@@ -106,7 +108,11 @@ def _print_groups(by: GroupBy, groups: list[dict[str, Any]]) -> None:
         "waiting p95": lambda group: _p95(group["waiting_seconds"]),
         "running p95": lambda group: _p95(group["running_seconds"]),
     }
-    print_table(columns, groups)
+    print_table(columns, groups[:SHOWN_GROUPS])
+    if (more := len(groups) - SHOWN_GROUPS) > 0:
+        say(f"the {SHOWN_GROUPS} largest, and {more} more (--json shows all)")
+    if sum(group.get("due", 0) for group in groups) >= MOST:
+        say(f"due: of each queue the {MOST} oldest turns are counted; there may be more")
 
 
 def _p95(percentiles: dict[str, float] | None) -> str:

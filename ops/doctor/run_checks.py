@@ -253,11 +253,18 @@ async def _look_at_letters(found: Findings, database: Database, queues: MessageQ
         async for messages in dead.batches(MOST_LETTERS):
             letters.update(letter.kind for letter in await classify_letters(database, messages))
     details: dict[str, list[str]] = {}
+    cut = letters.total() >= MOST_LETTERS
     for kind in LetterKind:
         if letters[kind]:
-            details.setdefault(LETTER_CODES[kind], []).append(f"{letters[kind]} {LETTER_WORDS[kind]}")
+            many = f"{letters[kind]} or more" if cut else f"{letters[kind]}"
+            details.setdefault(LETTER_CODES[kind], []).append(f"{many} {LETTER_WORDS[kind]}")
     for code, counts in details.items():
         found.append(DoctorFinding(code=code, subject=queue, queue=queue, detail=", ".join(counts)))
+    if cut:
+        detail = f"only {MOST_LETTERS} of its dead letters were read"
+        found.append(
+            DoctorFinding(code="not-looked-at", subject=f"dead letters of {queue}", queue=queue, detail=detail)
+        )
 
 
 def judge_policy(source: Mapping[str, str], dlq: Mapping[str, str]) -> str:

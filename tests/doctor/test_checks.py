@@ -249,6 +249,19 @@ async def test_webhooks_that_no_relay_delivers_are_found(database: Database, set
     assert (early, found.code, found.detail) == ([], "webhooks-overdue", "webhooks: 1")
 
 
+async def test_webhooks_beyond_what_is_read_are_or_more(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.doctor.run_checks.LIMIT", 2)
+    for session in "abc":
+        wanted = make_submission(settings.queue, session, webhook_url="https://hooks.example.com/")
+        await submit(database, [wanted], resend_seconds=60)
+        await cancel(database, "t", wanted.turn_id, CancelReason.USER)
+    await database.fetch("UPDATE webhooks SET due_at = now() - interval '1 h'", {})
+
+    assert (await only(settings)).detail == "webhooks: 2 or more"
+
+
 @pytest.mark.parametrize("default", ["ROLE", "DATABASE"])
 async def test_a_role_that_may_idle_in_a_transaction_without_end_is_found(settings: Settings, default: str) -> None:
     role = f"writer_{uuid4().hex[:12]}"

@@ -55,7 +55,8 @@ NOT t.xmax = ANY (ARRAY(SELECT l.transactionid FROM pg_locks l WHERE l.locktype 
 # `rows-locked` is about that.
 _SEND_OVERDUE: LiteralString = f"""
 SELECT d.queue AS subject, d.queue, min(d.send_at) AS since,
-       'messages: ' || count(*) || ', workers of the queue that are alive: ' || (
+       'messages: ' || count(*) || CASE WHEN sum(count(*)) OVER () >= {_SCAN} THEN ' or more' ELSE '' END
+        || ', workers of the queue that are alive: ' || (
         SELECT count(*) FROM workers w WHERE w.queue = d.queue AND {ALIVE}) AS detail
   FROM (
     SELECT t.queue, t.send_at FROM turns t WHERE t.send_at < now() - make_interval(secs => %(overdue)s)
@@ -116,7 +117,8 @@ SELECT p.queue AS subject, p.queue, p.paused_at AS since, 'by ' || p.paused_by |
 """
 
 _WEBHOOKS_OVERDUE: LiteralString = """
-SELECT 'webhooks' AS subject, min(w.due_at) AS since, 'webhooks: ' || count(*) AS detail FROM (
+SELECT 'webhooks' AS subject, min(w.due_at) AS since,
+       'webhooks: ' || count(*) || CASE WHEN count(*) >= %(limit)s THEN ' or more' ELSE '' END AS detail FROM (
     SELECT due_at FROM webhooks WHERE due_at < now() - make_interval(secs => %(overdue)s) ORDER BY due_at LIMIT %(limit)s) w
 HAVING count(*) > 0
 """

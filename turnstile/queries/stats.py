@@ -20,9 +20,6 @@ from turnstile.queries.attempts import RELEASE
 SHARES = (0.5, 0.95, 0.99)
 """The percentiles of each duration."""
 
-MOST_GROUPS = 20
-"""How many tenants or releases are listed at most."""
-
 MOST_CLASSES = 50
 """How many error classes are listed at most, the most frequent first. A class is a name of the user's code."""
 
@@ -54,12 +51,12 @@ SELECT now() AS read_at, count(*) AS ended, avg(e.attempts)::float8 AS attempts,
   FROM ended e
 """
 
-_GROUPS: LiteralString = f"""
+_GROUPS: LiteralString = """
 SELECT e.name, count(*) AS ended, count(*) FILTER (WHERE e.status = 'FAILED') AS failed,
        mode() WITHIN GROUP (ORDER BY e.error_class) FILTER (WHERE e.status = 'FAILED') AS top_error_class,
        percentile_cont(%(shares)s::float8[]) WITHIN GROUP (ORDER BY e.waiting) AS waiting_seconds,
        percentile_cont(%(shares)s::float8[]) WITHIN GROUP (ORDER BY e.running) AS running_seconds
-  FROM ended e GROUP BY e.name ORDER BY ended DESC, e.name LIMIT {MOST_GROUPS}
+  FROM ended e GROUP BY e.name ORDER BY ended DESC, e.name
 """
 
 
@@ -141,7 +138,7 @@ async def read_stats(
 async def group_stats(
     database: Database, by: GroupBy, *, since_seconds: float, queue: str | None = None, tenant_id: str | None = None
 ) -> list[StatsGroup]:
-    """The MOST_GROUPS groups of the most ended turns, the largest first.
+    """The groups of the ended turns, the largest first.
 
     Raises StatsTooBroadError or DatabaseUnavailableError.
     """

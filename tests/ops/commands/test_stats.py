@@ -80,6 +80,22 @@ async def test_a_flood_shows_its_tenant_also_before_a_turn_of_it_has_ended(
     assert [one["name"] for one in json.loads(of_one.out)["groups"]] == ["flood"]
 
 
+async def test_groups_and_turns_that_are_not_shown_are_told(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.commands.stats.SHOWN_GROUPS", 1)
+    monkeypatch.setattr("turnstile.queries.backlog.MOST", 2)
+    monkeypatch.setattr("turnstile.ops.commands.stats.MOST", 2)
+    for session, tenant in (("a", "u"), ("b", "v")):
+        await make_pending(database, settings, session, tenant_id=tenant)
+
+    ran = await turnstile("stats", "--by", "tenant")
+
+    assert len(ran.out.splitlines()) == 2
+    assert "the 1 largest, and 1 more (--json shows all)" in ran.err
+    assert "due: of each queue the 2 oldest turns are counted; there may be more" in ran.err
+
+
 async def test_failures_are_counted_by_release(turnstile: Turnstile, database: Database, settings: Settings) -> None:
     await make_failed(database, settings, ["a", "b"], release="r8")
     await submit_turns(database, settings, "hello", session_id="c")

@@ -136,6 +136,21 @@ async def test_dead_letters_are_counted_by_code_and_stay_on_the_queue(
     assert await queues.count(settings.queue, dead=True) == 6
 
 
+async def test_dead_letters_beyond_what_is_read_are_counted_as_or_more_and_the_look_is_not_complete(
+    database: Database, queues: MessageQueues, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.doctor.run_checks.MOST_LETTERS", 2)
+    await make_dead(database, queues, settings, ["a", "b", "c"])
+    await tamper(settings, "UPDATE turns SET finished_at = now() - interval '1 h'")
+
+    found = await look(settings, dlq=True)
+
+    assert [(one.code, one.detail) for one in found] == [
+        ("not-looked-at", "only 2 of its dead letters were read"),
+        ("dead-letters-waiting", "2 or more still_dead"),
+    ]
+
+
 def test_a_delay_is_late_only_beyond_the_delays_of_a_healthy_system() -> None:
     settings = Settings(queues=(QueueSettings(name="turns"),))
 
