@@ -2,16 +2,19 @@
 
 import importlib.util
 import sys
+from dataclasses import asdict
 from typing import Annotated
 from uuid import UUID
 
 import typer
 
+from turnstile.ops.doctor.run_checks import look
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, since_option
 from turnstile.ops.terminal.output import print_json
-from turnstile.ops.top.snapshot import Snapshot, as_document, take_snapshot
+from turnstile.ops.top.snapshot import Snapshot, take_snapshot
+from turnstile.ops.top.views import name_findings
 from turnstile.ops.waiting.look import explain_turn
 from turnstile.ops.waiting.words import as_lines
 
@@ -32,15 +35,18 @@ def top(
 ) -> None:
     """Show throughput, latencies, backlog, workers, running turns and failures, live. Changes nothing.
 
+    The first line is what `turnstile doctor --no-dlq` finds, every 30 seconds. Failures are grouped by queue and error class;
+    turns that operators have given up are left out.
+
     Keys: 1 to 4 show queues, workers, turns, failures; Enter looks closer (a queue's or a worker's turns, what a turn waits for);
     Escape goes back; Space holds the screen; q quits.
 
     --json: one snapshot. stats (as `turnstile stats --json`), queues (as `turnstile queues list --json`), workers and running (as
-    `turnstile workers --json`), failed (the newest FAILED turns, as `turnstile list --json`).
+    `turnstile workers --json`), failed (the groups of `turnstile dlq list --json`, with the turns that halt their sessions).
     """
     settings = load_settings()
     if as_json:
-        print_json(as_document(operate(settings, take_snapshot, since)))
+        print_json(asdict(operate(settings, take_snapshot, since)))
         return
     if not has_terminal():
         raise CommandError("the live screen needs a terminal; --json prints one snapshot", ExitCode.USAGE)
@@ -59,4 +65,7 @@ async def _show(operator: Operator, since_seconds: float, every_seconds: float) 
         answer = await explain_turn(operator.settings, operator.database, turn_id, None)
         return [f"there is no turn {turn_id} any more"] if answer is None else as_lines(answer)
 
-    await TopScreen(read, explain, every_seconds).run_async()
+    async def check() -> str:
+        return name_findings(await look(operator.settings, dlq=False))
+
+    await TopScreen(read, explain, check, every_seconds).run_async()

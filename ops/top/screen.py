@@ -1,4 +1,4 @@
-"""The screen, by Textual: tables that are read again every few seconds, and keys to look closer."""
+"""The screen, by Textual: tables that are read again every few seconds, what the doctor finds, and keys to look closer."""
 
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, assert_never
@@ -16,6 +16,8 @@ from turnstile.ops.terminal.output import cell, reader
 from turnstile.ops.top.snapshot import Snapshot
 from turnstile.ops.top.views import EVERYTHING, TURNS, VIEWS, OpenTurn, ShowTurns, View, headline
 from turnstile.telemetry.harmless import harmless
+
+DOCTOR_EVERY_SECONDS = 30.0
 
 
 class TurnDetails(ModalScreen[None]):
@@ -35,7 +37,10 @@ class TurnDetails(ModalScreen[None]):
 
 
 class TopScreen(App[None]):
-    """`read` takes a snapshot, `explain` says the lines of a turn. The screen reports a TurnstileError of either, and goes on."""
+    """`read` takes a snapshot, `explain` says the lines of a turn. The screen reports a TurnstileError of either, and goes on.
+
+    `check` says in one line what the doctor finds. It runs beside the looks, because it asks SQS and Redis, too.
+    """
 
     TITLE = "turnstile top"
     ENABLE_COMMAND_PALETTE = False
@@ -45,24 +50,28 @@ class TopScreen(App[None]):
         ("space", "hold", "hold"),
         ("q", "quit", "quit"),
     ]
-    CSS = "#headline { height: auto; padding: 0 1; } #trouble { height: auto; padding: 0 1; color: $error; }"
+    CSS = "#doctor, #headline, #trouble { height: auto; padding: 0 1; } #trouble { color: $error; }"
 
     def __init__(
         self,
         read: Callable[[], Awaitable[Snapshot]],
         explain: Callable[[UUID], Awaitable[list[str]]],
+        check: Callable[[], Awaitable[str]],
         every_seconds: float,
     ) -> None:
         super().__init__()
         self._read = read
         self._explain = explain
+        self._check = check
         self._every_seconds = every_seconds
         self._holding = False
         self._looking = False
+        self._checking = False
         self._shown = EVERYTHING
         self._snapshot: Snapshot | None = None
 
     def compose(self) -> ComposeResult:
+        yield Static(id="doctor")
         yield Static(id="headline")
         yield Static(id="trouble")
         with TabbedContent(id="views"):
@@ -77,6 +86,22 @@ class TopScreen(App[None]):
         self.action_show(VIEWS[0].name)
         self.set_interval(self._every_seconds, self._look_again)
         self._look_again()
+        self.set_interval(DOCTOR_EVERY_SECONDS, self._check_again)
+        self._check_again()
+
+    def _check_again(self) -> None:
+        if not (self._holding or self._checking):
+            self._checking = True
+            self.run_worker(self._show_findings())
+
+    async def _show_findings(self) -> None:
+        try:
+            found = await self._check()
+        except TurnstileError as error:
+            found = str(error)
+        finally:
+            self._checking = False
+        self.query_one("#doctor", Static).update(Text(found))
 
     def _look_again(self) -> None:
         # A slow look is not given up for the next one: otherwise nothing would ever be shown.

@@ -1,20 +1,16 @@
 """What the screen shows, read at one moment. The same queries as those of `stats`, `queues list` and `workers`."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from turnstile.ops.queue_overview import QueueOverview, read_overview
 from turnstile.ops.terminal.operator_access import Operator
-from turnstile.ops.turn_document import turn_document
 from turnstile.ops.worker_overview import WorkerOverview, read_worker_overview
-from turnstile.queries.operator_turns import OperatorFilter, list_turns_of_all
+from turnstile.queries.failed_turns import FailedGroup, group_failures
 from turnstile.queries.stats import Stats, read_stats
-from turnstile.queries.turns import TurnRecord
 from turnstile.queries.workers import RunningTurn, read_running
-from turnstile.turn.status import TurnStatus
 
 MOST_ROWS = 200
-"""Of running turns and of failures."""
+"""Of running turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +20,8 @@ class Snapshot:
     workers: list[WorkerOverview]
     running: list[RunningTurn]
     """Those that run longest first."""
-    failed: list[TurnRecord]
-    """The newest first."""
+    failed: list[FailedGroup]
+    """The largest group first; without the turns that operators have given up."""
 
 
 async def take_snapshot(operator: Operator, since_seconds: float) -> Snapshot:
@@ -36,10 +32,5 @@ async def take_snapshot(operator: Operator, since_seconds: float) -> Snapshot:
         queues=await read_overview(operator),
         workers=await read_worker_overview(operator),
         running=await read_running(database, None, MOST_ROWS),
-        failed=await list_turns_of_all(database, OperatorFilter(status=TurnStatus.FAILED), MOST_ROWS),
+        failed=await group_failures(database),
     )
-
-
-def as_document(snapshot: Snapshot) -> dict[str, Any]:
-    """For JSON: as the commands that show a part of it."""
-    return {**asdict(snapshot), "failed": [turn_document(turn) for turn in snapshot.failed]}

@@ -6,7 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from turnstile.ops import queue_overview, worker_overview
-from turnstile.ops.terminal.output import Columns, describe_error, short_duration
+from turnstile.ops.doctor.report import summary
+from turnstile.ops.doctor.run_checks import Findings
+from turnstile.ops.terminal.output import Columns, describe_counts, short_duration, shortened
 from turnstile.ops.top.snapshot import Snapshot
 
 
@@ -61,15 +63,17 @@ TURNS = View(
 FAILURES = View(
     "failures",
     {
-        # The error second: a narrow terminal cuts off the right.
-        "turn": "id",
-        "error": lambda turn: describe_error(turn.error_class, turn.error),
-        "failed": "finished_at",
+        # The error first: a narrow terminal cuts off the right.
+        "error": "error_class",
+        "turns": "turns",
+        "last": "last_failed_at",
         "queue": "queue",
-        "attempts": "attempt",
+        "releases": lambda group: describe_counts(group.releases),
+        "the last turn": "sample_turn_id",
+        "its message": lambda group: shortened(group.sample_error),
     },
     lambda snapshot, _: snapshot.failed,
-    lambda turn: OpenTurn(turn.id),
+    lambda group: OpenTurn(group.sample_turn_id),
 )
 VIEWS = (QUEUES, WORKERS, TURNS, FAILURES)
 
@@ -81,9 +85,12 @@ def headline(snapshot: Snapshot) -> str:
     due, ready, running = (
         sum(getattr(one.backlog, name) for one in snapshot.queues) for name in ("due", "ready", "running")
     )
+    more = "+" if any(one.backlog.truncated for one in snapshot.queues) else ""
     oldest = max((one.backlog.oldest_seconds for one in snapshot.queues), default=0.0)
     waits = (
-        f"{ready} could begin, the oldest has been due for {short_duration(oldest)}" if ready else "none could begin"
+        f"{ready}{more} could begin, the oldest has been due for {short_duration(oldest)}"
+        if ready
+        else "none could begin"
     )
     times = [
         f"{name} p50 {short_duration(found.p50)}, p95 {short_duration(found.p95)}, p99 {short_duration(found.p99)}"
@@ -94,6 +101,12 @@ def headline(snapshot: Snapshot) -> str:
         [
             f"ended in {short_duration(stats.since_seconds)}: {stats.ended} ({stats.ended_per_second:.3g} a second); {ends}",
             "; ".join(times) or "no turn has been started and ended",
-            f"backlog: {due} due, {running} running; {waits}",
+            f"backlog: {due}{more} due, {running} running; {waits}",
         ]
     )
+
+
+def name_findings(findings: Findings) -> str:
+    """What the doctor finds, in one line: the counts, and each finding with its subject."""
+    named = dict.fromkeys(f"{one.code} {one.subject}" for one in findings)
+    return ": ".join(filter(None, [f"doctor: {summary(findings)}", ", ".join(named)]))

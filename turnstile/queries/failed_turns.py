@@ -120,6 +120,13 @@ async def group_failed(database: Database, wanted: FailedFilter) -> list[FailedG
     return [FailedGroup(**row) for row in rows]
 
 
+async def group_failures(database: Database) -> list[FailedGroup]:
+    """All turns that are FAILED and not given up, those that halt their session included, the largest group first."""
+    terms: LiteralString = "t.status = 'FAILED' AND t.dropped_at IS NULL"
+    rows = await database.fetch(_GROUPS.format(release=RELEASE.format(turn="t"), terms=terms), {})
+    return [FailedGroup(**row) for row in rows]
+
+
 async def count_halting(database: Database, wanted: FailedFilter) -> int:
     """How many turns `list_failed` leaves out because they halt their session. `turn_ids` and `dropped` play no part: a turn
     that halts is not dropped."""

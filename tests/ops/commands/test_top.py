@@ -8,7 +8,7 @@ from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.dead_turns import make_failed
 from tests.support.claims import submit_turns
 from tests.support.factories import make_worker_record
-from tests.support.tampered_turns import make_running
+from tests.support.tampered_turns import make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.worker_registry import announce
@@ -18,6 +18,9 @@ async def test_a_snapshot_has_figures_queues_workers_turns_and_failures(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     [failed] = await make_failed(database, settings, ["bad"])
+    await make_failed(database, settings, ["halted"], error_class="Halting", halt=True)
+    await make_failed(database, settings, ["dropped"], error_class="Dropped")
+    await tamper(settings, "UPDATE turns SET dropped_at = now() WHERE error_class = 'Dropped'")
     await announce(database, make_worker_record(settings.queue, "wanda"))
     running = await make_running(database, settings, "busy")
     await submit_turns(database, settings, "one", "two")
@@ -28,7 +31,8 @@ async def test_a_snapshot_has_figures_queues_workers_turns_and_failures(
     assert [queue["backlog"]["due"] for queue in shown["queues"]] == [2]
     assert [turn["turn_id"] for turn in shown["running"]] == [str(running)]
     assert [(one["worker_id"], one["state"]) for one in shown["workers"]] == [("wanda", "well")]
-    assert [turn["id"] for turn in shown["failed"]] == [str(failed)]
+    groups = {group["error_class"]: group["sample_turn_id"] for group in shown["failed"]}
+    assert (set(groups), groups["ValueError"]) == ({"Halting", "ValueError"}, str(failed))
 
 
 async def test_without_textual_the_command_says_what_to_do(

@@ -10,25 +10,25 @@ from uuid import UUID
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static, TabbedContent
 
-from tests.support.records import make_record
 from turnstile.errors import DatabaseUnavailableError
+from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
 from turnstile.ops.queue_overview import QueueOverview, SqsCounts
 from turnstile.ops.top.screen import TopScreen, TurnDetails
 from turnstile.ops.top.snapshot import Snapshot
-from turnstile.ops.top.views import FAILURES
+from turnstile.ops.top.views import FAILURES, name_findings
 from turnstile.ops.worker_overview import WorkerOverview
 from turnstile.queries.backlog import Backlog
+from turnstile.queries.failed_turns import FailedGroup
 from turnstile.queries.stats import Percentiles, Stats
 from turnstile.queries.workers import RunningTurn, WorkerState
-from turnstile.turn.status import TurnStatus
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 HIDDEN_SECONDS = 3600.0
 """No second look during a test."""
 
 
-def queue(name: str, due: int) -> QueueOverview:
-    backlog = Backlog(queue=name, due=due, ready=due, oldest_seconds=90.0, running=1, truncated=False)
+def queue(name: str, due: int, *, truncated: bool = False) -> QueueOverview:
+    backlog = Backlog(queue=name, due=due, ready=due, oldest_seconds=90.0, running=1, truncated=truncated)
     return QueueOverview(
         queue=name,
         purpose=None,
@@ -57,18 +57,20 @@ def running(number: int, queue_name: str) -> RunningTurn:
 
 
 WORKER = WorkerOverview(
-    worker_id="worker-2", queue="bulk", host="h", pid=1, version="0.1.0", release="", slots=4, busy=3, draining=False,
+    worker_id="worker-2", queue="bulk", host="h", pid=1, version="0.1.0", release="r8", slots=4, busy=3, draining=False,
     deaf_for_seconds=0.0, blocked_for_seconds=0.0, blocked_by=None, started_at=NOW, seen_at=NOW, lost_at=None, alive=False,
     paused=False, read_at=NOW, state=WorkerState.SILENT, seconds_since_heartbeat=300.0,
 )  # fmt: skip
-FAILED = replace(
-    make_record(UUID(int=9)),
+FAILED = FailedGroup(
     queue="bulk",
-    status=TurnStatus.FAILED,
-    attempt=3,
     error_class="Boom",
-    error="no answer",
-    finished_at=NOW,
+    turns=12,
+    tenants=1,
+    first_failed_at=NOW,
+    last_failed_at=NOW,
+    sample_turn_id=UUID(int=9),
+    sample_error="no answer",
+    releases={"r8": 12},
 )
 
 SNAPSHOT = Snapshot(
@@ -97,6 +99,7 @@ class Source:
         self.snapshot = snapshot
         self.trouble: DatabaseUnavailableError | None = None
         self.explained: list[UUID] = []
+        self.findings: Findings = []
         self.reads = 0
         self.open = asyncio.Event()
         self.open.set()
@@ -112,8 +115,11 @@ class Source:
         self.explained.append(turn_id)
         return ["It runs."]
 
+    async def check(self) -> str:
+        return name_findings(self.findings)
+
     def screen(self) -> TopScreen:
-        return TopScreen(self.read, self.explain, HIDDEN_SECONDS)
+        return TopScreen(self.read, self.explain, self.check, HIDDEN_SECONDS)
 
 
 async def settle(app: TopScreen, pilot: Pilot[None]) -> None:
@@ -148,6 +154,32 @@ async def test_it_shows_throughput_latency_and_backlog() -> None:
         assert column(app, "queues", 0) == ["chat", "bulk"]
 
 
+async def test_the_first_line_is_what_the_doctor_finds() -> None:
+    well, ill = Source(), Source()
+    ill.findings = [
+        DoctorFinding(code="service-unreachable", subject="redis"),
+        DoctorFinding(code="standstill", subject="chat"),
+        DoctorFinding(code="queue-paused", subject="bulk"),
+    ]
+    shown = []
+    for source in (well, ill):
+        app = source.screen()
+        async with app.run_test() as pilot:
+            await settle(app, pilot)
+            shown.append(text(app, "doctor"))
+
+    assert shown[0].startswith("doctor: nothing found")
+    assert shown[1] == "doctor: 2 errors, 1 warning: service-unreachable redis, standstill chat, queue-paused bulk"
+
+
+async def test_a_backlog_that_was_cut_says_so() -> None:
+    app = Source(replace(SNAPSHOT, queues=[queue("chat", 10_000, truncated=True), queue("bulk", 2)])).screen()
+    async with app.run_test() as pilot:
+        await settle(app, pilot)
+
+        assert "backlog: 10002+ due, 2 running; 10002+ could begin" in text(app, "headline")
+
+
 async def test_markup_in_a_name_is_shown_as_it_is() -> None:
     app = Source().screen()
     async with app.run_test() as pilot:
@@ -157,7 +189,7 @@ async def test_markup_in_a_name_is_shown_as_it_is() -> None:
 
 
 def test_a_narrow_terminal_shows_of_a_failure_its_error() -> None:
-    assert list(FAILURES.columns)[:2] == ["turn", "error"]
+    assert list(FAILURES.columns)[:2] == ["error", "turns"]
 
 
 async def test_enter_on_a_queue_shows_its_turns_and_escape_shows_all() -> None:
@@ -186,17 +218,18 @@ async def test_a_worker_is_shown_with_its_state_and_enter_shows_its_turns() -> N
         assert column(app, "turns", 6) == ["worker-2"]
 
 
-async def test_a_failure_is_shown_with_its_error_and_enter_opens_the_turn() -> None:
+async def test_failures_are_shown_by_class_and_enter_opens_the_last_turn() -> None:
     source = Source()
     app = source.screen()
     async with app.run_test() as pilot:
         await settle(app, pilot)
 
         await pilot.press("4")
-        assert row(app, "failures") == [str(FAILED.id), "Boom: no answer", "2026-11-24 12:00:00Z", "bulk", "3"]
+        shown = ["Boom", "12", "2026-11-24 12:00:00Z", "bulk", "r8 12", str(FAILED.sample_turn_id), "no answer"]
+        assert row(app, "failures") == shown
 
         await pilot.press("enter")
-        assert source.explained == [FAILED.id]
+        assert source.explained == [FAILED.sample_turn_id]
 
 
 async def test_enter_on_a_turn_says_what_it_waits_for() -> None:
