@@ -12,6 +12,7 @@ from turnstile.relay.attention_metric import report_attention
 from turnstile.relay.backlog_metric import report_backlog
 from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
+from turnstile.relay.standstill_metric import report_standstill
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.stop_signals import on_stop_signal
 from turnstile.telemetry.own_log import log
@@ -37,8 +38,8 @@ async def run_relay(settings: Settings) -> None:
             log.info("relay.started", queues=list(settings.queues_by_name))
             try:
                 async with asyncio.TaskGroup() as together:
-                    together.create_task(report_backlog(database, list(settings.queues_by_name), stopping))
-                    together.create_task(report_attention(database, list(settings.queues_by_name), stopping))
+                    for report in (report_backlog, report_attention, report_standstill):
+                        together.create_task(report(database, list(settings.queues_by_name), stopping))
                     together.create_task(measure(database, queues, settings, stopping))
                     together.create_task(memory_watch.run(stopping))
                     together.create_task(Relay(database, queues, settings).run(stopping))

@@ -22,6 +22,7 @@ from turnstile.relay.attention_metric import report_attention
 from turnstile.relay.backlog_metric import report_backlog
 from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
+from turnstile.relay.standstill_metric import report_standstill
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.statements.advance_fences import ADVANCE
 from turnstile.telemetry import tracing
@@ -159,7 +160,8 @@ class _Worker:
             tasks.add(asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection"))
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
-            for name, report in (("backlog", report_backlog), ("attention", report_attention)):
+            reports = {"backlog": report_backlog, "attention": report_attention, "standstill": report_standstill}
+            for name, report in reports.items():
                 reporting = report(self.resources.database, list(self.settings.queues_by_name), relay_stop)
                 tasks.add(asyncio.create_task(reporting, name=name))
             measuring = measure(self.resources.database, self.resources.queues, self.settings, relay_stop)

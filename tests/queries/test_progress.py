@@ -1,14 +1,17 @@
 """When a queue is at a standstill, and when turns only take their time."""
 
+import re
 from typing import LiteralString
 
+import psycopg
 import pytest
 
+from tests.statements.plans.touched import explain
 from tests.support.tampered_turns import make_pending, make_running, tamper
 from tests.support.waiting_turns import RETRIED, SNOOZED, make_joining, make_scheduled, make_settled, make_worker
-from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.config.settings import Settings
-from turnstile.queries.progress import Progress, read_progress
+from turnstile.queries.progress import BY_RANGE, PROGRESS, Progress, read_progress
 from turnstile.statements.paused_queues import pause_queue
 
 AGO: LiteralString = """UPDATE turns SET created_at = created_at - interval '10 min', queued_at = queued_at - interval '10 min',
@@ -130,3 +133,25 @@ async def test_a_failed_turn_has_ended(database: Database, settings: Settings) -
     await tamper(settings, "UPDATE turns SET status = 'FAILED' WHERE status = 'SUCCEEDED'")
 
     assert not await is_still(database, settings)
+
+
+# --- what it reads
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["empty table", "full table"])
+def test_only_what_waits_runs_or_has_ended_lately_is_read(settings: Settings, filled: bool) -> None:
+    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+        if filled:
+            connection.execute("SET session_replication_role = replica")
+            connection.execute(
+                "INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, expires_at, trace_id, span_id)"
+                " SELECT gen_random_uuid(), 't', 's' || g, 1, 'turns', 'PENDING', now(), now(), md5('x'), 's'"
+                " FROM generate_series(1, 1100) g"
+            )
+            connection.execute("ANALYZE turns")
+        connection.execute(BY_RANGE.replace("true", "false"))
+        text = explain(connection, PROGRESS)
+
+    assert "Seq Scan on turns" not in text
+    assert "Bitmap Index Scan on turns_finished_at" in text
+    assert re.search(r"Limit\n +-> +Index Scan using turns_waiting on turns t", text), text

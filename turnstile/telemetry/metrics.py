@@ -125,6 +125,11 @@ BACKLOG = Gauge(
 BACKLOG_OLDEST = Gauge(
     R, "turnstile_backlog_oldest_seconds", "How long the oldest `ready` turn has been due.", ["queue"], unit="seconds",
 )  # fmt: skip
+STANDSTILL = Gauge(
+    R, "turnstile_standstill_seconds",
+    "How long the first turn of the queue has waited while none ends; 0 while turns end, or none waits for long.",
+    ["queue"], unit="seconds",
+)  # fmt: skip
 FAILED_TURNS = Gauge(
     R, "turnstile_failed_turns", "Turns that finally failed in the last five minutes and are FAILED still.", ["queue"],
 )  # fmt: skip
