@@ -141,8 +141,13 @@ module "worker" {
   port               = 8081
   metrics_port       = var.metrics_port
   start_seconds      = var.worker_start_seconds
-  environment        = merge(local.environment, { TURNSTILE_HANDLER = var.handler, TURNSTILE_HEALTH_PORT = "8081" })
   secrets            = local.stores
+  environment = merge(local.environment, {
+    TURNSTILE_HANDLER     = var.handler
+    TURNSTILE_HEALTH_PORT = "8081"
+    # The beginning of the image's digest: `turnstile workers` and `stats --by release` tell deploys apart.
+    TURNSTILE_RELEASE = substr(regex("[^:]+$", var.image), 0, 12)
+  })
 }
 
 module "relay" {
