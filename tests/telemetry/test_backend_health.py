@@ -8,6 +8,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.backends.sqs.asking_sqs import COMMAND, CUT, asking, give_environment
+from tests.support.giving_credentials import found
 from tests.support.metric_readings import reading, rising
 from tests.support.scripted_sqs import answer
 from turnstile.backends.postgres.database import Database
@@ -83,7 +84,8 @@ async def test_redis_is_up_while_it_responds(error: Exception) -> None:
     assert up("redis_lock") == 0
 
 
-async def test_sqs_is_up_while_it_responds_even_if_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sqs_is_up_while_it_responds_even_if_it_refuses_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A permission that is missing for one operation: the others go on."""
     give_environment(monkeypatch)
     forbidden = answer(b'{"__type": "com.amazonaws.sqs#AccessDeniedException"}', "403 Forbidden")
 
@@ -106,3 +108,43 @@ async def test_sqs_that_responds_with_an_error_of_its_own_is_away(monkeypatch: p
             await client.call(COMMAND, {}, tries=1)
 
     assert up("sqs") == 0
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "UnrecognizedClientException",
+        "SignatureDoesNotMatch",
+        "InvalidSignatureException",
+    ],
+)
+async def test_sqs_that_refuses_the_credentials_is_away(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """It would refuse every other call as well."""
+    give_environment(monkeypatch)
+    refusal = answer(f'{{"__type": "com.amazonaws.sqs#{code}"}}'.encode(), "403 Forbidden")
+
+    async with asking(refusal) as (client, _):
+        with rising(FAILURES, backend="sqs"), pytest.raises(QueueUnavailableError):
+            await client.call(COMMAND, {}, tries=1)
+
+    assert up("sqs") == 0
+
+
+async def test_sqs_is_away_for_a_process_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, lambda: None)
+
+    async with asking() as (client, sqs):
+        with rising(FAILURES, backend="sqs"), pytest.raises(QueueUnavailableError):
+            await client.call(COMMAND, {}, tries=1)
+
+    assert (up("sqs"), sqs.requests) == (0, [])
+
+
+def test_the_first_failure_is_a_rise_once_the_backend_was_up() -> None:
+    """Prometheus sees no increase in a series that begins with its first event."""
+    BackendHealth("well so far").responded()
+
+    assert reading(FAILURES, backend="well so far") == 0

@@ -18,6 +18,8 @@ class BackendHealth:
         if self._is_up is not True and RECORDING.is_on:
             self._is_up = True
             BACKEND_UP.set(1, self._backend)
+            # Prometheus sees no increase in a series that begins with its first failure.
+            BACKEND_FAILURES.add(0, self._backend)
 
     def failed(self) -> None:
         if RECORDING.is_on:

@@ -156,10 +156,12 @@ WEBHOOKS_OWED = Gauge(
 
 BACKEND_UP = Gauge(
     ALL, "turnstile_backend_up",
-    "1 if the last call got a response, else 0: `postgres`, `redis_lock`, `redis_memory`, `sqs`.", ["backend"],
+    "1 if the last call got a response, else 0: `postgres`, `redis_lock`, `redis_memory`, `sqs`. Of a process that calls nothing "
+    "it is old: alarm on failures that go on.", ["backend"],
 )  # fmt: skip
 BACKEND_FAILURES = Counter(
-    ALL, "turnstile_backend_failures_total", "Calls without a response.", ["backend"],
+    ALL, "turnstile_backend_failures_total", "Calls without a response, and calls whose credentials SQS refuses.",
+    ["backend"],
 )  # fmt: skip
 
 # --- worker and relay: the memory's Redis, every ten seconds

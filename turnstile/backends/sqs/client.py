@@ -39,6 +39,13 @@ HEADERS = {"content-type": "application/x-amz-json-1.0", "x-amzn-query-mode": "t
 RETRY_SECONDS = 0.5
 """Longest wait before the second try of a command that got a 5xx response or was throttled."""
 
+CREDENTIAL_ERRORS = frozenset({
+    "ExpiredToken", "RequestExpired", "InvalidClientTokenId", "UnrecognizedClient", "SignatureDoesNotMatch", "InvalidSignature",
+    "IncompleteSignature", "MissingAuthenticationToken",
+})  # fmt: skip
+"""The codes by which AWS refuses the caller's credentials, without the suffix `Exception` of the newer protocol. Every other call
+fails as well; `AccessDenied` refuses one operation."""
+
 
 class CallRefusedError(QueueUnavailableError):
     """SQS returned an error response. `code` is the SQS error code, in the form of the older or of the newer protocol.
@@ -50,6 +57,10 @@ class CallRefusedError(QueueUnavailableError):
         super().__init__(reason)
         self.code = code
         self.passing = passing
+
+    @property
+    def refuses_credentials(self) -> bool:
+        return self.code.removesuffix("Exception") in CREDENTIAL_ERRORS
 
 
 class SqsClient:
@@ -130,7 +141,12 @@ class SqsClient:
         return aiohttp.ClientSession(connector=connector, proxy=self._endpoint.proxy)
 
     async def _ask(self, http: aiohttp.ClientSession, operation: str, parameters: Parameters, seconds: float) -> Answer:
-        headers, body = await self._signed(operation, parameters)
+        try:
+            headers, body = await self._signed(operation, parameters)
+        except QueueUnavailableError:
+            # No credentials: for this process SQS is away.
+            self._health.failed()
+            raise
         # aiohttp applies `sock_read` only while no data arrives, but `total` also after the event loop was blocked.
         timeout = aiohttp.ClientTimeout(total=seconds + DRIP_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=seconds)
         try:
@@ -138,7 +154,8 @@ class SqsClient:
                 answer = _read(operation, response, await response.read())
         except CallRefusedError as error:
             # A refusal of this one call is a response all the same.
-            note = self._health.failed if error.passing else self._health.responded
+            away = error.passing or error.refuses_credentials
+            note = self._health.failed if away else self._health.responded
             note()
             raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
