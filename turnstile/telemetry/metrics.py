@@ -82,7 +82,8 @@ SLOTS = Gauge(W, "turnstile_slots", "Slots of the process.", ["queue"])
 SLOTS_BUSY = Gauge(W, "turnstile_slots_busy", "Slots whose handler runs, or ignored its cancellation.", ["queue"])
 EVENT_LOOP_BLOCKED = Counter(
     W, "turnstile_event_loop_blocked_seconds_total",
-    "How long the event loop was blocked, by blocks of a second or more.", ["queue"], unit="seconds",
+    "How long the event loop was blocked, by blocks of a second or more; counted while they last.", ["queue"],
+    unit="seconds",
 )  # fmt: skip
 
 # --- worker: messages

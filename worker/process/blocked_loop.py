@@ -48,6 +48,8 @@ class BlockedLoopWatch:
         self._is_blocked = False
         self._turn: tuple[str, str] | None = None
         """The ids of the turn and of its trace, while its handler blocks the loop."""
+        self._counted_seconds = 0.0
+        """Of the present block."""
         self._blocks = 0
         self._line_at: float | None = None
 
@@ -65,8 +67,9 @@ class BlockedLoopWatch:
         self._looked_at = now
         if self._answered_at is not None:
             if self._is_blocked:
-                EVENT_LOOP_BLOCKED.add(self._answered_at - self._asked_at, self._queue)
+                self._count(self._answered_at)
             self._is_blocked = False
+            self._counted_seconds = 0.0
             self._answered_at = None
             self._asked_at = now
             self._loop.call_soon_threadsafe(self._answer)
@@ -78,6 +81,9 @@ class BlockedLoopWatch:
             self._blocks += 1
             if self._line_at is None or now - self._line_at >= LINE_SECONDS:
                 self._report(now)
+        if self._is_blocked:
+            # While it lasts: the watchdog may end the process in it.
+            self._count(now)
 
     def blocked_for(self) -> float:
         """For how long the loop has been blocked, in seconds; 0 below BLOCKED_SECONDS. For any thread."""
@@ -90,6 +96,11 @@ class BlockedLoopWatch:
         """The turn whose handler blocks the loop; None if it is not blocked, or it is not known by whom. For any thread."""
         turn = self._turn
         return None if turn is None or not self.blocked_for() else UUID(turn[0])
+
+    def _count(self, until: float) -> None:
+        seconds = max(until - self._asked_at, self._counted_seconds)
+        EVENT_LOOP_BLOCKED.add(seconds - self._counted_seconds, self._queue)
+        self._counted_seconds = seconds
 
     def _answer(self) -> None:
         self._answered_at = time.monotonic()
