@@ -10,6 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.lost_turns import ANY_LOST, mark_lost
 from turnstile.statements.renew_lease import renew
+from turnstile.telemetry.metrics import WORKERS_LOST
 from turnstile.telemetry.own_log import log
 
 BATCH = 500
@@ -26,6 +27,8 @@ class LostWorkers:
         self._renews = evidence is None
         self._evidence = evidence or RenewalEvidence(settings.lease_seconds, settings.heartbeat)
         self._reported_forbidden = False
+        for queue in settings.queues_by_name:
+            WORKERS_LOST.add(0, queue)
 
     async def mark(self) -> None:
         """Marks turns whose lease ran out, if the evidence allows it. Raises DatabaseUnavailableError."""
@@ -38,6 +41,7 @@ class LostWorkers:
         self._reported_forbidden = False
         for lost in await mark_lost(self._database, judgement.by, judgement.proven_seconds, BATCH):
             log.warning("worker.lost", lost_worker=lost.worker_id, queue=lost.queue, turns=lost.turns)
+            WORKERS_LOST.add(1, lost.queue)
 
     async def _renew_nothing(self) -> None:
         asked = time.monotonic()

@@ -14,6 +14,7 @@ from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
 from turnstile.relay.standstill_metric import report_standstill
 from turnstile.relay.webhooks.delivery import WebhookDelivery
+from turnstile.relay.worker_metric import report_workers
 from turnstile.stop_signals import on_stop_signal
 from turnstile.telemetry.own_log import log
 
@@ -40,6 +41,7 @@ async def run_relay(settings: Settings) -> None:
                 async with asyncio.TaskGroup() as together:
                     for report in (report_backlog, report_attention, report_standstill):
                         together.create_task(report(database, list(settings.queues_by_name), stopping))
+                    together.create_task(report_workers(database, settings, stopping))
                     together.create_task(measure(database, queues, settings, stopping))
                     together.create_task(memory_watch.run(stopping))
                     together.create_task(Relay(database, queues, settings).run(stopping))

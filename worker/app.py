@@ -24,6 +24,7 @@ from turnstile.relay.gauges import measure
 from turnstile.relay.loop import Relay
 from turnstile.relay.standstill_metric import report_standstill
 from turnstile.relay.webhooks.delivery import WebhookDelivery
+from turnstile.relay.worker_metric import report_workers
 from turnstile.statements.advance_fences import ADVANCE
 from turnstile.telemetry import tracing
 from turnstile.telemetry.own_log import log
@@ -164,6 +165,8 @@ class _Worker:
             for name, report in reports.items():
                 reporting = report(self.resources.database, list(self.settings.queues_by_name), relay_stop)
                 tasks.add(asyncio.create_task(reporting, name=name))
+            judging = report_workers(self.resources.database, self.settings, relay_stop)
+            tasks.add(asyncio.create_task(judging, name="workers"))
             measuring = measure(self.resources.database, self.resources.queues, self.settings, relay_stop)
             tasks.add(asyncio.create_task(measuring, name="gauges"))
             if self.settings.webhook_hosts:

@@ -52,9 +52,15 @@ class Handling:
         self._longest_attempt_seconds = longest_attempt_seconds
         self._child_intake = ChildIntake(resources.settings, resources.database, resources.queues)
         # A dict used as an ordered set: the iteration order of a set would depend on memory addresses.
-        self._attempts: dict[Attempt, None] = {}
+        self._attempts: dict[Attempt, float] = {}
+        """When each began, by the monotonic clock."""
         self._handing_back = False
         self.queue_latency = QueueLatency()
+
+    def longest_seconds(self, now: float) -> float:
+        """For how long the attempt has been running that began first; 0 if none runs. For any thread."""
+        # A copy: the event loop's thread adds and removes attempts meanwhile.
+        return now - min(list(self._attempts.values()), default=now)
 
     def hand_back(self) -> None:
         """Stops every handler as at a shutdown; handlers that begin later are stopped as well."""
@@ -89,7 +95,7 @@ class Handling:
         # The lease is renewed until deadline and grace are over, plus one lease, and then no longer, whatever the handler does.
         reach = timeout + grace + self._settings.lease_seconds
         run.kept.begin(turn, attempt.stop, time.monotonic() + reach)
-        self._attempts[attempt] = None
+        self._attempts[attempt] = time.monotonic()
         if self._handing_back:
             attempt.stop(StopReason.SHUTDOWN)
         waited = {} if turn.waited_seconds is None else {"waited_seconds": round(turn.waited_seconds, 3)}

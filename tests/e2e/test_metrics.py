@@ -56,6 +56,7 @@ async def test_each_process_serves_what_it_does(product: Product, start_worker: 
         assert not of_worker.total(f"turnstile_{trouble}_total", queue=queue)
     assert of_worker.total("turnstile_slots", queue=queue) == product.settings.concurrency
     assert of_worker.total("turnstile_slots_busy", queue=queue) == 0
+    assert of_worker.total("turnstile_attempt_longest_seconds", queue=queue) == 0
     assert (of_worker.total("turnstile_heartbeat_lateness_seconds", queue=queue) or 0.0) >= 0
     assert {of_worker.total("turnstile_backend_up", backend=one) for one in ("postgres", "redis_lock", "sqs")} == {1}
     assert (of_worker.total("turnstile_redis_info", role="memory", fact="used_memory") or 0) > 0
@@ -68,6 +69,7 @@ async def test_each_process_serves_what_it_does(product: Product, start_worker: 
     assert (of_relay.total("turnstile_relay_lag_seconds_count", queue=queue) or 0) >= 1
     assert of_relay.total("turnstile_backlog_turns", queue=queue, state="due") is not None
     assert of_relay.total("turnstile_queue_paused", queue=queue) == 0
+    assert of_relay.total("turnstile_workers", queue=queue, state="well") is not None
     assert of_relay.total("turnstile_sessions_halted", queue=queue) == 0
     assert of_relay.total("turnstile_dlq_messages", queue=queue) is not None
 
@@ -96,7 +98,9 @@ async def test_the_metrics_answer_while_a_handler_blocks_the_event_loop(
     await product.submit({"do": "block", "seconds": 10})
     await until(product.evidence, within=60)
 
-    assert (await Scrape.of(port)).total("turnstile_slots_busy", queue=product.settings.queue) == 1
+    scrape = await Scrape.of(port)
+    assert scrape.total("turnstile_slots_busy", queue=product.settings.queue) == 1
+    assert (scrape.total("turnstile_attempt_longest_seconds", queue=product.settings.queue) or 0.0) > 0
     assert not await product.evidence("ended")
 
 

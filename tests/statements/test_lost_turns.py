@@ -8,8 +8,10 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 
+from tests.relay.relays import declaring
 from tests.support.claims import submit_turns
 from tests.support.factories import PROVEN, Proven, make_claim, make_terms, make_worker_record
+from tests.support.metric_readings import reading, rising
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -22,6 +24,7 @@ from turnstile.statements.worker_registry import announce, withdraw
 LEASE_SECONDS = 1.5
 """That of `settings`."""
 
+LOST = "turnstile_workers_lost_total"
 LIVING = make_worker_record("turns", "worker-a", lease_seconds=LEASE_SECONDS)
 
 
@@ -98,6 +101,34 @@ async def test_a_worker_without_turns_that_vanishes_is_logged_once_by_whichever_
     assert [(line["event"], line["log_level"], line["lost_worker"], line["turns"]) for line in logs] == [
         ("worker.lost", "warning", "worker-a", 0)
     ]
+
+
+@pytest.mark.usefixtures("recording")
+async def test_an_idle_worker_that_dies_is_counted(database: Database, settings: Settings) -> None:
+    await announce(database, LIVING)
+    lost = LostWorkers(database, settings, Proven())
+    await not_seen_for(database, 3 * settings.lease_seconds)
+
+    with rising(LOST, queue="turns"):
+        await lost.mark()
+        await lost.mark()
+
+
+@pytest.mark.usefixtures("recording", "two_lapsed")
+async def test_a_worker_that_dies_before_its_first_heartbeat_is_counted_without_a_takeover(
+    database: Database, settings: Settings
+) -> None:
+    """As with a poison pill: it kills each worker that takes it over, within a second."""
+    with rising(LOST, queue="turns"), rising("turnstile_takeovers_total", 0, queue="turns"):
+        await LostWorkers(database, settings, Proven()).mark()
+
+
+@pytest.mark.usefixtures("recording")
+def test_lost_workers_are_0_before_they_are_1(database: Database, settings: Settings) -> None:
+    """Prometheus sees no increase in a series that begins with its first event."""
+    LostWorkers(database, declaring(settings, "unscathed"))
+
+    assert reading(LOST, queue="unscathed") == 0
 
 
 @pytest.mark.usefixtures("two_lapsed")

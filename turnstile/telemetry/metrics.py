@@ -80,6 +80,11 @@ HEARTBEAT_LATENESS = Gauge(
 )  # fmt: skip
 SLOTS = Gauge(W, "turnstile_slots", "Slots of the process.", ["queue"])
 SLOTS_BUSY = Gauge(W, "turnstile_slots_busy", "Slots whose handler runs, or ignored its cancellation.", ["queue"])
+ATTEMPT_LONGEST = Gauge(
+    W, "turnstile_attempt_longest_seconds",
+    "For how long the attempt has been running that began first of those that run now; 0 if none runs.", ["queue"],
+    unit="seconds",
+)  # fmt: skip
 EVENT_LOOP_BLOCKED = Counter(
     W, "turnstile_event_loop_blocked_seconds_total",
     "How long the event loop was blocked, by blocks of a second or more; counted while they last.", ["queue"],
@@ -112,6 +117,11 @@ RELAY_STEPS_FAILED = Counter(
     R, "turnstile_relay_steps_failed_total",
     "Steps, or rows of a step, that Postgres refused. The ERROR line `relay.step_failed` says which.",
 )  # fmt: skip
+WORKERS_LOST = Counter(
+    R, "turnstile_workers_lost_total",
+    "Workers that died or vanished without a shutdown, by the relay that found each first. The line `worker.lost` names it.",
+    ["queue"],
+)  # fmt: skip
 WEBHOOKS = Counter(
     R, "turnstile_webhooks_total", "Tries to deliver a webhook: `delivered`, `retried` or `given_up`.", ["result"],
 )  # fmt: skip
@@ -130,6 +140,9 @@ STANDSTILL = Gauge(
     R, "turnstile_standstill_seconds",
     "How long the first turn of the queue has waited while none ends; 0 while turns end, or none waits for long.",
     ["queue"], unit="seconds",
+)  # fmt: skip
+WORKERS = Gauge(
+    R, "turnstile_workers", "Registered workers by `state`, as `turnstile workers` has it.", ["queue", "state"],
 )  # fmt: skip
 FAILED_TURNS = Gauge(
     R, "turnstile_failed_turns", "Turns that finally failed in the last five minutes and are FAILED still.", ["queue"],

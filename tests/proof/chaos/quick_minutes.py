@@ -6,7 +6,7 @@ No setting of the product could do this, and none should: a metric has one value
 
 from functools import partial
 
-from turnstile.relay import attention_metric, backlog_metric, periodic_report
+from turnstile.relay import attention_metric, backlog_metric, periodic_report, worker_metric
 from turnstile.worker import app
 from turnstile.worker.process.scale_in_protection import Terms
 
@@ -16,7 +16,7 @@ SHRINK = 60.0
 
 def switch_on(_: str) -> None:
     """For this process: the backlog is logged and protection is asked for sixty times as often."""
-    for tell in (backlog_metric.report_backlog, attention_metric.report_attention):
+    for tell in (backlog_metric.report_backlog, attention_metric.report_attention, worker_metric.report_workers):
         tell.__kwdefaults__["every_seconds"] = periodic_report.EVERY_SECONDS / SHRINK
     usual = Terms()
     setattr(  # noqa: B010 - mypy knows the name as the class
