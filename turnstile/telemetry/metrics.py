@@ -13,8 +13,10 @@ M = Process.MEMORY_WATCHERS
 MODELS = BoundedValues(50)
 ERROR_CLASSES = BoundedValues(50)
 
-WAITS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
-RUNS = (0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
+# Prometheus interpolates within a bucket, so they are narrow where people look: around the wait for a wake-up that was lost (a
+# minute), up to the wait that pages (five minutes), and at the usual lengths of an attempt.
+WAITS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 75, 90, 120, 180, 300, 600, 1800)
+RUNS = (0.01, 0.1, 0.2, 0.3, 0.5, 1, 2.5, 5, 10, 15, 20, 30, 45, 60, 120, 300, 900)
 CALLS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 HOLDS = (0.05, 0.25, 1, 2.5, 5, 10, 30, 60, 120, 600)
 REQUESTS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
