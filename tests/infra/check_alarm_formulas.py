@@ -60,6 +60,12 @@ def sources(queue: str) -> dict[str, Sources]:
             "received": ("AWS/SQS", "NumberOfMessagesReceived", own, "Sum", 60),
             "paused": (LOG, f"{queue}.paused", None, "Maximum", 60),
         },
+        "standstill": {
+            "due": (LOG, f"{queue}.backlog_due", None, "Maximum", 60),
+            "put_off": (LOG, f"{queue}.turn_put_off", None, "Sum", 60),
+            "succeeded": (LOG, f"{queue}.turn_succeeded", None, "Sum", 60),
+            "paused": (LOG, f"{queue}.paused", None, "Maximum", 60),
+        },
         "dlq-untouched": {
             "messages": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", dead, "Maximum", 60),
             "looked_at": ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", dead, "Maximum", 60),
@@ -73,6 +79,7 @@ def sources(queue: str) -> dict[str, Sources]:
         "lock-busy": {
             "attempts": (LOG, f"{queue}.lock_attempt", None, "Sum", 300),
             "busy": (LOG, f"{queue}.lock_busy", None, "Sum", 300),
+            "due": (LOG, f"{queue}.backlog_due", None, "Maximum", 300),
         },
         "lock-unavailable": {
             "attempts": (LOG, f"{queue}.lock_attempt", None, "Sum", 300),
@@ -147,13 +154,27 @@ UNTOUCHED = [
     (FIRES, "SQS tells nothing of messages in flight", (1.0,), (_,), (DAY + 1,)),
     (RESTS, "relays tell nothing: nothing is known", FIVE, NONE, NONE),
 ]
+FEW_WAIT = (4.0,) * 3
 BUSY = [
-    (RESTS, "5 % of 200", (200.0,) * 3, (10.0,) * 3),
-    (FIRES, "more than 5 %", (200.0,) * 3, (11.0,) * 3),
-    (RESTS, "a hundred attempts are too few to judge", (100.0,) * 3, (100.0,) * 3),
-    (RESTS, "in one of three periods it was well", (200.0,) * 3, (11.0, 0.0, 11.0)),
-    (RESTS, "no log at all", (_,) * 3, (_,) * 3),
-    (RESTS, "attempts, and no number of those that were busy", (200.0,) * 3, (_,) * 3),
+    (RESTS, "5 % of 200", (200.0,) * 3, (10.0,) * 3, FEW_WAIT),
+    (FIRES, "more than 5 %", (200.0,) * 3, (11.0,) * 3, FEW_WAIT),
+    (FIRES, "relays tell nothing of a backlog", (200.0,) * 3, (11.0,) * 3, (_,) * 3),
+    (RESTS, "a backlog is drained", (200.0,) * 3, (100.0,) * 3, (9000.0, 5000.0, 101.0)),
+    (RESTS, "a hundred attempts are too few to judge", (100.0,) * 3, (100.0,) * 3, FEW_WAIT),
+    (RESTS, "in one of three periods it was well", (200.0,) * 3, (11.0, 0.0, 11.0), FEW_WAIT),
+    (RESTS, "no log at all", (_,) * 3, (_,) * 3, (_,) * 3),
+    (RESTS, "attempts, and no number of those that were busy", (200.0,) * 3, (_,) * 3, FEW_WAIT),
+]
+STANDSTILL = [
+    (FIRES, "turns wait and none succeeds", FIVE, (0.0,) * 5, (0.0,) * 5, GOES_ON),
+    (FIRES, "nobody is there to begin one", FIVE, NONE, NONE, GOES_ON),
+    (FIRES, "a provider refuses, and no turn waits behind another", (0.0,) * 5, (3.0,) * 5, (0.0,) * 5, GOES_ON),
+    (RESTS, "one turn is put off again and again", (0.0,) * 5, (2.0,) * 5, (0.0,) * 5, GOES_ON),
+    (RESTS, "one of them succeeds", FIVE, (0.0,) * 5, (0.0, 0.0, 1.0, 0.0, 0.0), GOES_ON),
+    (RESTS, "nothing waits", (0.0,) * 5, (0.0,) * 5, (0.0,) * 5, GOES_ON),
+    (RESTS, "operators have paused the queue", FIVE, (0.0,) * 5, (0.0,) * 5, FIVE),
+    (FIRES, "relays tell nothing of a pause", FIVE, (0.0,) * 5, (0.0,) * 5, NONE),
+    (RESTS, "no log at all", NONE, NONE, NONE, NONE),
 ]
 UNAVAILABLE = [
     (RESTS, "0.1 %", (1000.0,) * 3, (1.0,) * 3),
@@ -186,7 +207,8 @@ CASES = [
         ("dlq-untouched", ("messages", "looked_at", "untouched"), UNTOUCHED),
         ("session-still-halted", ("halted",), HALTED),
         ("dlq-unexplained", ("messages", "letters"), UNEXPLAINED),
-        ("lock-busy", ("attempts", "busy"), BUSY),
+        ("lock-busy", ("attempts", "busy", "due"), BUSY),
+        ("standstill", ("due", "put_off", "succeeded", "paused"), STANDSTILL),
         ("lock-unavailable", ("attempts", "unguarded"), UNAVAILABLE),
     )
     for state, what, *series in cases

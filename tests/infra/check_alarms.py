@@ -17,15 +17,15 @@ from tests.support.probes import until
 
 PAGES = {
     "turn-failed", "session-halted", "session-still-halted", "message-malformed", "oldest", "dlq-untouched",
-    "dlq-unexplained", "deaf-workers", "relay-silent",
+    "dlq-unexplained", "deaf-workers", "relay-silent", "standstill",
 }  # fmt: skip
 TELLS = {
     "depth", "lock-timeouts", "lock-held-long", "leases-lost", "lock-busy", "lock-unavailable", "producer-quiet",
-    "worker-lost", "loop-blocked",
+    "worker-lost", "worker-unwell", "loop-blocked",
 }  # fmt: skip
 PLAIN = [
     "turn-failed", "session-halted", "message-malformed", "oldest", "depth", "lock-timeouts",
-    "lock-held-long", "leases-lost", "worker-lost", "loop-blocked",
+    "lock-held-long", "leases-lost", "worker-lost", "worker-unwell", "loop-blocked",
 ]  # fmt: skip
 
 

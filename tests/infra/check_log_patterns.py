@@ -46,7 +46,7 @@ async def test_a_turn_that_finally_fails_counts_once_and_its_retries_do_not(
 
     await until(lambda: worker.said("turn.succeeded"))
     assert (await product.row(failing))["status"] == "FAILED"
-    assert len(worker.said("turn.retried")) >= 4
+    assert counted(given, worker)["turn_put_off"] == len(worker.said("turn.retried")) >= 4
     assert counted(given, worker)["turn_failed"] == 1
     assert counted(given, worker)["session_halted"] == 0
 
@@ -107,6 +107,17 @@ async def test_what_waits_for_a_person_is_told_in_the_fields_that_are_read(
     assert lines == [line for line in worker.said("queue.attention") if line["queue"] == queue]
     read = ("failed_lately", "halted_lately", "halted_seconds", "letters", "untouched_seconds")
     assert all(line[name] >= 0 for line in lines for name in read)
+
+
+async def test_how_many_workers_are_unwell_is_told_in_the_field_that_is_read(
+    given: GivenQueues, product: Product, start_worker: StartWorker
+) -> None:
+    relay = start_worker("relay")
+    pattern = given.terraform["workers_patterns"][product.settings.queue]
+
+    [line, *_] = await until(lambda: [line for line in relay.lines() if matches(pattern, line)])
+
+    assert line["unwell"] == 0
 
 
 async def test_a_lost_worker_is_counted_once_by_the_relay_that_finds_it(

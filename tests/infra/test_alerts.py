@@ -133,10 +133,25 @@ def test_a_rule_says_who_mends_what_and_where_to_look(rule: dict[str, Any]) -> N
     assert rule["annotations"]["summary"].endswith(".")
     assert (ROOT / rule["annotations"]["runbook"]).is_file()
     assert re.fullmatch(r"\d+[mh]", rule.get("for", "0m"))
-    # What an event has set off is over by itself: it has no `for`. A state must last, and so must a count of nothing, with
-    # which each restart begins.
-    is_set_off = re.search(r"increase\(|_failed_turns|_halted", rule["expr"]) and "== 0" not in rule["expr"]
+    # What an event has set off is over by itself: it has no `for`. A state must last, but for that of a worker, which has
+    # lasted already; and so must a count of nothing, with which each restart begins.
+    is_set_off = re.search(r"increase\(|_failed_turns|_halted|_workers\{", rule["expr"]) and "== 0" not in rule["expr"]
     assert "for" in rule or is_set_off
+
+
+def test_the_readme_sends_to_the_runbook_of_the_alarm() -> None:
+    rows = re.findall(
+        r"^\| (`[a-z].*?) \| (page|tell)\b.*? \| (.*?) \|$", (INFRA / "README.md").read_text(), re.MULTILINE
+    )
+    told = {
+        # One page for all alarms of the row, or one for each.
+        name: (severity, pages[min(place, len(pages) - 1)])
+        for about, severity, look in rows
+        if (pages := re.findall(r"runbooks/([\w-]+\.md)", look))
+        for place, name in enumerate(name for name in re.findall(r"`([a-z-]+)`", about) if name in terraform_alarms())
+    }
+
+    assert told == {name: (severity, runbook) for name, (severity, _, runbook) in terraform_alarms().items()}
 
 
 @pytest.mark.parametrize("name", sorted(terraform_alarms()))

@@ -118,6 +118,10 @@ output "attention_patterns" {
   value       = module.alarms.attention_patterns
 }
 
+output "workers_patterns" {
+  value = module.alarms.workers_patterns
+}
+
 output "lost_patterns" {
   description = "Which line tells of a lost worker."
   value       = module.alarms.lost_patterns

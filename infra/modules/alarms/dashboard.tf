@@ -8,12 +8,12 @@ locals {
   graphs = [
     { title = "turns that wait", series = [["log", "backlog_due", "Maximum"], ["log", "backlog_ready", "Maximum"], ["log", "backlog_running", "Maximum"]] },
     { title = "oldest turn that waits, seconds", series = [["log", "backlog_oldest_seconds", "Maximum"]] },
-    { title = "turns ended", series = [["log", "turn_succeeded", "Sum"], ["log", "turn_failed", "Sum"], ["log", "turn_canceled", "Sum"]] },
+    { title = "turns ended, and attempts put off", series = [["log", "turn_succeeded", "Sum"], ["log", "turn_failed", "Sum"], ["log", "turn_canceled", "Sum"], ["log", "turn_put_off", "Sum"]] },
     { title = "waiting until the first start, seconds", series = [["log", "waited_seconds", "p50"], ["log", "waited_seconds", "p95"]] },
     { title = "new for a person: failed, halted, malformed", series = [["log", "failed_lately", "Maximum"], ["log", "halted_lately", "Maximum"], ["log", "message_malformed", "Sum"]] },
     { title = "what waits longest for a person, seconds", series = [["log", "halted_seconds", "Maximum"], ["log", "untouched_seconds", "Maximum"]] },
     { title = "dead letters, and those that failed turns explain", series = [["dlq", "ApproximateNumberOfMessagesVisible", "Maximum"], ["log", "letters", "Maximum"]] },
-    { title = "workers: lost, leases lost, loops blocked; queue paused", series = [["log", "worker_lost", "Sum"], ["log", "lease_lost", "Sum"], ["log", "loop_blocked", "Sum"], ["log", "paused", "Maximum"]] },
+    { title = "workers: lost, unwell, leases lost, loops blocked; queue paused", series = [["log", "worker_lost", "Sum"], ["log", "worker_unwell", "Maximum"], ["log", "lease_lost", "Sum"], ["log", "loop_blocked", "Sum"], ["log", "paused", "Maximum"]] },
     { title = "messages: waiting and in hand", series = [["main", "ApproximateNumberOfMessagesVisible", "Maximum"], ["main", "ApproximateNumberOfMessagesNotVisible", "Maximum"]] },
     { title = "messages: age of the oldest, seconds", series = [["main", "ApproximateAgeOfOldestMessage", "Maximum"]] },
     { title = "messages: sent, received, deleted", series = [["main", "NumberOfMessagesSent", "Sum"], ["main", "NumberOfMessagesReceived", "Sum"], ["main", "NumberOfMessagesDeleted", "Sum"]] },
@@ -21,7 +21,7 @@ locals {
   ]
 
   # Without a relay's log nobody tells these.
-  told_by_relays = concat(keys(local.backlog_values), keys(local.attention_values), ["worker_lost"])
+  told_by_relays = concat(keys(local.backlog_values), keys(local.attention_values), ["worker_lost", "worker_unwell"])
 
   shown = [for graph in [
     for graph in local.graphs : merge(graph, {

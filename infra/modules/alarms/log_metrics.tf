@@ -12,6 +12,8 @@ locals {
     # With turn_failed, every turn that a worker has ended.
     turn_succeeded = { pattern = "{ $.event = \"turn.succeeded\" }", value = "1" }
     turn_canceled  = { pattern = "{ $.event = \"turn.canceled\" }", value = "1" }
+    # Attempts that are made again later.
+    turn_put_off = { pattern = "{ ($.event = \"turn.snoozed\") || ($.event = \"turn.retried\") }", value = "1" }
     # How long a turn waited until it first began. The line of a later attempt lacks the field.
     waited_seconds = { pattern = "{ ($.event = \"turn.claimed\") && ($.waited_seconds = *) }", value = "$.waited_seconds" }
     # One line for each receive of a message that nobody understands, before it goes to the dead-letter queue.
@@ -134,13 +136,34 @@ resource "aws_cloudwatch_log_metric_filter" "worker_lost" {
   }
 }
 
+# How many workers are silent, blocked or deaf, once a minute and queue, from every relay.
+locals {
+  workers_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.workers\") && ($.queue = \"${queue}\") }" }
+}
+
+resource "aws_cloudwatch_log_metric_filter" "worker_unwell" {
+  for_each = merge([
+    for queue in keys(var.queues) : { for group in var.relay_log_groups : "${queue}/${group}" => { queue = queue, group = group } }
+  ]...)
+
+  name           = "${var.name}-${each.value.queue}-worker-unwell"
+  log_group_name = each.value.group
+  pattern        = local.workers_patterns[each.value.queue]
+
+  metric_transformation {
+    namespace = local.namespace
+    name      = "${each.value.queue}.worker_unwell"
+    value     = "$.unwell"
+  }
+}
+
 # A statement of a relay was refused, of a relay beside a worker too. A relay serves all queues, so that its line names none.
 locals {
   relay_step_failed = "{ ($.event = \"relay.step_failed\") && ($.level = \"error\") }"
   all_log_groups    = toset(concat(var.relay_log_groups, [for names in values(var.queues) : names.worker_log_group]))
 
   filters_of_a_worker_queue = length(local.log_metrics)
-  filters_of_a_relay_queue  = length(local.backlog_values) + length(local.attention_values) + 1 # worker_lost
+  filters_of_a_relay_queue  = length(local.backlog_values) + length(local.attention_values) + 2 # worker_lost, worker_unwell
 
   filters_by_group = {
     for group in local.all_log_groups : group => (

@@ -25,11 +25,12 @@ locals {
     relay-step-failed     = 0
     oldest                = var.oldest_seconds
     depth                 = var.depth
-    lock-timeouts         = 10 # an hour
-    lock-busy             = 5  # percent
+    lock-timeouts         = 3 # commands within five minutes
+    lock-busy             = 5 # percent
     lock-unavailable      = 0.1
     leases-lost           = 0
-    worker-lost           = 0  # worker processes within five minutes
+    worker-lost           = 0 # worker processes within five minutes
+    worker-unwell         = 0
     loop-blocked          = 0  # blocks within five minutes
     service-cpu           = 90 # percent of the tasks' share
     service-memory        = 85
@@ -44,7 +45,7 @@ locals {
     api-errors            = 5  # percent of the requests
   }
 
-  # One metric, one threshold. `all`: so many periods in a row.
+  # One metric, one threshold. `all`: so many periods in a row; with `any`, so many of them.
   plain_alarms = {
     # Metric and statistic: local.from_facts.
     turn-failed = {
@@ -67,7 +68,7 @@ locals {
     oldest = {
       description = "Turns wait too long: too few workers, or workers that do not get on."
       runbook     = "backlog-grows.md", owner = "operators"
-      statistic   = "Maximum", period = 60, all = 5, actions = local.page
+      statistic   = "Maximum", period = 60, all = 1, actions = local.page
     }
     depth = {
       description = "Many messages wait."
@@ -75,10 +76,12 @@ locals {
       source      = "main", metric = "ApproximateNumberOfMessagesVisible", statistic = "Maximum", period = 300, all = 3
       actions     = local.tell
     }
+    # L6 counts by the hour. In three of its five-minute periods: one restart of Redis is in two at most.
     lock-timeouts = {
-      description = "Too many lock commands in an hour were lost or came too late (L6)."
+      description = "Again and again within an hour, lock commands were lost or came too late (L6)."
       runbook     = "redis-down.md", owner = "operators"
-      source      = "log", metric = "lock_timeout", statistic = "Sum", period = 3600, all = 1, actions = local.tell
+      source      = "log", metric = "lock_timeout", statistic = "Sum", period = 300, all = 12, any = 3
+      actions     = local.tell
     }
     lock-held-long = {
       description = "Session locks are held three times as long as a hold should last (L6)."
@@ -95,6 +98,12 @@ locals {
       description = "Worker processes died or vanished without a shutdown."
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
       source      = "log", metric = "worker_lost", statistic = "Sum", period = 300, all = 1, actions = local.tell
+    }
+    # Each of these states has lasted when a worker is in it.
+    worker-unwell = {
+      description = "Workers are silent, blocked or deaf; `turnstile workers` names them."
+      runbook     = "deaf-or-silent-worker.md", owner = "operators"
+      source      = "log", metric = "worker_unwell", statistic = "Maximum", period = 60, all = 1, actions = local.tell
     }
     loop-blocked = {
       description = "A handler has blocked its worker's event loop for over a second; the line worker.loop_blocked has its stack."
@@ -122,6 +131,8 @@ locals {
         } : {
         source = "main", metric = "ApproximateAgeOfOldestMessage", above = names.timeout_seconds + local.thresholds["oldest"]
       }
+      # An attempt may take as long as its time-out, and nothing ends meanwhile.
+      standstill = { all = max(5, ceil(names.timeout_seconds / 60)) }
       # A hold lasts as long as its last turn takes, and one turn may take longer than a whole hold.
       lock-held-long = { above = 3 * max(var.session_run_seconds, names.timeout_seconds) }
     })
@@ -158,14 +169,17 @@ locals {
         paused   = { source = "log", metric = "paused", statistic = "Maximum" }
       } : id => one if id != "paused" || local.backlog_is_told }
     }
+    # Not in a drain, where relays tell of one: each waiting turn of a session has a message of its own, and its session is taken.
     lock-busy = {
       description = "More than 5 % of the attempts to lock a session found it taken (L6). Bursts in one session do that too."
       runbook     = "doctor.md", owner = "operators"
-      expression  = "IF(attempts > 100, 100 * busy / attempts, 0)", above = local.thresholds["lock-busy"], period = 300, all = 3, actions = local.tell
-      metrics = {
+      expression  = "IF(attempts > 100${local.backlog_is_told ? " AND FILL(due, 0) <= 100" : ""}, 100 * busy / attempts, 0)"
+      above       = local.thresholds["lock-busy"], period = 300, all = 3, actions = local.tell
+      metrics = { for id, one in {
         attempts = { source = "log", metric = "lock_attempt", statistic = "Sum" }
         busy     = { source = "log", metric = "lock_busy", statistic = "Sum" }
-      }
+        due      = { source = "log", metric = "backlog_due", statistic = "Maximum" }
+      } : id => one if id != "due" || local.backlog_is_told }
     }
     lock-unavailable = {
       description = "More than 0.1 % of the attempts to lock were made without Redis (L6). Work goes on, at a higher price for Postgres."
@@ -174,6 +188,23 @@ locals {
       metrics = {
         attempts  = { source = "log", metric = "lock_attempt", statistic = "Sum" }
         unguarded = { source = "log", metric = "lock_unguarded", statistic = "Sum" }
+      }
+    }
+  }
+
+  # By what relays tell beside the workers' lines, and only where they do. FILL(paused, 0): as of deaf-workers.
+  told_alarms = {
+    # Turns behind a head that waits for its next attempt are `due`; many attempts that are put off are a provider that refuses.
+    standstill = {
+      description = "Turns wait or are put off, and none succeeds."
+      runbook     = "backlog-grows.md", owner = "operators"
+      expression  = "IF((FILL(due, 0) > 0 OR FILL(put_off, 0) > 2) AND FILL(succeeded, 0) == 0 AND FILL(paused, 0) == 0, 1, 0)"
+      above       = 0, period = 60, actions = local.page
+      metrics = {
+        due       = { source = "log", metric = "backlog_due", statistic = "Maximum" }
+        put_off   = { source = "log", metric = "turn_put_off", statistic = "Sum" }
+        succeeded = { source = "log", metric = "turn_succeeded", statistic = "Sum" }
+        paused    = { source = "log", metric = "paused", statistic = "Maximum" }
       }
     }
   }
@@ -219,13 +250,14 @@ locals {
     for queue, names in var.queues : {
       for alarm, one in local.plain_alarms : "${queue}/${alarm}" => merge(
         one, { above = lookup(local.thresholds, alarm, null) }, try(local.by_queue[queue][alarm], {}), { queue = queue, alarm = alarm },
-      ) if alarm != "worker-lost" || local.backlog_is_told
+      ) if !contains(["worker-lost", "worker-unwell"], alarm) || local.backlog_is_told
     }
   ]...)
 
   computed = merge([
     for queue, names in var.queues : {
-      for alarm, one in merge(local.computed_alarms, local.backlog_is_told ? local.nagging : {}) : "${queue}/${alarm}" => merge(one, { queue = queue, alarm = alarm })
+      for alarm, one in merge(local.computed_alarms, { for alarm, one in merge(local.told_alarms, local.nagging) : alarm => one if local.backlog_is_told }) :
+      "${queue}/${alarm}" => merge(one, try(local.by_queue[queue][alarm], {}), { queue = queue, alarm = alarm })
     }
   ]...)
 
@@ -255,6 +287,7 @@ resource "aws_cloudwatch_metric_alarm" "plain" {
   statistic           = each.value.statistic
   period              = each.value.period
   evaluation_periods  = each.value.all
+  datapoints_to_alarm = try(each.value.any, null)
   threshold           = each.value.above
   comparison_operator = "GreaterThanThreshold"
   treat_missing_data  = "notBreaching"

@@ -23,6 +23,11 @@ output "lost_patterns" {
   value       = local.lost_patterns
 }
 
+output "workers_patterns" {
+  description = "Which line tells how many workers are unwell, by queue: for the same test."
+  value       = local.workers_patterns
+}
+
 output "namespace" {
   description = "Namespace of the metrics that are counted from the log."
   value       = local.namespace

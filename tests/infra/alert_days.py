@@ -1,0 +1,114 @@
+"""Days of a deployment as Prometheus scrapes them: the product's own instruments, moved as the product moves them.
+
+A worker that runs a relay and an API are scraped every fifteen seconds of a time of its own. What moves each instrument under the
+fault itself is tested where it is counted (tests/telemetry, tests/relay, tests/worker, tests/statements).
+"""
+
+from collections.abc import Callable, Iterable
+
+from tests.infra.promql import Scrape, Series
+from turnstile.queries.workers import WorkerState
+from turnstile.telemetry import metrics
+from turnstile.telemetry.instruments import REGISTRY, Instrument, Process
+from turnstile.turn.settlement import AttemptOutcome
+from turnstile.turn.status import TurnStatus
+
+EVERY = 15
+BEGINS = 900
+"""When the fault of a day begins, in seconds."""
+QUEUE = "told"
+
+API, WORKER = "turnstile-api", "turnstile-worker"
+JOBS = {
+    one.name.removesuffix("_total"): {Process.ALL: (API, WORKER), Process.API: (API,)}.get(one.process, (WORKER,))
+    for one in vars(metrics).values()
+    if isinstance(one, Instrument)
+}
+"""Who tells each metric."""
+
+Happening = Callable[[int], Iterable[str] | None]
+"""Called before each scrape with the seconds since the fault began, negative before it. It may name jobs that are down."""
+
+
+def live(happening: Happening, *, seconds: int = 3600) -> list[Scrape]:
+    """The scrapes of a day: calm before the fault, then `seconds` of it."""
+    _calm()
+    scrapes = []
+    for at in range(0, BEGINS + seconds + 1, EVERY):
+        down = set(happening(at - BEGINS) or ())
+        scrapes.append(Scrape(float(at), {series: value for job, series, value in _told() if job not in down}))
+    return scrapes
+
+
+def _told() -> Iterable[tuple[str, Series, float]]:
+    for family in REGISTRY.collect():
+        for sample in family.samples:
+            if sample.labels.get("queue", QUEUE) == QUEUE:
+                for job in JOBS.get(family.name, ()):
+                    labels = {**sample.labels, "job": job, "instance": f"{job}:9464"}
+                    yield job, (sample.name, frozenset(labels.items())), sample.value
+
+
+def _calm() -> None:
+    for state in ("due", "ready", "running"):
+        metrics.BACKLOG.set(0, QUEUE, state)
+    for state in WorkerState:
+        metrics.WORKERS.set(2 * (state is WorkerState.WELL), QUEUE, state)
+    for gauge in (
+        metrics.BACKLOG_OLDEST, metrics.QUEUE_PAUSED, metrics.FAILED_TURNS, metrics.SESSIONS_HALTED,
+        metrics.SESSIONS_HALTED_SECONDS, metrics.DEAD_LETTERS_EXPECTED, metrics.DLQ_MESSAGES, metrics.DLQ_UNTOUCHED,
+        metrics.HEARTBEAT_LATENESS,
+    ):  # fmt: skip
+        gauge.set(0, QUEUE)
+    for backend in ("postgres", "redis_lock", "redis_memory", "sqs"):
+        metrics.BACKEND_UP.set(1, backend)
+        metrics.BACKEND_FAILURES.add(0, backend)
+    metrics.REDIS_MEMORY_RATIO.set(0.1, "memory")
+    for counter in (metrics.MESSAGES_MALFORMED, metrics.LEASES_LOST, metrics.EVENT_LOOP_BLOCKED, metrics.WORKERS_LOST):
+        counter.add(0, QUEUE)
+    metrics.STREAMS_OPEN.set(0)
+    traffic(turns=0, received=0, submitted=0, locked=0)
+
+
+def traffic(
+    *,
+    turns: int = 6,
+    put_off: int = 0,
+    received: int = 6,
+    submitted: int = 6,
+    locked: int = 60,
+    busy: int = 0,
+    unguarded: int = 0,
+    refused: int = 0,
+) -> None:
+    """What happens between two scrapes."""
+    metrics.TURNS_ENDED.add(turns, QUEUE, TurnStatus.SUCCEEDED, "")
+    for outcome, count in ((AttemptOutcome.SUCCEEDED, turns), (AttemptOutcome.SNOOZED, put_off)):
+        for _ in range(count):
+            metrics.ATTEMPT_RUNNING.observe(0.25, QUEUE, outcome)
+    metrics.MESSAGES_RECEIVED.add(received, QUEUE)
+    metrics.TURNS_SUBMITTED.add(submitted, QUEUE, "accepted")
+    for code, count in (("202", submitted), ("503", refused)):
+        metrics.HTTP_REQUESTS.add(count, "/v1/sessions/{session_id}/turns", "POST", code)
+    for result, count in (("locked", locked), ("busy", busy), ("unguarded", unguarded)):
+        metrics.LOCK_ACQUISITIONS.add(count, QUEUE, result)
+
+
+def backlog(now: int, *, due: int, ready: int, oldest: float = 0.0) -> None:
+    """What a relay tells once a minute."""
+    if now % 60 == 0:
+        metrics.BACKLOG.set(due, QUEUE, "due")
+        metrics.BACKLOG.set(ready, QUEUE, "ready")
+        metrics.BACKLOG_OLDEST.set(oldest, QUEUE)
+
+
+def fails(*backends: str, calls: int = 1) -> None:
+    """Calls to these servers fail: the last one did, and so many between two scrapes."""
+    for backend in backends:
+        metrics.BACKEND_UP.set(0, backend)
+        metrics.BACKEND_FAILURES.add(calls, backend)
+
+
+def responds(*backends: str) -> None:
+    for backend in backends:
+        metrics.BACKEND_UP.set(1, backend)
