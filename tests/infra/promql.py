@@ -155,6 +155,8 @@ class _Moment:
             }
         if name == "absent":
             return {} if self.vector(args[0]) else {frozenset(): 1.0}
+        if name == "vector":
+            return {frozenset(): float(args[0].val)}
         if name == "histogram_quantile":
             return _quantiles(float(args[0].val), self.vector(args[1]))
         raise ExpressionError(f"no function {name}")
@@ -205,6 +207,8 @@ class _Moment:
                 for labels, value in left.items()
                 if _key(labels, on) in others
             }
+        if word in _COMPARISONS and part.modifier is not None and part.modifier.return_bool:
+            return {labels: float(_COMPARISONS[word](one, other)) for labels, (one, other) in pairs.items()}
         if word in _COMPARISONS:
             return {labels: one for labels, (one, other) in pairs.items() if _COMPARISONS[word](one, other)}
         return {labels: _compute(word, one, other) for labels, (one, other) in pairs.items()}

@@ -194,3 +194,13 @@ def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
         assert not cells & taken, panel["title"]
         taken |= cells
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+
+
+def test_the_first_row_of_the_dashboard_is_single_values_with_thresholds_and_runbooks() -> None:
+    row, *panels = sorted(DASHBOARD["panels"], key=lambda panel: (panel["gridPos"]["y"], panel["gridPos"]["x"]))
+    first = [panel for panel in panels if panel["gridPos"]["y"] == panels[0]["gridPos"]["y"]]
+
+    assert (row["type"], {panel["type"] for panel in first}, len(first)) == ("row", {"stat"}, 6)
+    for panel in first:
+        assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"], panel["title"]
+        assert (ROOT / panel["description"].partition("Runbook: ")[2]).is_file(), panel["title"]

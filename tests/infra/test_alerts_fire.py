@@ -2,8 +2,6 @@
 
 import json
 import math
-import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,8 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.infra.alert_days import API, BEGINS, EVERY, QUEUE, WORKER, Happening, backlog, fails, live, responds, traffic
-from tests.infra.promql import Scrape, Series, first_alert
+from tests.infra.promql import evaluate, first_alert
+from tests.infra.promtool import agreed
 from turnstile.telemetry import metrics as m
 
 FILE = ROOT / "infra/prometheus/alerts.yml"
@@ -333,7 +332,7 @@ def test_a_rule_fires_in_its_fault_and_not_before(tmp_path: Path, alarm: str, fa
     begins = 0 if fault is quiet_night else BEGINS
     assert fired is not None
     assert begins <= fired <= begins + within
-    agreed(tmp_path, alarm, scrapes, fired)
+    agreed(tmp_path, FILE, RULES[alarm], scrapes, fired)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +342,7 @@ def test_a_rule_rests_in_its_neighbours(tmp_path: Path, alarm: str, day: Happeni
     scrapes = live(day)
 
     assert first_alert(RULES[alarm], scrapes) is None
-    agreed(tmp_path, alarm, scrapes, None)
+    agreed(tmp_path, FILE, RULES[alarm], scrapes, None)
 
 
 @pytest.mark.parametrize("day", [ordinary, quiet_night])
@@ -355,36 +354,16 @@ def test_no_rule_fires_in_a_time_of_calm(day: Happening) -> None:
     assert fired == ({"producer-quiet"} if day is quiet_night else set())
 
 
-def agreed(folder: Path, alarm: str, scrapes: Sequence[Scrape], fired: float | None) -> None:
-    """Prometheus itself judges alike, where its `promtool` is installed."""
-    if (promtool := shutil.which("promtool")) is None:
-        return
-    fires = f'ALERTS{{alertname="{RULES[alarm]["alert"]}",alertstate="firing"}}'
-    if fired is None:
-        ever = f"count(count_over_time({fires}[1d]))"
-        checks = [{"expr": ever, "eval_time": f"{scrapes[-1].at:.0f}s", "exp_samples": []}]
-    else:
-        checks = [
-            {"expr": f"count({fires}) > bool 0", "eval_time": f"{fired:.0f}s", "exp_samples": [{"labels": "{}", "value": 1}]},
-            {"expr": f"count({fires})", "eval_time": f"{fired - EVERY:.0f}s", "exp_samples": []},
-        ][: 2 if fired else 1]  # fmt: skip
-    names = {series for scrape in scrapes for series in scrape.samples if series[0] in RULES[alarm]["expr"]}
-    told = [
-        {
-            "series": f"{name}{{{','.join(f'{label}={json.dumps(value)}' for label, value in sorted(labels))}}}",
-            "values": " ".join(_value(scrapes, place, (name, labels)) for place in range(len(scrapes))),
-        }
-        for name, labels in names
-    ]
-    test = {"interval": f"{EVERY}s", "input_series": told, "promql_expr_test": checks}
-    file = folder / "rules.yml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(FILE)], "evaluation_interval": f"{EVERY}s", "tests": [test]}))
-    done = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize(
+    ("day", "answered"),
+    [(ordinary, 1), (quiet_night, 1), (flood, 1), (sqs_stops, 0), (provider_refuses, 0), (handlers_hang, 0)],
+)
+def test_the_dashboard_says_whether_users_are_answered(day: Happening, answered: float) -> None:
+    panels = json.loads((ROOT / "infra/grafana/turnstile.json").read_text())["panels"]
+    [asked] = [panel["targets"][0]["expr"] for panel in panels if panel["title"] == "Users are answered"]
 
+    [shown] = evaluate(
+        asked.replace("$__rate_interval", "1m").replace("$queue", ".*"), live(day, seconds=10 * MINUTE)
+    ).values()
 
-def _value(scrapes: Sequence[Scrape], place: int, series: Series) -> str:
-    value = scrapes[place].samples.get(series)
-    if value is not None:
-        return "NaN" if math.isnan(value) else repr(value)
-    return "stale" if place and series in scrapes[place - 1].samples else "_"
+    assert shown == answered
