@@ -35,6 +35,7 @@ async def run_relay(settings: Settings) -> None:
     redis = connect_memory(settings)
     memory_watch = MemoryWatch(redis)
     try:
+        await queues.check_credentials()
         async with Database(settings.database_url, "turnstile-relay", size=3, pinned=True) as database:
             log.info("relay.started", queues=list(settings.queues_by_name))
             try:

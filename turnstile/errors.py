@@ -85,6 +85,16 @@ class QueueUnavailableError(TurnstileError):
     """SQS could not be reached, or refused the call. No wake-up is lost: `send_at` on the row makes the relay send it again."""
 
 
+class CredentialsMissingError(QueueUnavailableError):
+    """No provider of AWS credentials has any for this process."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "AWS credentials: none are configured: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the process a role; "
+            f"{SET_BY_LOCAL_ENV}"
+        )
+
+
 class MessageStaysError(TurnstileError):
     """A worker can't process the message now, and has changed nothing: SQS must deliver it again some seconds later."""
 

@@ -139,6 +139,10 @@ class MessageQueues:
                     log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
         return done
 
+    async def check_credentials(self) -> None:
+        """As `SqsClient.check_credentials`."""
+        await self._client.check_credentials()
+
     async def receive(self, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> list[ReceivedMessage]:
         """Receives up to `most` (1 to 10) messages by a long poll; without `wait`, only those that are available now.
 

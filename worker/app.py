@@ -89,6 +89,7 @@ async def _run(settings: Settings, handler: Handler) -> int:
         )
         queues = MessageQueues(settings)
         stack.push_async_callback(queues.close)
+        await queues.check_credentials()
         address = await _find_queue(queues, settings.queue, shutdown.stopping)
         if address is None:
             return 0

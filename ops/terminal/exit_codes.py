@@ -35,7 +35,10 @@ class ExitCode(IntEnum):
 MEANINGS: dict[int, str] = {
     ExitCode.OK: "done",
     ExitCode.FAILED: "what was asked for failed, the check did not hold, or a question was answered with no",
-    ExitCode.USAGE: "the command line or the settings are refused, or a server shows a bad certificate; nothing was done",
+    ExitCode.USAGE: (
+        "the command line or the settings are refused, a server shows a bad certificate, or no AWS credentials are configured; "
+        "nothing was done"
+    ),
     ExitCode.NOT_FOUND: "no such turn, queue, revision or stack",
     ExitCode.UNAVAILABLE: "a service is away (database, queue, API), and the same command may work later; or the tables are of "
     "another version: `turnstile migrate`; or a worker that was stopped could not hand its turns back",

@@ -245,5 +245,8 @@ class FakeSqsClient(SqsClient):
                 if not tries:
                     raise
 
+    async def check_credentials(self) -> None:
+        """It asks for none."""
+
     async def close(self) -> None:
         """Nothing is open."""

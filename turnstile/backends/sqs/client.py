@@ -16,7 +16,7 @@ from botocore.awsrequest import AWSRequest
 from turnstile.backends.jitter import CHANCE
 from turnstile.backends.sqs.credentials import Credentials
 from turnstile.backends.sqs.endpoint import Endpoint, find_endpoint
-from turnstile.errors import QueueUnavailableError
+from turnstile.errors import CredentialsMissingError, QueueUnavailableError, SettingsError
 from turnstile.telemetry.backend_health import health_of
 
 Parameters = dict[str, Any]
@@ -112,6 +112,16 @@ class SqsClient:
             # On a new connection: the fault that broke the first one has probably broken the idle ones too.
             async with self._open(limit=1) as fresh:
                 return await self._ask(fresh, operation, parameters, seconds)
+
+    async def check_credentials(self) -> None:
+        """For the start of a process, when waiting would not help. Calls nothing of SQS. Raises SettingsError if there are none."""
+        try:
+            await self._credentials.freeze(COMMAND_SECONDS)
+        except CredentialsMissingError as error:
+            raise SettingsError(str(error)) from None
+        except QueueUnavailableError:
+            # The server that gives them out does not respond: an outage.
+            return
 
     async def forget_connections(self) -> None:
         """Closes the connections, so that later calls open new ones. No call may be in progress.

@@ -1,7 +1,7 @@
 """The AWS credentials of this process, found and refreshed by botocore.
 
-botocore gets some credentials from a server, and blocks meanwhile, so it runs on a separate thread. Missing credentials are a
-temporary outage and never end a worker.
+botocore gets some credentials from a server, and blocks meanwhile, so it runs on a separate thread. Once a process has begun,
+missing credentials are a temporary outage and never end it.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import botocore.session
 from botocore.credentials import ReadOnlyCredentials
 
-from turnstile.errors import SET_BY_LOCAL_ENV, QueueUnavailableError
+from turnstile.errors import CredentialsMissingError, QueueUnavailableError
 
 FRESH_SECONDS = 60.0
 """Seconds until botocore is called again. It replaces credentials at least ten minutes before they expire."""
@@ -34,14 +34,14 @@ class Credentials:
     async def freeze(self, seconds: float) -> ReadOnlyCredentials:
         """The current credentials. Waits only if there are none yet, and `seconds` at most.
 
-        Raises QueueUnavailableError.
+        Raises CredentialsMissingError, QueueUnavailableError.
         """
         if self._found is None or time.monotonic() - self._found_at > FRESH_SECONDS:
             search = self._search or self._begin()
             if self._found is None:
                 await self._wait(search, seconds)
         if self._found is None:
-            raise QueueUnavailableError(f"AWS credentials: none are configured; {SET_BY_LOCAL_ENV}")
+            raise CredentialsMissingError
         return self._found
 
     async def _wait(self, search: "asyncio.Future[ReadOnlyCredentials | None]", seconds: float) -> None:
