@@ -8,14 +8,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import structlog
-
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.progress import read_progress
 from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
 from turnstile.telemetry.metrics import STANDSTILL
-
-log = structlog.get_logger("turnstile.standstill")
+from turnstile.telemetry.own_log import log
 
 
 async def report_standstill(

@@ -6,18 +6,15 @@ A worker that is blocked, deaf or gone can't be relied on to tell so itself.
 import asyncio
 from collections import Counter
 
-import structlog
-
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.queries.workers import WorkerState, judge_worker, read_workers
 from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
 from turnstile.telemetry.metrics import WORKERS
+from turnstile.telemetry.own_log import log
 
 UNWELL = (WorkerState.SILENT, WorkerState.BLOCKED, WorkerState.DEAF)
 """What needs a look. A lost worker is told once, by `worker.lost`; a stopping or paused one is as somebody wants it."""
-
-log = structlog.get_logger("turnstile.workers")
 
 
 async def report_workers(

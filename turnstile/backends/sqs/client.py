@@ -114,7 +114,7 @@ class SqsClient:
                 return await self._ask(fresh, operation, parameters, seconds)
 
     async def check_credentials(self) -> None:
-        """For the start of a process, when waiting would not help. Calls nothing of SQS. Raises SettingsError if there are none."""
+        """For the start of a process, where waiting would not help. Does not call SQS. Raises SettingsError if there are none."""
         try:
             await self._credentials.freeze(COMMAND_SECONDS)
         except CredentialsMissingError as error:
