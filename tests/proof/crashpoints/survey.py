@@ -50,6 +50,7 @@ MODULES = (
     "turnstile.statements.claim",
     "turnstile.statements.settle",
     "turnstile.backends.postgres.database",
+    "turnstile.backends.postgres.lending",
     "turnstile.backends.postgres.pipeline",
     "turnstile.queries.history",
     "turnstile.memory.history",
