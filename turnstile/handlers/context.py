@@ -113,6 +113,7 @@ class Context(Protocol):
     def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         """The result of an async call of this context, for functions that run in a thread: `ctx.wait_for(ctx.history())`.
 
+        An event loop of the function's own can't run such a call: the call raises RuntimeError there.
         Raises concurrent.futures.CancelledError if the turn is cancelled meanwhile.
         """
         ...

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from turnstile.handlers.context import Turn
 from turnstile.memory.history import History
@@ -19,6 +19,7 @@ from turnstile.turn.conversation import Message
 from turnstile.worker.attempt.children import Children
 from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.attempt.once import RecordedValues
+from turnstile.worker.attempt.own_loop import MemoryOnLoop, OnLoop, check_loop
 from turnstile.worker.attempt.usage import Usage, report_usage
 from turnstile.worker.database_retry import Outlast
 
@@ -68,7 +69,6 @@ class TurnContext:
         self._turn = turn
         self._history = history
         self._outlast = outlast
-        self.memory = memory
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._awaited: set[concurrent.futures.Future[Any]] = set()
@@ -77,9 +77,10 @@ class TurnContext:
         """Whether the handler has seen the request to end: in `cancelled` or `cancel_reason`, or by a call that was cancelled."""
         self._cancel_reason: CancelReason | None = None
         self.emit = emitter.emit
-        self.once = values.once
-        self.submit = children.submit
-        self.join = children.join
+        self.memory = cast("Memory", MemoryOnLoop(self._loop, "ctx.memory", memory))
+        self.once = OnLoop(self._loop, "ctx", values).once
+        self.submit = OnLoop(self._loop, "ctx", children).submit
+        self.join = OnLoop(self._loop, "ctx", children).join
         self.start_clock(timeout_seconds)
 
     @cached_property
@@ -145,6 +146,7 @@ class TurnContext:
             self._awaited.discard(waited_for)
 
     async def history(self, limit: int = 20) -> Sequence[Message]:
+        check_loop(self._loop, "ctx.history")
         if not 1 <= limit <= MAX_HISTORY:
             raise ValueError(f"limit must be 1 to {MAX_HISTORY}, got {limit}")
         turn = self._turn

@@ -34,6 +34,7 @@ MODULES = (
     "turnstile.worker.database_retry",
     "turnstile.worker.attempt.attempt",
     "turnstile.worker.attempt.context",
+    "turnstile.worker.attempt.own_loop",
     "turnstile.worker.attempt.once",
     "turnstile.worker.attempt.children",
     "turnstile.worker.attempt.child_intake",
