@@ -56,6 +56,9 @@ def serve(settings: Settings) -> int:
     try:
         with exporting_metrics(settings, "worker"):
             status = loop.run_until_complete(_run(settings, handler))
+    except asyncio.CancelledError:
+        log.critical("worker.cancelled", reason="a handler has cancelled every task of the event loop")
+        status = 1
     except TurnstileError:
         # The worker has not begun. End the connections' tasks while the loop still exists; otherwise asyncio complains later.
         loop.run_until_complete(_end_tasks())

@@ -208,6 +208,10 @@ class Consumer:
             left_behind = await self._run_or_give_back(run, message)
         except (DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError) as error:
             log.warning("consumer.not_processed", message_id=message_id, error=str(error))
+        except asyncio.CancelledError:
+            # A handler has cancelled every task, or a shutdown can't wait any longer. The line has the ids of the turn.
+            log.warning("consumer.cancelled", message_id=message_id)
+            raise
         except Exception:
             # A bug of ours. SQS delivers the message again, recovery finds a lost turn again, and the poll goes on.
             log.exception("consumer.failed", message_id=message_id)

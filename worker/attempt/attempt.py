@@ -43,7 +43,16 @@ MAX_TRACEBACK_CHARACTERS = 8_000
 """Of a failed attempt's traceback: its end, which is nearest to the error."""
 
 TASK = "turn"
-"""The first word of the name of a handler's task; the turn's id and its trace id follow (`worker.process.blocked_loop`)."""
+"""The first word of the name of a handler's task; the turn's id and its trace id follow (`ids_of`)."""
+
+
+def ids_of(task: "asyncio.Task[Any] | None") -> dict[str, str]:
+    """The turn's and its trace's id, if it is a handler's task, and not one that a handler has made; else none."""
+    match task.get_name().split() if task is not None else []:
+        case [word, turn_id, trace_id] if word == TASK:
+            return {"turn_id": turn_id, "trace_id": trace_id}
+        case _:
+            return {}
 
 
 class HandlerExitedError(Exception):

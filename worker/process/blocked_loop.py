@@ -14,12 +14,11 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any
 from uuid import UUID
 
 from turnstile.telemetry.metrics import EVENT_LOOP_BLOCKED
 from turnstile.telemetry.own_log import log
-from turnstile.worker.attempt.attempt import TASK, Attempt
+from turnstile.worker.attempt.attempt import Attempt, ids_of
 
 BLOCKED_SECONDS = 1.0
 """The loop counts as blocked when it has not answered for so long. Shorter blocks are never named."""
@@ -46,8 +45,8 @@ class BlockedLoopWatch:
         self._looked_at = self._asked_at = time.monotonic()
         self._answered_at: float | None = self._asked_at
         self._is_blocked = False
-        self._turn: tuple[str, str] | None = None
-        """The ids of the turn and of its trace, while its handler blocks the loop."""
+        self._turn: dict[str, str] = {}
+        """The ids of the turn whose handler blocks the loop, and of its trace."""
         self._counted_seconds = 0.0
         """Of the present block."""
         self._blocks = 0
@@ -76,7 +75,7 @@ class BlockedLoopWatch:
             return
         self._asked_at += stood_still
         if now - self._asked_at >= BLOCKED_SECONDS and not self._is_blocked:
-            self._turn = _turn_of(asyncio.current_task(self._loop))
+            self._turn = ids_of(asyncio.current_task(self._loop))
             self._is_blocked = True
             self._blocks += 1
             if self._line_at is None or now - self._line_at >= LINE_SECONDS:
@@ -95,7 +94,7 @@ class BlockedLoopWatch:
     def blocked_by(self) -> UUID | None:
         """The turn whose handler blocks the loop; None if it is not blocked, or it is not known by whom. For any thread."""
         turn = self._turn
-        return None if turn is None or not self.blocked_for() else UUID(turn[0])
+        return UUID(turn["turn_id"]) if turn and self.blocked_for() else None
 
     def _count(self, until: float) -> None:
         seconds = max(until - self._asked_at, self._counted_seconds)
@@ -111,9 +110,8 @@ class BlockedLoopWatch:
             return
         # Files, lines and source, no values.
         stack = "".join(traceback.format_list(_from_handler_on(traceback.extract_stack(frame, FRAMES))))
-        ids = {} if self._turn is None else dict(zip(("turn_id", "trace_id"), self._turn, strict=True))
         seconds = round(now - self._asked_at, 2)
-        log.warning("worker.loop_blocked", seconds=seconds, blocks=self._blocks, stack=stack, **ids)
+        log.warning("worker.loop_blocked", seconds=seconds, blocks=self._blocks, stack=stack, **self._turn)
         self._line_at = now
         self._blocks = 0
 
@@ -127,15 +125,6 @@ class BlockedLoopWatch:
             except Exception:
                 # A defect of this program. The next block must still be named.
                 log.exception("worker.blocked_loop_watch_failed")
-
-
-def _turn_of(task: asyncio.Task[Any] | None) -> tuple[str, str] | None:
-    match task.get_name().split() if task is not None else []:
-        case [word, turn_id, trace_id] if word == TASK:
-            return turn_id, trace_id
-        case _:
-            # Not a handler, or a task that a handler has made.
-            return None
 
 
 def _from_handler_on(stack: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:

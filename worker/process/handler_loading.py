@@ -1,5 +1,6 @@
 """Imports the user's handler that the settings name."""
 
+import asyncio
 import importlib
 import sys
 import traceback
@@ -33,6 +34,9 @@ def load(name: str | None) -> Handler:
     except (Exception, SystemExit) as error:
         # The user's module runs here, and may raise anything.
         raise SettingsError(f"TURNSTILE_HANDLER: {name}: {_explain(error)}") from error
+    finally:
+        # A module may have set another (uvloop.install()): its watcher of child processes does not fit the worker's loop.
+        asyncio.set_event_loop_policy(None)
 
 
 def _explain(error: BaseException) -> str:
