@@ -35,20 +35,21 @@ def say(message: str, *, end: str = "\n") -> None:
 
 def print_json(document: Any) -> None:
     """Prints one JSON document on standard output. On a terminal, control characters are escapes in it."""
-    text = json.dumps(document, default=_plain, ensure_ascii=_is_narrow(), indent=2)
-    if _on_terminal():
-        text = "".join(one if one == "\n" or one.isprintable() else json.dumps(one)[1:-1] for one in text)
-    typer.echo(text)
+    typer.echo(_encode(document, indent=2))
 
 
 def as_json_line(document: Any) -> str:
-    """One JSON document on one line."""
-    return json.dumps(document, default=_plain, ensure_ascii=_is_narrow())
+    """One JSON document on one line, as `print_json` would print it."""
+    return _encode(document)
 
 
-def _is_narrow() -> bool:
+def _encode(document: Any, indent: int | None = None) -> str:
     # Python's own escapes for what an encoding lacks are none of JSON's.
-    return not sys.stdout.encoding.lower().startswith("utf")
+    is_narrow = not sys.stdout.encoding.lower().startswith("utf")
+    text = json.dumps(document, default=_plain, ensure_ascii=is_narrow, indent=indent)
+    if not _on_terminal():
+        return text
+    return "".join(one if one == "\n" or one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
 def print_text(text: str = "") -> None:

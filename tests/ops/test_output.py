@@ -18,7 +18,15 @@ from turnstile.ops.commands.submit import _report_ended
 from turnstile.ops.dead_letters.redrive import RedriveResult
 from turnstile.ops.terminal import output
 from turnstile.ops.terminal.options import confirm
-from turnstile.ops.terminal.output import Progress, print_json, print_table, print_text, short_duration, shortened
+from turnstile.ops.terminal.output import (
+    Progress,
+    as_json_line,
+    print_json,
+    print_table,
+    print_text,
+    short_duration,
+    shortened,
+)
 from turnstile.telemetry.harmless import harmless
 from turnstile.turn.status import TurnStatus
 
@@ -66,10 +74,12 @@ def test_json_on_a_terminal_says_the_same_in_escapes(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
     print_json({"said": ESCAPES})
+    line = as_json_line({"said": ESCAPES})
 
     out = capsys.readouterr().out
     assert json.loads(out) == {"said": ESCAPES}
-    assert harmless(out) == out
+    assert json.loads(line) == {"said": ESCAPES}
+    assert harmless(out + line) == out + line
     assert "ü" in out
 
 
