@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.sqs.endpoint import find_region
+from turnstile.backends.sqs.client import SqsClient
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
 from turnstile.config.metrics_export import exporting_metrics
@@ -159,7 +159,7 @@ def serve(settings: Settings) -> None:
     """
     logs.configure(settings)
     # Checked here, because an error during the application's start would be a stack trace in the log.
-    find_region(settings.aws_region)
+    SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)
     asyncio.run(check_certificates(settings))
     tracing.start("turnstile-api", wanted=settings.exports_traces)
     app = create_app(settings)

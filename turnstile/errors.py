@@ -42,13 +42,14 @@ class AddressUnusableError(TurnstileError):
 
 
 class UnknownQueueError(TurnstileError):
-    """The queue is not declared, or SQS does not have it."""
+    """The queue is not declared, or SQS does not have it, perhaps for a `reason` that its declaration shows."""
 
-    def __init__(self, queue: str, known: tuple[str, ...] = ()) -> None:
+    def __init__(self, queue: str, known: tuple[str, ...] = (), *, reason: str | None = None) -> None:
+        why = f": {reason}" if reason else "; `turnstile queues create` makes the declared ones"
         super().__init__(
             f"queue {queue!r} is not declared; declared: {', '.join(known)}"
             if known
-            else f"SQS has no queue {queue!r}; `turnstile queues create` makes the declared ones"
+            else f"SQS has no queue {queue!r}{why}"
         )
         self.queue = queue
 

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from turnstile.backends.sqs.client import POLL, Answer, CallRefusedError, Parameters, SqsClient
+from turnstile.backends.sqs.endpoint import find_region_of
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.telemetry import tracing
@@ -242,8 +243,11 @@ class MessageQueues:
         try:
             return await self._client.call(operation, parameters)
         except CallRefusedError as error:
-            if error.code.endswith(("NonExistentQueue", "QueueDoesNotExist")):
-                raise UnknownQueueError(queue) from error
+            if error.code.endswith(("NonExistentQueue", "QueueDoesNotExist", "InvalidAddress")):
+                region = find_region_of(parameters.get("QueueUrl", ""))
+                elsewhere = f"its URL is of {region}, and AWS_REGION is {self._client.region}"
+                foreign = region is not None and region != self._client.region
+                raise UnknownQueueError(queue, reason=elsewhere if foreign else None) from error
             raise
 
 

@@ -145,6 +145,15 @@ def test_every_form_of_a_database_url_is_accepted(url: str, monkeypatch: pytest.
     assert load().database_url == url
 
 
+@pytest.mark.parametrize(
+    "fields", [{"name": "arn:aws:sqs:us-east-1:1:a"}, {"name": "a", "dlq": "arn:aws:sqs:us-east-1:1:a"}]
+)
+def test_the_arn_of_a_queue_is_refused(fields: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_QUEUES", json.dumps([fields]))
+
+    assert "DLQ: is an ARN: give the name or the URL of the queue" in refusal()
+
+
 def test_an_option_of_a_queue_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     (tmp_path / "turnstile.toml").write_text('[[queues]]\nname = "a"\nmax_atempts = 3\n')
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
 from turnstile.turn.message import ID_PATTERN, MAX_VISIBILITY_SECONDS
@@ -39,6 +39,13 @@ class QueueSettings(BaseModel):
     """Visibility timeout of a received message. A worker extends it while it works on the turn."""
     expires_in_seconds: Seconds = 900.0
     """From the submit or `execute_at`: no retry and no snooze begins later. A first attempt is made however late it comes."""
+
+    @field_validator("sqs", "dlq")
+    @classmethod
+    def _check_address(cls, address: str) -> str:
+        if address.startswith("arn:"):
+            raise ValueError("is an ARN: give the name or the URL of the queue")
+        return address
 
     @property
     def halts(self) -> bool:

@@ -111,3 +111,16 @@ def test_without_a_region_the_process_does_not_start(monkeypatch: pytest.MonkeyP
 
     with pytest.raises(SettingsError, match="AWS_REGION"):
         MessageQueues(Settings())
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"])
+@pytest.mark.parametrize("value", ["notaurl", "http://", "http://[::1"])
+def test_an_endpoint_that_is_no_url_is_a_settings_error(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL_SQS", raising=False)
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+
+    with pytest.raises(SettingsError, match="AWS_ENDPOINT_URL_SQS or AWS_ENDPOINT_URL: is no URL of a server"):
+        MessageQueues(Settings())

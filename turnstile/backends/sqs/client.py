@@ -84,6 +84,10 @@ class SqsClient:
         session = botocore.session.get_session()
         return cls(session, find_endpoint(session, region, endpoint_url))
 
+    @property
+    def region(self) -> str:
+        return self._endpoint.region
+
     def for_another_loop(self) -> "SqsClient":
         """A client of the same endpoint. A new search for the endpoint would take a tenth of a second."""
         return SqsClient(self._session, self._endpoint)

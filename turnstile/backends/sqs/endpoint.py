@@ -1,5 +1,6 @@
 """The SQS endpoint, as boto3's session resolves it: region, URL, and trusted certificate authorities."""
 
+import re
 import ssl
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
 from turnstile.errors import RegionMissingError, SettingsError
+
+_REGION = re.compile(r"https?://(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.amazonaws\.com")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +36,27 @@ def find_region(region: str | None) -> str:
     return found
 
 
+def find_region_of(queue_url: str) -> str | None:
+    """The region that the URL of a queue at AWS names; None for any other URL."""
+    found = _REGION.match(queue_url)
+    return None if found is None else found[1] or found[2]
+
+
 def find_endpoint(session: botocore.session.Session, region: str | None, endpoint_url: str | None) -> Endpoint:
     """Resolves the endpoint without a network call. Raises RegionMissingError, SettingsError."""
     region = find_region(region)
     # With dummy credentials: otherwise boto3 would search for real ones now, and block.
-    client = boto3.session.Session(botocore_session=session).client(
-        "sqs",
-        region_name=region,
-        endpoint_url=endpoint_url,
-        aws_access_key_id="none",
-        aws_secret_access_key="none",  # noqa: S106 - it signs nothing
-    )
+    try:
+        client = boto3.session.Session(botocore_session=session).client(
+            "sqs",
+            region_name=region,
+            endpoint_url=endpoint_url,
+            aws_access_key_id="none",
+            aws_secret_access_key="none",  # noqa: S106 - it signs nothing
+        )
+    except ValueError:
+        # Not botocore's own words, which quote the value: it may have a password.
+        raise SettingsError("AWS_ENDPOINT_URL_SQS or AWS_ENDPOINT_URL: is no URL of a server") from None
     parts = urlsplit(client.meta.endpoint_url)
     url = parts._replace(path=parts.path or "/").geturl()
     tls = _trust(session) if parts.scheme == "https" else None
