@@ -113,5 +113,7 @@ def database_in(stack: Stack, encoding: str) -> Iterator[str]:
     with psycopg.connect(stack.postgres.database_url("postgres"), autocommit=True) as owner:
         create = SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING {} LOCALE_PROVIDER libc LOCALE 'C'")
         owner.execute(create.format(Identifier(name), Literal(encoding)))
-    yield stack.postgres.database_url(name)
-    stack.postgres.drop_database(name)
+    try:
+        yield stack.postgres.database_url(name)
+    finally:
+        stack.postgres.drop_database(name)
