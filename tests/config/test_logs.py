@@ -154,12 +154,13 @@ def test_the_detail_of_a_postgres_error_is_left_out(log: Any, lines: Lines) -> N
     assert event_of(lines)["error"] == "refused"
 
 
-def test_warnings_of_the_standard_library_are_lines_of_the_same_form(log: Any, lines: Lines) -> None:
-    logging.getLogger("botocore").warning("slow %s", "down")
+def test_a_librarys_sentence_is_a_field_and_its_event_is_named_after_its_logger(log: Any, lines: Lines) -> None:
+    logging.getLogger("psycopg.pool").warning("discarding closed connection: %s", "<BAD at 0x7f15>")
     logging.getLogger("x").info("left out")
 
     event = event_of(lines)
-    assert (event["event"], event["level"]) == ("slow down", "warning")
+    assert (event["event"], event["level"]) == ("psycopg.pool", "warning")
+    assert event["message"] == "discarding closed connection: <BAD at 0x7f15>"
 
 
 def test_an_exception_stays_on_one_line(log: Any, lines: Lines) -> None:

@@ -58,7 +58,7 @@ def configure(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[_complete],
+            foreign_pre_chain=[_name, _complete],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending, _decode],
         )
     )
@@ -116,6 +116,11 @@ def _at_least(level: int) -> Callable[["WrappedLogger", str, "EventDict"], "Even
         return event
 
     return drop
+
+
+def _name(_: "WrappedLogger", __: str, event: "EventDict") -> "EventDict":
+    """Libraries log sentences, for which nobody can search: their events have the logger's name, with the sentence beside it."""
+    return {**event, "event": event["_record"].name, "message": event["event"]}
 
 
 def _complete(logger: "WrappedLogger", method: str, event: "EventDict") -> "EventDict":

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 import turnstile.worker.process.watchdog
 from turnstile.worker.process.watchdog import EXIT_STUCK, Watchdog
@@ -77,11 +78,15 @@ def test_a_stuck_loop_ends_the_process_after_the_limit_and_its_stack_is_written(
     watchdog = Watchdog(loop, LIMIT_SECONDS)
     began = clock.now
 
-    with pytest.raises(Ended) as ended:
+    with capture_logs() as logs, pytest.raises(Ended) as ended:
         look_on(watchdog, clock)
 
     assert ended.value.args == (EXIT_STUCK,)
-    assert "in look_on" in capfd.readouterr().err
+    [line] = logs
+    assert (line["event"], line["log_level"]) == ("watchdog.loop_stuck", "critical")
+    assert "MainThread:\n" in line["stacks"]
+    assert "in look_on" in line["stacks"]
+    assert capfd.readouterr().err == "", "nothing that is no line of the log"
     assert clock.now == began + LIMIT_SECONDS + BEAT_SECONDS
 
 
