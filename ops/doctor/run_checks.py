@@ -41,6 +41,9 @@ MOST_LETTERS = 1000
 
 MOST_STREAMS = 10_000
 
+PAGES = {"postgres": "postgres-failover.md", "redis": "redis-down.md", "sqs": "sqs-throttled.md"}
+"""Of each service, its runbook."""
+
 LETTER_CODES = {
     LetterKind.STILL_DEAD: "dead-letters-waiting",
     LetterKind.OUTLIVED: "dead-letters-outlived",
@@ -82,7 +85,8 @@ class DoctorFinding:
 
     @property
     def advice(self) -> str:
-        return self.check.advice.format(subject=self.subject, queue=self.queue, turn=self.turn_id)
+        page = PAGES.get(self.subject)
+        return self.check.advice.format(subject=self.subject, queue=self.queue, turn=self.turn_id, page=page)
 
 
 Findings = list[DoctorFinding]

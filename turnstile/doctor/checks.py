@@ -130,7 +130,7 @@ CHECKS: tuple[Check, ...] = (
         "service-unreachable",
         _ERROR,
         "this service does not answer",
-        "restore it; docs/runbooks/README.md names the page",
+        "restore it: docs/runbooks/{page}",
         blinding=True,
     ),
     Check(

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.conftest import sqs_client
+from tests.conftest import ROOT, sqs_client
 from tests.ops.commands.dead_turns import make_dead
 from tests.support.stacks.stack import Stack
 from tests.support.tampered_turns import LOST, make_pending, make_running, tamper
@@ -38,7 +38,9 @@ async def test_a_service_that_is_away_is_found_and_the_others_are_checked(
 
     found = await look(settings.model_copy(update=NOWHERE[service]), dlq=True)
 
-    assert [one.subject for one in found if one.code == "service-unreachable"] == [service]
+    [away] = [one for one in found if one.code == "service-unreachable"]
+    assert away.subject == service
+    assert (ROOT / away.advice.removeprefix("restore it: ")).is_file()
     assert ("running-past-lease" in {one.code for one in found}) is (service != "postgres")
 
 
