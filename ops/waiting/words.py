@@ -193,8 +193,9 @@ def _running(reason: Running, turn: SeenTurn | None, name: str, clock: Clock) ->
             f"{many(reason.crashes, 'worker')} died while running it; {left} more, and it is FAILED as crash_loop"
         )
     if reason.hand_backs:
+        handed_back = many(reason.hand_backs, "hand-back")
         evidence.append(
-            f"hand-backs before this attempt: {reason.hand_backs}; after {MAX_HAND_BACKS} in a row it is FAILED as shutdown_loop"
+            f"{handed_back} before this attempt; {MAX_HAND_BACKS} in a row, and it is FAILED as shutdown_loop"
         )
     if reason.cancel_requested_at is not None:
         evidence.append(f"it was asked to stop {clock.at(reason.cancel_requested_at)}")

@@ -149,7 +149,7 @@ async def test_dead_letters_beyond_what_is_read_are_counted_as_or_more_and_the_l
 
     assert [(one.code, one.detail) for one in found] == [
         ("not-looked-at", "only 2 of its dead letters were read"),
-        ("dead-letters-waiting", "2 or more still_dead"),
+        ("dead-letters-waiting", "2 or more of turns that are FAILED"),
     ]
 
 
