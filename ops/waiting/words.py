@@ -193,10 +193,7 @@ def _running(reason: Running, turn: SeenTurn | None, name: str, clock: Clock) ->
             f"{many(reason.crashes, 'worker')} died while running it; {left} more, and it is FAILED as crash_loop"
         )
     if reason.hand_backs:
-        handed_back = many(reason.hand_backs, "hand-back")
-        evidence.append(
-            f"{handed_back} before this attempt; {MAX_HAND_BACKS} in a row, and it is FAILED as shutdown_loop"
-        )
+        evidence.append(f"hand-backs: {reason.hand_backs}; {MAX_HAND_BACKS} in a row make it FAILED (shutdown_loop)")
     if reason.cancel_requested_at is not None:
         evidence.append(f"it was asked to stop {clock.at(reason.cancel_requested_at)}")
     if (block := reason.block) is not None:

@@ -83,7 +83,7 @@ def answer(reason: Reason, **fields: Any) -> Answer:
             "its error: E: no such model",
             [f"turnstile retry {FAILED}", f"turnstile skip {FAILED}"],
         ),
-        (replace(RUNS, hand_backs=3), "3 hand-backs before this attempt; 20 in a row", [f"turnstile cancel {TURN}"]),
+        (replace(RUNS, hand_backs=3), "hand-backs: 3; 20 in a row make it FAILED", [f"turnstile cancel {TURN}"]),
         (replace(RUNS, crashes=2), "2 workers died while running it; a few more, and", [f"turnstile cancel {TURN}"]),
         (
             replace(RUNS, crashes=1, crashes_left=2),
