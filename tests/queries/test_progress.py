@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from tests.statements.plans.touched import explain
+from tests.support.claims import claim_sessions
 from tests.support.tampered_turns import make_pending, make_running, tamper
 from tests.support.waiting_turns import RETRIED, SNOOZED, make_joining, make_scheduled, make_settled, make_worker
 from turnstile.backends.postgres.database import Database, conninfo
@@ -85,6 +86,18 @@ async def test_a_turn_that_has_waited_for_a_slot_all_the_time_is_a_standstill(
     assert await is_still(database, settings)
     await pause_queue(database, settings.queue, paused_by="ada", reason=None)
     assert not await is_still(database, settings)
+
+
+async def test_after_a_pause_a_turn_that_has_begun_shows_that_turns_go_on(
+    database: Database, settings: Settings
+) -> None:
+    for session in "ab":
+        await make_pending(database, settings, session)
+    await tamper(settings, AGO)
+    before = await is_still(database, settings)
+    await claim_sessions(database, settings, "a")
+
+    assert (before, await is_still(database, settings)) == (True, False)
 
 
 @pytest.mark.parametrize("others", [0, 1])

@@ -23,9 +23,9 @@ SAMPLE = 10_000
 BY_RANGE: LiteralString = "SELECT set_config('enable_seqscan', 'off', true)"
 """For the rest of its pipeline: the planner takes the BRIN index for useless once the archive has shuffled the table."""
 
-# A turn is late if it has waited or run for longer than the queue's patience. A turn that has never started waits for a slot,
-# so one is enough for a standstill. One that has started may be slow or put off for a reason of its own: two are needed. How
-# long a first attempt may run is known only from the turns that have succeeded.
+# A turn is late if it has waited or run for longer than the queue's patience. One that is due waits for a slot: one is enough for
+# a standstill, unless turns have begun meanwhile, as after a pause. One that has started may be slow or put off for a reason of
+# its own: two are needed. How long a first attempt may run is known only from the turns that have succeeded.
 PROGRESS: LiteralString = f"""
 WITH usual AS MATERIALIZED (
     SELECT s.queue, percentile_cont(0.99) WITHIN GROUP (ORDER BY s.seconds) AS seconds
@@ -64,14 +64,14 @@ WITH usual AS MATERIALIZED (
            count(*) >= {MOST} AS truncated,
            count(*) FILTER (WHERE p.state = 'due' AND p.is_head AND p.due_since < now() - b.ago) AS unmoved,
            count(*) FILTER (WHERE p.state <> 'joining' AND p.is_head AND p.first_started_at < now() - b.ago) AS put_off,
-           min(coalesce(p.first_started_at, p.due_since))
+           max(p.first_started_at) AS begun, min(coalesce(p.first_started_at, p.due_since))
                FILTER (WHERE p.state IN ('due', 'snoozed', 'retrying') AND p.is_head) AS since
       FROM pending p JOIN bound b USING (queue) GROUP BY p.queue
 ), running AS MATERIALIZED (
     SELECT r.queue, count(*) AS running, extract(epoch FROM now() - min(r.started_at))::float8 AS longest,
            count(*) FILTER (WHERE r.first_started_at < now() - b.ago
                               AND (b.usual IS NOT NULL OR r.first_started_at < r.started_at)) AS slow,
-           min(r.first_started_at) AS since
+           max(r.first_started_at) AS begun, min(r.first_started_at) AS since
       FROM turns r JOIN bound b USING (queue) WHERE r.status = 'RUNNING' GROUP BY r.queue
 )
 SELECT b.queue, coalesce(w.due, 0) AS due, coalesce(w.ready, 0) AS ready, coalesce(w.snoozed, 0) AS snoozed,
@@ -80,7 +80,8 @@ SELECT b.queue, coalesce(w.due, 0) AS due, coalesce(w.ready, 0) AS ready, coales
        (SELECT coalesce(sum(w.slots), 0) FROM workers w WHERE w.queue = b.queue AND NOT w.draining AND {ALIVE})::int AS slots,
        CASE WHEN coalesce(e.at < now() - b.ago, true)
              AND NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = b.queue)
-             AND (coalesce(w.unmoved, 0) >= 1 OR coalesce(w.put_off, 0) + coalesce(r.slow, 0) >= 2)
+             AND (w.unmoved >= 1 AND coalesce(greatest(w.begun, r.begun) < now() - b.ago, true)
+                  OR coalesce(w.put_off, 0) + coalesce(r.slow, 0) >= 2)
             THEN least(w.since, r.since) END AS still_since, now() AS read_at
   FROM bound b LEFT JOIN waiting w USING (queue) LEFT JOIN running r USING (queue) LEFT JOIN ended e USING (queue)
  ORDER BY b.queue
