@@ -226,6 +226,10 @@ class FakeSqsClient(SqsClient):
         self._server = server
         self._carry = carry
 
+    @property
+    def region(self) -> str:
+        return "us-east-1"
+
     def for_another_loop(self) -> "FakeSqsClient":
         return self
 
