@@ -25,8 +25,10 @@ def doctor(
 ) -> None:
     """Check a live system: services, queues, relays, workers, turns, dead letters.
 
-    Reads only, in short statements that lock nothing. Messages on a dead-letter queue are invisible to others while they are
-    looked at (--no-dlq leaves them alone). Late means 10 s later than usual: it reports no shorter delay.
+    Reads only, in short statements that lock nothing. On Redis it takes locks as a worker does: nobody else wants them, and they
+    expire in a second. While a table is locked, it names who has locked it and looks at no table. Messages on a dead-letter queue
+    are invisible to others while they are looked at (--no-dlq leaves them alone). Late means 10 s later than usual: it reports no
+    shorter delay.
 
     --fix marks lost and stuck turns as due, so that a relay sends their wake-ups, deletes dead letters whose turn has moved on,
     and sets the fences of a restored database above those in Redis. It leaves a running turn alone that no relay has marked as

@@ -46,7 +46,10 @@ async def _wake(operator: Operator, turn_id: UUID, *, apply: bool) -> Woken:
                 await operator.wake((queue, message))
             return found
         case NotWoken.LOCKED:
-            raise CommandError(f"{turn_id} {found}: try again; nothing was changed", ExitCode.UNAVAILABLE)
+            raise CommandError(
+                f"{turn_id} {found}: try again, and turnstile doctor names one that stays; nothing was changed",
+                ExitCode.UNAVAILABLE,
+            )
         case NotWoken():
             raise CommandError(f"{turn_id} {found}: see turnstile why {turn_id}; nothing was changed")
         case None:

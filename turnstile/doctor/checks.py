@@ -129,8 +129,8 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "service-unreachable",
         _ERROR,
-        "this service does not answer",
-        "restore it: docs/runbooks/{page}",
+        "this service can't be used: it does not answer, or it refuses",
+        "see the reason: docs/runbooks/{page}",
         blinding=True,
     ),
     Check(
