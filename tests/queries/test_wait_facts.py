@@ -10,11 +10,12 @@ import pytest
 from tests.statements.calls import RELEASE
 from tests.statements.plans.touched import execute, prepare
 from tests.support.claims import claim_sessions, settle_one
+from tests.support.row_locks import rows_locked
 from tests.support.tampered_turns import make_pending, tamper
 from tests.support.waiting_turns import make_scheduled
 from turnstile.backends.postgres.database import Database, Parameters, conninfo
 from turnstile.config.settings import Settings
-from turnstile.queries.wait_facts import OLDER, KnownSession, find_session, read_wait_facts
+from turnstile.queries.wait_facts import OLDER, ROW_LOCKS, KnownSession, find_session, read_wait_facts
 from turnstile.turn.wait_facts import MOST_OLDER
 
 BACKLOG: LiteralString = """
@@ -37,6 +38,20 @@ class Recording(Database):
     ) -> list[list[dict[str, Any]]]:
         self.asked += statements
         return await super().fetch_pipelined(statements)
+
+
+class Releasing(Database):
+    """Ends another transaction once its locks have been seen."""
+
+    def __init__(self, url: str, transaction: psycopg.Connection) -> None:
+        super().__init__(url, "test", size=2)
+        self._transaction = transaction
+
+    async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[dict[str, Any]]:
+        rows = await super().fetch(statement, parameters)
+        if statement == ROW_LOCKS:
+            self._transaction.rollback()
+        return rows
 
 
 async def test_a_head_stands_for_its_session_then_the_next_scheduled_turn_then_the_last_one(
@@ -74,6 +89,18 @@ async def test_unknown_turns_are_left_out(database: Database, settings: Settings
 
     assert (await read_wait_facts(database, [turn, uuid4()])).keys() == {turn}
     assert await read_wait_facts(database, []) == {}
+
+
+async def test_a_transaction_that_ends_within_a_moment_locks_nothing(database: Database, settings: Settings) -> None:
+    turn = await make_pending(database, settings)
+
+    with rows_locked(settings) as transaction:
+        stays = (await read_wait_facts(database, [turn]))[turn].row_lock
+        async with Releasing(settings.database_url, transaction) as releasing:
+            ends = (await read_wait_facts(releasing, [turn]))[turn].row_lock
+
+    assert stays is not None
+    assert ends is None
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["head", "behind its head"])

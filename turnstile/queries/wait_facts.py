@@ -90,7 +90,7 @@ SELECT w.id, (
 """
 
 MOMENT_SECONDS = 0.5
-"""The product's own transactions lock a row for less."""
+"""The product's own transactions usually lock a row for less."""
 
 # `xmax` of a row is the transaction that has locked or changed it last, and each open transaction has a lock on its own id. That
 # names the owner of a row lock for which nobody waits, and takes no lock itself. Several owners at once have an id in common,
