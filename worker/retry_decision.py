@@ -75,8 +75,9 @@ def _after_stop(reason: StopReason, turn: ClaimedTurn) -> Settlement | None:
             error = f"{MAX_HAND_BACKS} shutdowns in a row have stopped it"
             return _give_up(SHUTDOWN_LOOP, error, dead_letter=True)
         case StopReason.SHUTDOWN | StopReason.NO_SLOT:
-            # The attempt is refunded: the cause is the worker, not the turn.
-            return Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True)
+            # The attempt is refunded: the cause is the worker, not the turn. A hand-back with a reason does not count to a loop.
+            why = "no slot became free" if reason is StopReason.NO_SLOT else None
+            return Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True, error=why)
         case StopReason.SUPERSEDED:
             return None
         case _:

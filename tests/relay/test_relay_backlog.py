@@ -147,17 +147,23 @@ async def test_a_delete_that_times_out_is_not_repeated_in_each_round(
 async def test_a_delete_that_takes_long_delays_no_round(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    never = asyncio.Event()
-    monkeypatch.setattr(relay_module, "forget_submissions", lambda *_: never.wait())
+    begun = asyncio.Event()
+
+    async def hangs(*_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(relay_module, "forget_submissions", hangs)
     sqs, stopping = Sqs(), asyncio.Event()
     running = asyncio.create_task(Relay(database, sqs, settings).run(stopping))
+    await begun.wait()
     await submit_turns(database, settings, "one")
     await make_due(database, 1.0)
 
     try:
         await until(lambda: sqs.sent)
         stopping.set()
-        await running
+        await asyncio.wait_for(running, 10)
     finally:
         running.cancel()
 

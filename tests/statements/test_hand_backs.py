@@ -1,4 +1,6 @@
-"""Hand-backs in a row, on both stores: each claim counts those before it, so that they have an end."""
+"""Hand-backs at shutdowns, on both stores: each claim counts those before it, so that they have an end."""
+
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +43,7 @@ async def settle_and_claim(store: Stand, *settlements: Settlement) -> ClaimedTur
         ([RETRY, RELEASE, RELEASE], 2),
         ([RELEASE, RELEASE, RETRY], 0),
         ([RELEASE, RELEASE, RETRY, RELEASE], 1),
+        ([RELEASE, replace(RELEASE, error="no slot became free")], 1),
     ],
 )
 async def test_a_claim_counts_the_hand_backs_since_the_last_retry(

@@ -105,7 +105,7 @@ def test_a_turn_that_shutdowns_have_stopped_too_often_in_a_row_ends() -> None:
 def test_a_turn_that_found_no_slot_does_not_end_by_it() -> None:
     handed_back = settled(Stopped(StopReason.NO_SLOT), replace(TURN, hand_backs=MAX_HAND_BACKS - 1))
 
-    assert handed_back.outcome is AttemptOutcome.RELEASED
+    assert (handed_back.outcome, handed_back.error) == (AttemptOutcome.RELEASED, "no slot became free")
 
 
 def test_a_superseded_attempt_has_no_settlement() -> None:

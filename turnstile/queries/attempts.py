@@ -31,7 +31,7 @@ class EndedAttempt:
     outcome: str
     error_class: str | None
     error: str | None
-    """The error's text, or the reason of a snooze."""
+    """The error's text, or the reason of a snooze or a hand-back."""
     traceback: str | None
 
 

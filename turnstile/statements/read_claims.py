@@ -25,11 +25,11 @@ FIRST_START: LiteralString = f"t.first_started_at >= t.started_at - interval '{S
 # Attempts that cost nothing have the number of the one that follows. Newest first, and few: a turn may snooze without end.
 HAND_BACKS: LiteralString = f"""
     (SELECT count(*) FROM (
-         SELECT a.outcome, a.generation FROM turn_attempts a
+         SELECT a.outcome, a.error, a.generation FROM turn_attempts a
           WHERE a.turn_id = t.id AND a.attempt = t.attempt ORDER BY a.fence DESC LIMIT {MAX_HAND_BACKS - 1}) a
-      WHERE a.outcome = 'released' AND a.generation = t.generation)
+      WHERE a.outcome = 'released' AND a.error IS NULL AND a.generation = t.generation)
 """
-"""How many of the RUNNING turn `t`'s last attempts, MAX_HAND_BACKS - 1 at most, were handed back."""
+"""How many of the RUNNING turn `t`'s last attempts, MAX_HAND_BACKS - 1 at most, were handed back at a shutdown."""
 
 # A separate statement after the claim: a join in the claim would miss input that was merged meanwhile.
 READ_CLAIMS: LiteralString = f"""

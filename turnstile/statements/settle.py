@@ -75,8 +75,8 @@ WITH s AS MATERIALIZED (
            join_policy = CASE WHEN v.final = 'PENDING' THEN v.join_policy END,
            finished_at = CASE WHEN v.final <> 'PENDING' THEN clock_timestamp() END,
            error_class = v.error_class,
-           -- The reason of a snooze is only in the attempt: the turn has no error.
-           error = CASE WHEN v.outcome <> 'snoozed' THEN v.error END
+           -- The reason of a snooze or a hand-back is only in the attempt: the turn has no error.
+           error = CASE WHEN v.outcome NOT IN ('snoozed', 'released') THEN v.error END
       FROM verdict v
      WHERE t.id = ANY (ARRAY[v.id]) AND t.fence = v.fence AND {IS_RUNNING}
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,

@@ -44,7 +44,7 @@ class ClaimedTurn:
     waited_seconds: float | None = None
     """How long the turn waited until it began, if this claim is its first start in this generation; else None."""
     hand_backs: int = 0
-    """How many of its last attempts were handed back, MAX_HAND_BACKS - 1 at most. So many only if they were in a row."""
+    """How many of its last attempts were handed back at a shutdown, MAX_HAND_BACKS - 1 at most: so many only in a row."""
     lost_worker: str | None = None
     """The worker whose expired claim this one replaced; None if there was none."""
 

@@ -8,8 +8,8 @@ MAX_SECONDS = 14 * 86_400
 MAX_ATTEMPTS = 100
 
 MAX_HAND_BACKS = 20
-"""The last of so many hand-backs in a row ends a turn, if it is by a shutdown. Many, because a rolling deployment may hand a long
-turn from one worker that is to be replaced to the next."""
+"""The last of so many shutdowns in a row that stop a turn ends it. Many, because a rolling deployment may hand a long turn from
+one worker that is to be replaced to the next."""
 
 
 def check_seconds(name: str, seconds: float) -> float:

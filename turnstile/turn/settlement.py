@@ -65,7 +65,7 @@ class Settlement:
     """The attempt counts toward the handler's failures, which `max_attempts` limits."""
     error_class: str | None = None
     error: str | None = None
-    """The error's text; of a snooze its reason, which only the attempt keeps."""
+    """The error's text; of a snooze or a hand-back its reason, which only the attempt keeps. A shutdown's has none."""
     traceback: str | None = field(default=None, repr=False, compare=False)
     """Where the handler raised, without the error's text and without local variables; kept with the attempt."""
     dead_letter: bool = False

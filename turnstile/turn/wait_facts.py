@@ -30,7 +30,7 @@ class LastAttempt:
     outcome: AttemptOutcome
     error_class: str | None
     error: str | None
-    """The error's text, or the reason of a snooze."""
+    """The error's text, or the reason of a snooze or a hand-back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

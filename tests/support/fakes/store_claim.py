@@ -155,7 +155,7 @@ def read_claims(tables: Tables, parameters: Parameters) -> Rows:
 def _hand_backs(tables: Tables, row: TurnRow) -> int:
     earlier = [one for one in tables.attempts.get(row.id, ()) if one.attempt == row.attempt]
     last = sorted(earlier, key=attrgetter("fence"))[1 - MAX_HAND_BACKS :]
-    return sum(one.outcome == "released" and one.generation == row.generation for one in last)
+    return sum((one.outcome, one.error, one.generation) == ("released", None, row.generation) for one in last)
 
 
 def renew(tables: Tables, parameters: Parameters) -> Rows:
@@ -232,7 +232,7 @@ def _end(tables: Tables, row: TurnRow, asked: dict[str, Any], *, halt: bool, rel
         join_policy=asked["join_policies"] if waits else None,
         finished_at=None if waits else now,
         error_class=asked["error_classes"],
-        error=None if asked["outcomes"] == "snoozed" else asked["errors"],
+        error=None if asked["outcomes"] in ("snoozed", "released") else asked["errors"],
     )
     if final is FAILED and halt:
         _halt(tables, row)
