@@ -32,7 +32,7 @@ async def stay_connected() -> Any:
 @pytest.mark.parametrize("how", Cancel)
 async def test_a_wait_that_is_cancelled_at_any_await_gives_its_place_back(how: Cancel) -> None:
     async def wait() -> UUID | None:
-        request: Any = SimpleNamespace(receive=stay_connected)
+        request: Any = SimpleNamespace(receive=stay_connected, scope={})
         return cast("UUID | None", await wait_for_end(watch, places, request, "t", UUID(int=1), 60.0))
 
     watch: Any = Watch()
