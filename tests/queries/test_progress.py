@@ -77,6 +77,22 @@ async def test_snoozed_turns_of_two_sessions_and_no_end_are_a_standstill(
     assert not await is_still(database, settings), "a turn has ended a minute ago"
 
 
+async def test_a_long_backlog_behind_snoozed_heads_does_not_hide_them(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.queries.progress.PROGRESS", PROGRESS.replace("LIMIT 10000\n", "LIMIT 2\n"))
+    for session in "ab":
+        await make_settled(database, settings, session, SNOOZED)
+        for _ in range(2):
+            await make_pending(database, settings, session)
+    await tamper(settings, AGO)
+
+    found = await read_one(database, settings)
+
+    assert (found.snoozed, found.due, found.ready) == (2, 2, 0)
+    assert found.standstill_seconds > 0
+
+
 async def test_a_turn_that_has_waited_for_a_slot_all_the_time_is_a_standstill(
     database: Database, settings: Settings
 ) -> None:

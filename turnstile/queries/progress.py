@@ -1,7 +1,7 @@
 """What has not ended in each queue, by what it waits for, and whether anything ends: a standstill is the opposite.
 
-Bounded on a table of any size: MOST waiting turns of a queue, the running ones (as many as there are slots), the ends of the
-last minutes over the BRIN index `turns_finished_at`, and SAMPLE ends of the last day.
+Bounded on a table of any size: MOST due turns of a queue and as many that are put off, the running ones (as many as there are
+slots), the ends of the last minutes over the BRIN index `turns_finished_at`, and SAMPLE ends of the last day.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,22 @@ PATIENCE_SECONDS = 300.0
 """How long it is usual that nothing ends, at least. Where turns take longer: twice as long as 99 of 100 turns took lately."""
 
 MOST = 10_000
-"""Waiting turns of a queue that are read, those that became due first."""
+"""Turns of a queue that are read of those that are due, and of those that are put off: the first ones of each."""
 
 SAMPLE = 10_000
 
 BY_RANGE: LiteralString = "SELECT set_config('enable_seqscan', 'off', true)"
 """For the rest of its pipeline: the planner takes the BRIN index for useless once the archive has shuffled the table."""
+
+# Due turns and those that are put off apart: a long backlog must not hide that all heads are put off.
+_OPEN: LiteralString = f"""
+SELECT t.id, t.queue, t.tenant_id, t.session_id, t.seq, t.execute_at, t.first_started_at, t.joining,
+       greatest(t.queued_at, t.execute_at) AS due_since
+  FROM turns t
+ WHERE (t.status || '') = 'PENDING' AND t.queue = b.queue AND coalesce(t.execute_at, t.created_at) {{when}} now()
+   AND (SELECT s.halted_by FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) IS NULL
+ ORDER BY coalesce(t.execute_at, t.created_at) LIMIT {MOST}
+"""
 
 # A turn is late if it has waited or run for longer than the queue's patience. One that is due waits for a slot: one is enough for
 # a standstill, unless turns have begun meanwhile, as after a pause. One that has started may be slow or put off for a reason of
@@ -48,20 +58,14 @@ WITH usual AS MATERIALIZED (
                      THEN 'snoozed' ELSE 'retrying' END AS state,
            NOT EXISTS (SELECT FROM turns e WHERE e.tenant_id = o.tenant_id AND e.session_id = o.session_id
                           AND e.status IN ('PENDING', 'RUNNING') AND e.seq < coalesce(o.seq, {2**63 - 1})) AS is_head
-      FROM bound b CROSS JOIN LATERAL (
-           SELECT t.id, t.queue, t.tenant_id, t.session_id, t.seq, t.execute_at, t.first_started_at, t.joining,
-                  greatest(t.queued_at, t.execute_at) AS due_since
-             FROM turns t
-            WHERE (t.status || '') = 'PENDING' AND t.queue = b.queue
-              AND (SELECT s.halted_by FROM sessions s
-                    WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) IS NULL
-            ORDER BY coalesce(t.execute_at, t.created_at) LIMIT {MOST}) o
+      FROM bound b CROSS JOIN LATERAL (({_OPEN.format(when="<=")}) UNION ALL ({_OPEN.format(when=">")})) o
 ), waiting AS MATERIALIZED (
     SELECT p.queue, count(*) FILTER (WHERE p.state = 'due') AS due,
            count(*) FILTER (WHERE p.state = 'due' AND p.is_head) AS ready,
            count(*) FILTER (WHERE p.state = 'snoozed') AS snoozed, count(*) FILTER (WHERE p.state = 'retrying') AS retrying,
            count(*) FILTER (WHERE p.state = 'joining') AS joining, count(*) FILTER (WHERE p.state = 'scheduled') AS scheduled,
-           count(*) >= {MOST} AS truncated,
+           greatest(count(*) FILTER (WHERE p.execute_at > now()),
+                    count(*) FILTER (WHERE (p.execute_at > now()) IS NOT TRUE)) >= {MOST} AS truncated,
            count(*) FILTER (WHERE p.state = 'due' AND p.is_head AND p.due_since < now() - b.ago) AS unmoved,
            count(*) FILTER (WHERE p.state <> 'joining' AND p.is_head AND p.first_started_at < now() - b.ago) AS put_off,
            max(p.first_started_at) AS begun, min(coalesce(p.first_started_at, p.due_since))
@@ -70,7 +74,7 @@ WITH usual AS MATERIALIZED (
 ), running AS MATERIALIZED (
     SELECT r.queue, count(*) AS running, extract(epoch FROM now() - min(r.started_at))::float8 AS longest,
            count(*) FILTER (WHERE r.first_started_at < now() - b.ago
-                              AND (b.usual IS NOT NULL OR r.first_started_at < r.started_at)) AS slow,
+                              AND (b.usual IS NOT NULL OR r.first_started_at < r.started_at - interval '1 s')) AS slow,
            max(r.first_started_at) AS begun, min(r.first_started_at) AS since
       FROM turns r JOIN bound b USING (queue) WHERE r.status = 'RUNNING' GROUP BY r.queue
 )
