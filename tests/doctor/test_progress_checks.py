@@ -1,5 +1,6 @@
 """The doctor finds that nothing ends, that much fails, and workers that take or end none; and not what only looks like it."""
 
+import re
 from typing import Any, LiteralString
 
 import pytest
@@ -47,7 +48,7 @@ async def test_a_standstill_says_that_no_slot_is_free(database: Database, settin
 
     standstill = (await found(settings))["standstill"]
 
-    assert standstill.detail == "due 1, running 1 of 1 slots (longest 9m), no slot is free"
+    assert re.fullmatch(r"due 1, running 1 of 1 slots \(longest 9m\w*\), no slot is free", standstill.detail)
 
 
 async def test_without_a_worker_the_finding_is_no_worker(database: Database, settings: Settings) -> None:
