@@ -10,7 +10,7 @@ from typing import Any
 
 from turnstile.backends.postgres.database import Database
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.malformed import read_malformed
+from turnstile.ops.dead_letters.rowless import pick_malformed, read_rowless
 from turnstile.ops.turn_document import attempt_document, turn_document
 from turnstile.queries.attempts import read_attempts
 from turnstile.queries.operator_turns import read_messages
@@ -32,7 +32,7 @@ async def export_turns(
 
 async def export_malformed(queues: MessageQueues, queue: str, *, show_text: bool) -> AsyncGenerator[Line, None]:
     """A line for each malformed message on the DLQ of a queue. Raises QueueUnavailableError or UnknownQueueError."""
-    async with aclosing(read_malformed(queues, queue)) as messages:
+    async with aclosing(read_rowless(queues, queue, pick_malformed)) as messages:
         async for message in messages:
             # Attributes of strangers may quote what the body says.
             text = {"body": message.body, "attributes": message.attributes} if show_text else {}

@@ -96,6 +96,10 @@ ShowText = Annotated[bool, typer.Option("--show-text", help="Show the messages o
 Malformed = Annotated[
     bool, typer.Option("--malformed", help="The messages that can't be read, in place of turns; with --queue only.")
 ]
+Unknown = Annotated[
+    bool,
+    typer.Option("--unknown", help="The messages of turns that do not exist, in place of turns; with --queue only."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")]
 # Not from the environment: a forgotten variable would answer every later question.
 Yes = Annotated[bool, typer.Option("--yes", "-y", allow_from_autoenv=False, help="Do not ask.")]

@@ -270,7 +270,7 @@ CHECKS: tuple[Check, ...] = (
         _WARNING,
         "messages are on the DLQ that no turn explains: malformed, of another environment, of a restored database",
         "`turnstile dlq list --messages --queue {queue}`, then `turnstile dlq drop --malformed --queue {queue}`; "
-        "others: AWS tools",
+        "those of unknown turns: the same with --unknown",
     ),
     Check(
         "redrive-policy",

@@ -14,7 +14,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.malformed import delete_malformed, read_malformed
+from turnstile.ops.dead_letters.rowless import delete_rowless, pick_malformed, read_rowless
 from turnstile.queries.attention import read_attention
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.message import WakeUp
@@ -121,9 +121,9 @@ async def test_a_malformed_message_that_came_after_the_look_stays(
     address = await queues.find(settings.queue)
     for body in ("seen", "came later"):
         sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody=body)
-    ids = {message.body: message.message_id async for message in read_malformed(queues, settings.queue)}
+    ids = {message.body: message.message_id async for message in read_rowless(queues, settings.queue, pick_malformed)}
 
-    deleted = await delete_malformed(queues, settings.queue, [ids["seen"]])
+    deleted = await delete_rowless(queues, settings.queue, [ids["seen"]], pick_malformed)
 
     left = [message.body for message in await queues.receive(settings.queue, 10, dead=True)]
     assert (deleted, left) == (1, ["came later"])
@@ -151,6 +151,29 @@ async def test_malformed_messages_are_deleted_after_a_question_and_no_others(
     assert (len(left), unknown in left) == (2, True)
 
 
+async def test_messages_of_unknown_turns_are_deleted_after_a_question_and_no_others(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings, stack: Stack
+) -> None:
+    await make_dead(database, queues, settings, ["a"])
+    address = await queues.find(settings.queue)
+    for body in ("not ours", WakeUp("t", "s", uuid4()).encode()):
+        sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody=body)
+
+    asked = await turnstile("dlq", "drop", "--unknown")
+    dry = await turnstile("dlq", "drop", "--unknown", "--dry-run")
+    ran = await turnstile("dlq", "drop", "--unknown", "--yes", "--json")
+    again = await turnstile("dlq", "drop", "--unknown", "--yes")
+
+    assert asked.code == 2
+    assert f"1 message of unknown turns ({settings.queue} 1). Their turns are not in this database" in asked.err
+    assert dry.out == f"would delete 1 message of unknown turns ({settings.queue} 1)\n"
+    assert (ran.code, json.loads(ran.out)) == (0, {"dry_run": False, "matched": 1, "deleted": 1})
+    assert again.err == "no message of an unknown turn is on the dead-letter queues\n"
+    assert len(await queues.receive(settings.queue, 10, dead=True)) == 2, (
+        "the letter of a FAILED turn, and a malformed one"
+    )
+
+
 @pytest.mark.usefixtures("one_deletion_is_refused")
 async def test_malformed_messages_that_sqs_does_not_delete_end_the_command_with_1(
     turnstile: Turnstile, queues: MessageQueues, settings: Settings, stack: Stack
@@ -174,6 +197,12 @@ async def test_malformed_messages_are_not_chosen_by_what_turns_are_chosen_by(
     ran = await turnstile("dlq", *command.split(), "--malformed", "--session", "a")
 
     assert (ran.code, "--malformed goes with --queue only" in ran.err) == (2, True)
+
+
+async def test_messages_of_unknown_turns_are_not_chosen_together_with_malformed_ones(turnstile: Turnstile) -> None:
+    ran = await turnstile("dlq", "drop", "--yes", "--malformed", "--unknown")
+
+    assert (ran.code, "--unknown goes with --queue only" in ran.err) == (2, True)
 
 
 async def test_failed_turns_are_counted_by_queue_and_class(
