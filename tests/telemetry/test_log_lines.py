@@ -1,6 +1,7 @@
 """Every log line that names a turn also names its trace: looked for in the code, since many lines are rare (G24, M4)."""
 
 import ast
+import re
 from typing import TypeGuard
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.conftest import ROOT
 
 PRODUCT = ("turnstile", "worker", "producer", "relay", "ops")
+LOGGERS = {"log", "self.log", "self._log", "logger"}
 LOGS = {"debug", "info", "warning", "error", "exception", "critical", "bind"}
 PAIRS = {"turn_id": "trace_id", "turn_ids": "trace_ids"}
 
@@ -64,3 +66,39 @@ def test_each_line_with_a_turns_id_has_its_trace() -> None:
         for line in find_untraced(ast.parse(path.read_text("utf-8")))
     ]
     assert untraced == []
+
+
+NAME = re.compile(r"[a-z_]+(\.[a-z_]+)+")
+"""Of an event: `worker.blocked`."""
+
+
+def find_sentences(tree: ast.AST) -> list[int]:
+    """Lines whose event is text of the code, and not a name."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if _is_line(node)
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+        if isinstance(node.func, ast.Attribute) and node.func.attr != "bind" and ast.unparse(node.func.value) in LOGGERS
+        if not NAME.fullmatch(node.args[0].value)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("log.info('the worker is blocked')", [1]), ("log.info('worker.blocked')", []), ("log.info('x')", [1])],
+)
+def test_a_sentence_would_be_found(text: str, found: list[int]) -> None:
+    assert find_sentences(ast.parse(text)) == found
+
+
+def test_each_event_is_a_name() -> None:
+    sentences = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for folder in PRODUCT
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line in find_sentences(ast.parse(path.read_text("utf-8")))
+    ]
+    assert sentences == []
