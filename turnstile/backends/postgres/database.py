@@ -11,6 +11,7 @@ then keeps row locks, and the server counts it neither as idle nor as running a 
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache
@@ -27,6 +28,7 @@ from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS
 from turnstile.backends.postgres.lending import Lending
 from turnstile.backends.postgres.pipeline import PipeliningConnection
 from turnstile.backends.postgres.startup_options import FORM, StartupOptions, as_flags
+from turnstile.backends.postgres.unanswered import Unanswered
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.telemetry.backend_health import health_of
 
@@ -154,6 +156,7 @@ class Database:
             max_waiting=1000,
             # After an outage the pool must not stay in a backoff of minutes.
             reconnect_timeout=2.0,
+            reconnect_failed=self._note_refusal,
             max_idle=IDLE_SECONDS,
             name=application,
         )
@@ -164,6 +167,7 @@ class Database:
         )
         self._first = first
         self._health = health_of("postgres")
+        self._unanswered = Unanswered()
         self._check: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -198,6 +202,7 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection from the pool. Raises DatabaseUnavailableError for an outage before or inside the block."""
+        self._unanswered.asked(time.monotonic())
         try:
             connection = await self._lending.take()
             try:
@@ -206,13 +211,28 @@ class Database:
             finally:
                 await self._lending.give_back(connection)
             self._health.responded()
+            self._unanswered.answered(time.monotonic())
         except psycopg.Error as error:
             if not is_outage(error):
+                self._unanswered.answered(time.monotonic())
                 raise
             raise self._outage(error) from error
+        finally:
+            self._unanswered.ended()
+
+    def unanswered_for(self) -> float:
+        """For how long no call has got an answer, in seconds; 0 while none waits. For any thread."""
+        return self._unanswered.seconds(time.monotonic())
+
+    async def _note_refusal(self, _: object) -> None:
+        # The pool could not connect. That is an outage, and no fault of this process.
+        self._unanswered.answered(time.monotonic())
 
     def _outage(self, error: psycopg.Error) -> DatabaseUnavailableError:
-        if error.sqlstate not in _ANSWERED:
+        if error.sqlstate in _ANSWERED:
+            self._unanswered.answered(time.monotonic())
+        else:
+            self._unanswered.failed(time.monotonic())
             self._health.failed()
         if self._check is None or self._check.done():
             # A host that vanished breaks the idle connections too, and `_take` does not see it: without this check each of them
