@@ -209,6 +209,7 @@ class _Worker:
         return {
             "loop": self.work.watchdog.stuck_for() < self.settings.watchdog_seconds,
             "receiving": self.shutdown.stopping.is_set() or self.consumer.deaf_for() < self.settings.deaf_seconds,
+            "pool": self.work.starved_for() < self.settings.lease_seconds,
         }
 
     async def _ready(self) -> Mapping[str, bool]:

@@ -164,6 +164,10 @@ class TurnWork:
         self._signals = asyncio.create_task(listening, name="cancel signals")
         return self._signals
 
+    def starved_for(self) -> float:
+        """For how long Postgres has answered the heartbeat and no other call of this process, in seconds. For any thread."""
+        return self.heartbeat.answered_after(time.monotonic() - self._resources.database.unanswered_for())
+
     def _begin_metrics(self) -> None:
         queue = self._resources.address.name
         # What an alert counts: Prometheus sees no increase in a series that begins with its first event.
@@ -198,5 +202,6 @@ class TurnWork:
             deaf_for_seconds=self._deaf_for(),
             blocked_for_seconds=self._blocked_loop.blocked_for(),
             blocked_by=self._blocked_loop.blocked_by(),
+            starved_for_seconds=self.starved_for(),
             lease_seconds=self._resources.settings.lease_seconds,
         )

@@ -94,6 +94,7 @@ class Heartbeat:
         self._roused = asyncio.Event()
         """Set when the thread must act before the next beat: renew nudged rows, beat, or stop."""
         self.evidence = RenewalEvidence(settings.lease_seconds, settings.heartbeat)
+        self._answered_since, self._answered_at = math.inf, 0.0
         self._locks = BackgroundCall("locks")
         self._messages = BackgroundCall("messages")
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -130,6 +131,10 @@ class Heartbeat:
         self._wanted_at = time.monotonic()
         self._rouse()
 
+    def answered_after(self, moment: float) -> float:
+        """Seconds from `moment` (monotonic) to the last beat, of those in which Postgres answered each beat. For any thread."""
+        return max(0.0, self._answered_at - max(self._answered_since, moment))
+
     def _rouse(self) -> None:
         # RuntimeError: the thread has ended and closed its loop.
         if self._loop is not None:
@@ -160,6 +165,8 @@ class Heartbeat:
                 else:
                     begun_at = time.monotonic()
                     went_well = await self._try(self._beat)
+                    self._answered_at = time.monotonic()
+                    self._answered_since = min(self._answered_since, self._answered_at) if went_well else math.inf
                     next_beat = time.monotonic() + (self._settings.heartbeat if went_well else soon)
                 next_look = time.monotonic() + soon if self._unrenewed else math.inf
             await self._withdraw()

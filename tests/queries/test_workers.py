@@ -18,8 +18,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 WORKER = RegisteredWorker(
     worker_id="w", queue="turns", host="h", pid=1, version="0.1.0", release="", slots=4, busy=0, draining=False,
-    deaf_for_seconds=0.0, blocked_for_seconds=0.0, blocked_by=None, started_at=NOW, seen_at=NOW, lost_at=None, alive=True,
-    paused=False, read_at=NOW,
+    deaf_for_seconds=0.0, blocked_for_seconds=0.0, blocked_by=None, starved_for_seconds=0.0, lease_seconds=30.0, started_at=NOW,
+    seen_at=NOW, lost_at=None, alive=True, paused=False, read_at=NOW,
 )  # fmt: skip
 
 # A receive may take 120 s.
@@ -36,6 +36,10 @@ SETTINGS = Settings()
         (replace(WORKER, draining=True), WorkerState.DRAINING),
         (replace(WORKER, paused=True), WorkerState.PAUSED),
         (replace(WORKER, blocked_for_seconds=1.0), WorkerState.BLOCKED),
+        (replace(WORKER, starved_for_seconds=29.0), WorkerState.WELL),
+        (replace(WORKER, starved_for_seconds=30.0, paused=True), WorkerState.STARVED),
+        (replace(WORKER, starved_for_seconds=29.0, lease_seconds=20.0), WorkerState.STARVED),
+        (replace(WORKER, starved_for_seconds=30.0, blocked_for_seconds=1.0), WorkerState.BLOCKED),
         # It hears nothing because it is blocked, and stays blocked when its queue is resumed.
         (replace(WORKER, blocked_for_seconds=1.0, paused=True, deaf_for_seconds=500.0), WorkerState.BLOCKED),
         (replace(WORKER, blocked_for_seconds=1.0, draining=True), WorkerState.DRAINING),
@@ -67,16 +71,17 @@ async def test_a_worker_is_alive_by_its_own_lease(
 async def test_a_worker_is_read_as_its_last_heartbeat_described_it(database: Database) -> None:
     record = make_worker_record("turns")
     await announce(database, record)
-    turn = uuid4()
-    later = replace(record, busy=3, draining=True, deaf_for_seconds=130.0, blocked_for_seconds=45.0, blocked_by=turn)
-    await announce(database, later)
+    unwell = {
+        "deaf_for_seconds": 130.0, "blocked_for_seconds": 45.0, "blocked_by": uuid4(), "starved_for_seconds": 31.0,
+    }  # fmt: skip
+    await announce(database, replace(record, busy=3, draining=True, **unwell))
     await pause_queue(database, "turns", paused_by="ada", reason=None)
 
     (found,) = await read_workers(database)
 
     assert (found.host, found.pid, found.version, found.slots) == ("h", 7, record.version, 4)
     assert (found.busy, found.draining, found.paused) == (3, True, True)
-    assert (found.deaf_for_seconds, found.blocked_for_seconds, found.blocked_by) == (130.0, 45.0, turn)
+    assert {name: getattr(found, name) for name in unwell} == unwell
     assert found.seen_at <= found.read_at
 
 

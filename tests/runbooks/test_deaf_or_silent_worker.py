@@ -1,4 +1,4 @@
-"""Of four workers one is deaf, one blocked and one was not heard of for ten minutes, while turns wait; then they are replaced."""
+"""Of five workers one is deaf, one blocked, one starved, one silent for ten minutes, while turns wait; then they are replaced."""
 
 from collections.abc import Callable
 
@@ -12,21 +12,23 @@ from turnstile.ops.terminal.exit_codes import ExitCode
 
 HEARD_OF = "UPDATE workers SET deaf_for_seconds = 300 WHERE worker_id = 'deaf-1'"
 BLOCKED = "UPDATE workers SET blocked_for_seconds = 12 WHERE worker_id = 'blocked-1'"
+STARVED = "UPDATE workers SET starved_for_seconds = 600 WHERE worker_id = 'starved-1'"
 NOT_HEARD_OF = "UPDATE workers SET seen_at = now() - interval '10 min' WHERE worker_id = 'silent-1'"
 
 
 async def test_the_page(
     reader: Reader, database: Database, settings: Settings, emulated: Callable[[], Deployment]
 ) -> None:
-    for worker in ("well-1", "deaf-1", "blocked-1", "silent-1"):
+    for worker in ("well-1", "deaf-1", "blocked-1", "starved-1", "silent-1"):
         await make_worker(database, settings, worker)
     await tamper(settings, HEARD_OF)
     await tamper(settings, BLOCKED)
+    await tamper(settings, STARVED)
     await tamper(settings, NOT_HEARD_OF)
     turn = await make_pending(database, settings)
 
     seen = (await reader.up_to("turnstile workers")).out
-    assert all(f" {state} " in seen for state in ("well", "deaf", "blocked", "silent"))
+    assert all(f" {state} " in seen for state in ("well", "deaf", "blocked", "starved", "silent"))
     await reader.up_to("turnstile queues list")
     await tamper(settings, "UPDATE workers SET seen_at = now() - interval '10 min'")
     await make_due_for_an_hour(settings)

@@ -31,13 +31,15 @@ WITH free AS MATERIALIZED (
     UPDATE workers w
        SET busy = %(busy)s, queue_latency_seconds = %(queue_latency_seconds)s, draining = %(draining)s,
            deaf_for_seconds = %(deaf_for_seconds)s, blocked_for_seconds = %(blocked_for_seconds)s,
-           blocked_by = %(blocked_by)s, unrenewed = %(unrenewed)s::uuid[], seen_at = clock_timestamp(), lost_at = NULL
+           blocked_by = %(blocked_by)s, unrenewed = %(unrenewed)s::uuid[], starved_for_seconds = %(starved_for_seconds)s,
+           seen_at = clock_timestamp(), lost_at = NULL
       FROM free WHERE w.worker_id = free.worker_id
 )
 INSERT INTO workers (worker_id, queue, host, pid, version, release, slots, busy, queue_latency_seconds, draining,
-                     deaf_for_seconds, blocked_for_seconds, blocked_by, unrenewed, lease_seconds)
+                     deaf_for_seconds, blocked_for_seconds, blocked_by, unrenewed, starved_for_seconds, lease_seconds)
 SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(version)s, %(release)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s,
-       %(draining)s, %(deaf_for_seconds)s, %(blocked_for_seconds)s, %(blocked_by)s, %(unrenewed)s::uuid[], %(lease_seconds)s
+       %(draining)s, %(deaf_for_seconds)s, %(blocked_for_seconds)s, %(blocked_by)s, %(unrenewed)s::uuid[],
+       %(starved_for_seconds)s, %(lease_seconds)s
  WHERE NOT EXISTS (SELECT FROM workers WHERE worker_id = %(worker_id)s)
     ON CONFLICT (worker_id) DO NOTHING
 """
@@ -83,6 +85,8 @@ class WorkerRecord:
     """Turns that the last heartbeat could not renew, because another transaction has locked their rows."""
     blocked_by: UUID | None = None
     """The turn whose handler blocks it; None if no handler does, or it is not known which."""
+    starved_for_seconds: float = 0.0
+    """For how long Postgres has answered the heartbeat and no other call of the process."""
 
 
 async def announce(database: Database, record: WorkerRecord) -> None:

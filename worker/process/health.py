@@ -1,7 +1,8 @@
 """Health over HTTP: /healthz (live) and /readyz (ready).
 
-Live means that the event loop runs and polls return, even with an error. Redis, Postgres and SQS are never part of it: otherwise
-one outage would restart every worker of the fleet. Ready means that Redis and Postgres respond as well.
+Live means that the event loop runs, that polls return, even with an error, and that the pool gets answers if the heartbeat does.
+Redis, Postgres and SQS are never part of it: otherwise one outage would restart every worker of the fleet. Ready means that Redis
+and Postgres respond as well.
 """
 
 import os

@@ -16,6 +16,8 @@ CREATE TABLE workers (
     deaf_for_seconds double precision NOT NULL DEFAULT 0,
     -- For how long the event loop has been blocked, as of `seen_at`.
     blocked_for_seconds double precision NOT NULL DEFAULT 0,
+    -- For how long no call but the heartbeat's has been answered, as of `seen_at`.
+    starved_for_seconds double precision NOT NULL DEFAULT 0,
     -- Turns that it runs and could not renew, because another transaction had locked their rows, as of `seen_at`.
     unrenewed     uuid[] NOT NULL DEFAULT '{}',
     -- The turn whose handler blocks it, if that is known.

@@ -32,6 +32,7 @@ async def test_a_worker_is_shown_with_its_state(turnstile: Turnstile, database: 
     await register(database, "dora", settings.queue, draining=True)
     await register(database, "della", settings.queue, deaf_for_seconds=121.0)
     await register(database, "bella", settings.queue, blocked_for_seconds=12.0)
+    await register(database, "stella", settings.queue, starved_for_seconds=30.0)
     await register(database, "silvia", settings.queue)
     await tamper(settings, "UPDATE workers SET seen_at = now() - interval '5 min' WHERE worker_id = 'silvia'")
 
@@ -40,7 +41,7 @@ async def test_a_worker_is_shown_with_its_state(turnstile: Turnstile, database: 
     await pause_queue(database, settings.queue, paused_by="ada", reason=None)
     paused = await turnstile("workers", "--json", **PATIENT)
 
-    always = {"dora": "draining", "bella": "blocked", "silvia": "silent"}
+    always = {"dora": "draining", "bella": "blocked", "stella": "starved", "silvia": "silent"}
     assert states(ran.out) == {"wanda": "well", "della": "deaf", **always}
     assert states(paused.out) == {"wanda": "paused", "della": "paused", **always}
     (line,) = [line for line in shown.out.splitlines() if line.startswith("silvia")]

@@ -56,6 +56,9 @@ class FakeDatabase:
     async def __aexit__(self, *_: object) -> None:
         """Nothing is open."""
 
+    def unanswered_for(self) -> float:
+        return 0.0
+
     async def fetch(self, statement: str, parameters: Parameters) -> Rows:
         [rows] = await self.fetch_pipelined([(statement, parameters)])
         return rows

@@ -15,6 +15,7 @@ def announce(tables: Tables, parameters: Parameters) -> Rows:
     tables.insert(tables.workers, worker_id, WorkerRow(**parameters, started_at=now, seen_at=now))
     reported = (
         "busy", "queue_latency_seconds", "draining", "deaf_for_seconds", "blocked_for_seconds", "blocked_by", "unrenewed",
+        "starved_for_seconds",
     )  # fmt: skip
     tables.update(tables.workers[worker_id], **{name: parameters[name] for name in reported}, seen_at=now, lost_at=None)
     return []

@@ -173,6 +173,7 @@ class WorkerRow:
     blocked_for_seconds: float
     unrenewed: list[UUID]
     blocked_by: UUID | None
+    starved_for_seconds: float
     lease_seconds: float
     started_at: Instant
     seen_at: Instant
