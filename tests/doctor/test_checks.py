@@ -143,6 +143,21 @@ async def test_workers_that_were_lost_lately_are_counted_by_queue_and_the_newest
     assert chat.advice.startswith("see `turnstile workers --queue chat`, and")
 
 
+async def test_a_worker_is_starved_by_its_own_lease(database: Database, settings: Settings) -> None:
+    for name, about in {
+        "starved": {"starved_for_seconds": 61.0},
+        "well": {"starved_for_seconds": 59.0},
+        "blocked": {"starved_for_seconds": 61.0, "blocked_for_seconds": 1.0},
+    }.items():
+        await announce(database, make_worker_record(settings.queue, name, lease_seconds=60.0, **about))
+
+    found = await only(settings)
+
+    assert (found.code, found.subject, found.queue) == ("worker-starved", "starved", settings.queue)
+    assert found.since is not None
+    assert timedelta(seconds=60) < datetime.now(UTC) - found.since < timedelta(minutes=10)
+
+
 async def test_a_worker_is_alive_by_its_own_lease_and_not_by_that_of_the_operator(
     database: Database, settings: Settings
 ) -> None:

@@ -37,9 +37,15 @@ _BLOCKED: LiteralString = _WORKER.format(
     lasting=f"{_AT_WORK} AND w.blocked_for_seconds >= %(margin)s",
 )
 
+_STARVED: LiteralString = _WORKER.format(
+    since="w.seen_at - make_interval(secs => w.starved_for_seconds)",
+    lasting=f"{_AT_WORK} AND w.blocked_for_seconds = 0 AND w.starved_for_seconds >= w.lease_seconds",
+)
+
 _DEAF: LiteralString = _WORKER.format(
     since="w.seen_at - make_interval(secs => w.deaf_for_seconds)",
-    lasting=f"{_AT_WORK} AND w.blocked_for_seconds = 0 AND w.deaf_for_seconds >= %(deaf)s"
+    lasting=f"{_AT_WORK} AND w.blocked_for_seconds = 0 AND w.starved_for_seconds < w.lease_seconds"
+    " AND w.deaf_for_seconds >= %(deaf)s"
     " AND NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = w.queue)",
 )
 
@@ -67,6 +73,13 @@ PROGRESS_CHECKS: tuple[Check, ...] = (
         "a handler blocks the event loop of this worker: none of its turns goes on",
         _PAGE,
         statement=_BLOCKED,
+    ),
+    Check(
+        "worker-starved",
+        Severity.ERROR,
+        "Postgres answers this worker's heartbeat, and no other call: the worker claims and settles nothing",
+        "stop the worker, so that another process takes its place; see docs/runbooks/deaf-or-silent-worker.md",
+        statement=_STARVED,
     ),
     Check(
         "worker-deaf",
