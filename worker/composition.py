@@ -21,9 +21,7 @@ from turnstile.telemetry.metrics import (
     SLOTS,
     SLOTS_BUSY,
     TAKEOVERS,
-    TURNS_ENDED,
 )
-from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.run_blocking import in_own_thread
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.attempt_traces import AttemptTraces
@@ -173,7 +171,6 @@ class TurnWork:
         # What an alert counts: Prometheus sees no increase in a series that begins with its first event.
         for counter in (MESSAGES_MALFORMED, TAKEOVERS, LEASES_LOST, EVENT_LOOP_BLOCKED):
             counter.add(0, queue)
-        TURNS_ENDED.add(0, queue, TurnStatus.SUCCEEDED, "")
         SLOTS.watch(lambda: self.slots.count, queue)
         SLOTS_BUSY.watch(lambda: self.slots.busy, queue)
         ATTEMPT_LONGEST.watch(lambda: self.processor.handling.longest_seconds(time.monotonic()), queue)

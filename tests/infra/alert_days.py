@@ -57,7 +57,7 @@ def _calm() -> None:
     for gauge in (
         metrics.BACKLOG_OLDEST, metrics.QUEUE_PAUSED, metrics.FAILED_TURNS, metrics.SESSIONS_HALTED,
         metrics.SESSIONS_HALTED_SECONDS, metrics.DEAD_LETTERS_EXPECTED, metrics.DLQ_MESSAGES, metrics.DLQ_UNTOUCHED,
-        metrics.HEARTBEAT_LATENESS,
+        metrics.HEARTBEAT_LATENESS, metrics.STANDSTILL,
     ):  # fmt: skip
         gauge.set(0, QUEUE)
     for backend in ("postgres", "redis_lock", "redis_memory", "sqs"):
@@ -92,6 +92,12 @@ def traffic(
         metrics.HTTP_REQUESTS.add(count, "/v1/sessions/{session_id}/turns", "POST", code)
     for result, count in (("locked", locked), ("busy", busy), ("unguarded", unguarded)):
         metrics.LOCK_ACQUISITIONS.add(count, QUEUE, result)
+
+
+def standstill(now: int, seconds: float) -> None:
+    """As a relay measures it once a minute."""
+    if now % 60 == 0:
+        metrics.STANDSTILL.set(seconds if seconds >= 300 else 0, QUEUE)
 
 
 def backlog(now: int, *, due: int, ready: int, oldest: float = 0.0) -> None:

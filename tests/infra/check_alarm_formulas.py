@@ -60,12 +60,6 @@ def sources(queue: str) -> dict[str, Sources]:
             "received": ("AWS/SQS", "NumberOfMessagesReceived", own, "Sum", 60),
             "paused": (LOG, f"{queue}.paused", None, "Maximum", 60),
         },
-        "standstill": {
-            "due": (LOG, f"{queue}.backlog_due", None, "Maximum", 60),
-            "put_off": (LOG, f"{queue}.turn_put_off", None, "Sum", 60),
-            "succeeded": (LOG, f"{queue}.turn_succeeded", None, "Sum", 60),
-            "paused": (LOG, f"{queue}.paused", None, "Maximum", 60),
-        },
         "dlq-untouched": {
             "messages": ("AWS/SQS", "ApproximateNumberOfMessagesVisible", dead, "Maximum", 60),
             "looked_at": ("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", dead, "Maximum", 60),
@@ -165,17 +159,6 @@ BUSY = [
     (RESTS, "no log at all", (_,) * 3, (_,) * 3, (_,) * 3),
     (RESTS, "attempts, and no number of those that were busy", (200.0,) * 3, (_,) * 3, FEW_WAIT),
 ]
-STANDSTILL = [
-    (FIRES, "turns wait and none succeeds", FIVE, (0.0,) * 5, (0.0,) * 5, GOES_ON),
-    (FIRES, "nobody is there to begin one", FIVE, NONE, NONE, GOES_ON),
-    (FIRES, "a provider refuses, and no turn waits behind another", (0.0,) * 5, (3.0,) * 5, (0.0,) * 5, GOES_ON),
-    (RESTS, "one turn is put off again and again", (0.0,) * 5, (2.0,) * 5, (0.0,) * 5, GOES_ON),
-    (RESTS, "one of them succeeds", FIVE, (0.0,) * 5, (0.0, 0.0, 1.0, 0.0, 0.0), GOES_ON),
-    (RESTS, "nothing waits", (0.0,) * 5, (0.0,) * 5, (0.0,) * 5, GOES_ON),
-    (RESTS, "operators have paused the queue", FIVE, (0.0,) * 5, (0.0,) * 5, FIVE),
-    (FIRES, "relays tell nothing of a pause", FIVE, (0.0,) * 5, (0.0,) * 5, NONE),
-    (RESTS, "no log at all", NONE, NONE, NONE, NONE),
-]
 UNAVAILABLE = [
     (RESTS, "0.1 %", (1000.0,) * 3, (1.0,) * 3),
     (FIRES, "a little more than 0.1 %", (100_000.0,) * 3, (101.0,) * 3),
@@ -208,7 +191,6 @@ CASES = [
         ("session-still-halted", ("halted",), HALTED),
         ("dlq-unexplained", ("messages", "letters"), UNEXPLAINED),
         ("lock-busy", ("attempts", "busy", "due"), BUSY),
-        ("standstill", ("due", "put_off", "succeeded", "paused"), STANDSTILL),
         ("lock-unavailable", ("attempts", "unguarded"), UNAVAILABLE),
     )
     for state, what, *series in cases

@@ -24,7 +24,7 @@ TELLS = {
     "worker-lost", "worker-unwell", "loop-blocked",
 }  # fmt: skip
 PLAIN = [
-    "turn-failed", "session-halted", "message-malformed", "oldest", "depth", "lock-timeouts",
+    "turn-failed", "session-halted", "message-malformed", "oldest", "standstill", "depth", "lock-timeouts",
     "lock-held-long", "leases-lost", "worker-lost", "worker-unwell", "loop-blocked",
 ]  # fmt: skip
 

@@ -46,7 +46,7 @@ async def test_a_turn_that_finally_fails_counts_once_and_its_retries_do_not(
 
     await until(lambda: worker.said("turn.succeeded"))
     assert (await product.row(failing))["status"] == "FAILED"
-    assert counted(given, worker)["turn_put_off"] == len(worker.said("turn.retried")) >= 4
+    assert len(worker.said("turn.retried")) >= 4
     assert counted(given, worker)["turn_failed"] == 1
     assert counted(given, worker)["session_halted"] == 0
 

@@ -155,8 +155,6 @@ class _Moment:
             }
         if name == "absent":
             return {} if self.vector(args[0]) else {frozenset(): 1.0}
-        if name == "vector":
-            return {frozenset(): float(args[0].val)}
         if name == "histogram_quantile":
             return _quantiles(float(args[0].val), self.vector(args[1]))
         raise ExpressionError(f"no function {name}")

@@ -10,7 +10,20 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.infra.alert_days import API, BEGINS, EVERY, QUEUE, WORKER, Happening, backlog, fails, live, responds, traffic
+from tests.infra.alert_days import (
+    API,
+    BEGINS,
+    EVERY,
+    QUEUE,
+    WORKER,
+    Happening,
+    backlog,
+    fails,
+    live,
+    responds,
+    standstill,
+    traffic,
+)
 from tests.infra.promql import evaluate, first_alert
 from tests.infra.promtool import agreed
 from turnstile.telemetry import metrics as m
@@ -62,6 +75,7 @@ def sqs_stops(now: int) -> None:
     traffic(turns=0, received=0)
     fails("sqs")
     backlog(now, due=now, ready=now // 2, oldest=now)
+    standstill(now, now)
 
 
 def provider_refuses(now: int) -> None:
@@ -71,6 +85,7 @@ def provider_refuses(now: int) -> None:
         return
     traffic(turns=0, put_off=5)
     backlog(now, due=0, ready=0)
+    standstill(now, now)
 
 
 def handlers_hang(now: int) -> None:
@@ -79,16 +94,13 @@ def handlers_hang(now: int) -> None:
         return
     traffic(turns=0, received=0)
     backlog(now, due=now, ready=now, oldest=now)
+    standstill(now, now)
 
 
 def waits_while_paused(now: int) -> None:
     traffic(turns=0, received=0)
     backlog(now, due=50, ready=50)
     m.QUEUE_PAUSED.set(1, QUEUE)
-
-
-def one_turn_is_put_off_at_night(now: int) -> None:
-    traffic(turns=0, put_off=now % MINUTE == 0, received=0, submitted=0, locked=0)
 
 
 def flood(now: int) -> None:
@@ -283,9 +295,6 @@ NEIGHBOURS: list[tuple[str, Happening]] = [
     ("session-still-halted", gauge(m.SESSIONS_HALTED_SECONDS, 1800)),
     ("dlq-untouched", gauge(m.DLQ_UNTOUCHED, 86_401)),
     ("oldest", drain),
-    ("standstill", waits_while_paused),
-    ("standstill", one_turn_is_put_off_at_night),
-    ("standstill", flood),
     ("deaf-workers", waits_while_paused),
     ("deaf-workers", flood),
     ("dlq-unexplained", too_many_to_explain),

@@ -54,7 +54,6 @@ def test_sets_are_matched_by_the_labels_that_are_named() -> None:
     assert evaluate("100 * a / b > 10", one) == {labels(queue="q"): 50}
     assert evaluate("b == 0", one) == {}
     assert evaluate("b == bool 0", one) == {labels(queue="q"): 0}
-    assert evaluate("count(b == 0) or vector(7)", one) == {labels(): 7}
 
 
 def test_groups_are_made_by_the_labels_that_are_named() -> None:

@@ -122,6 +122,10 @@ output "workers_patterns" {
   value = module.alarms.workers_patterns
 }
 
+output "standstill_patterns" {
+  value = module.alarms.standstill_patterns
+}
+
 output "lost_patterns" {
   description = "Which line tells of a lost worker."
   value       = module.alarms.lost_patterns

@@ -12,8 +12,6 @@ locals {
     # With turn_failed, every turn that a worker has ended.
     turn_succeeded = { pattern = "{ $.event = \"turn.succeeded\" }", value = "1" }
     turn_canceled  = { pattern = "{ $.event = \"turn.canceled\" }", value = "1" }
-    # Attempts that are made again later.
-    turn_put_off = { pattern = "{ ($.event = \"turn.snoozed\") || ($.event = \"turn.retried\") }", value = "1" }
     # How long a turn waited until it first began. The line of a later attempt lacks the field.
     waited_seconds = { pattern = "{ ($.event = \"turn.claimed\") && ($.waited_seconds = *) }", value = "$.waited_seconds" }
     # One line for each receive of a message that nobody understands, before it goes to the dead-letter queue.
@@ -136,24 +134,32 @@ resource "aws_cloudwatch_log_metric_filter" "worker_lost" {
   }
 }
 
-# How many workers are silent, blocked or deaf, once a minute and queue, from every relay.
+# Once a minute and queue, from every relay: how many workers are silent, blocked or deaf; and how long a standstill lasts, while it does.
 locals {
-  workers_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.workers\") && ($.queue = \"${queue}\") }" }
+  workers_patterns    = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.workers\") && ($.queue = \"${queue}\") }" }
+  standstill_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.standstill\") && ($.queue = \"${queue}\") }" }
+
+  state_filters = merge(flatten([
+    for queue in keys(var.queues) : [
+      for group in var.relay_log_groups : {
+        "${queue}/worker_unwell/${group}"      = { queue = queue, metric = "worker_unwell", value = "$.unwell", pattern = local.workers_patterns[queue], group = group }
+        "${queue}/standstill_seconds/${group}" = { queue = queue, metric = "standstill_seconds", value = "$.seconds", pattern = local.standstill_patterns[queue], group = group }
+      }
+    ]
+  ])...)
 }
 
-resource "aws_cloudwatch_log_metric_filter" "worker_unwell" {
-  for_each = merge([
-    for queue in keys(var.queues) : { for group in var.relay_log_groups : "${queue}/${group}" => { queue = queue, group = group } }
-  ]...)
+resource "aws_cloudwatch_log_metric_filter" "state" {
+  for_each = local.state_filters
 
-  name           = "${var.name}-${each.value.queue}-worker-unwell"
+  name           = "${var.name}-${each.value.queue}-${replace(each.value.metric, "_", "-")}"
   log_group_name = each.value.group
-  pattern        = local.workers_patterns[each.value.queue]
+  pattern        = each.value.pattern
 
   metric_transformation {
     namespace = local.namespace
-    name      = "${each.value.queue}.worker_unwell"
-    value     = "$.unwell"
+    name      = "${each.value.queue}.${each.value.metric}"
+    value     = each.value.value
   }
 }
 
@@ -163,7 +169,7 @@ locals {
   all_log_groups    = toset(concat(var.relay_log_groups, [for names in values(var.queues) : names.worker_log_group]))
 
   filters_of_a_worker_queue = length(local.log_metrics)
-  filters_of_a_relay_queue  = length(local.backlog_values) + length(local.attention_values) + 2 # worker_lost, worker_unwell
+  filters_of_a_relay_queue  = length(local.backlog_values) + length(local.attention_values) + 3 # worker_lost, worker_unwell, standstill_seconds
 
   filters_by_group = {
     for group in local.all_log_groups : group => (

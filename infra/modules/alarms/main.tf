@@ -31,6 +31,7 @@ locals {
     leases-lost           = 0
     worker-lost           = 0 # worker processes within five minutes
     worker-unwell         = 0
+    standstill            = 0
     loop-blocked          = 0  # blocks within five minutes
     service-cpu           = 90 # percent of the tasks' share
     service-memory        = 85
@@ -69,6 +70,12 @@ locals {
       description = "Turns wait too long: too few workers, or workers that do not get on."
       runbook     = "backlog-grows.md", owner = "operators"
       statistic   = "Maximum", period = 60, all = 1, actions = local.page
+    }
+    # A relay tells it while it lasts, from five minutes on, or twice as long as turns usually take.
+    standstill = {
+      description = "Turns wait or are put off, and none ends."
+      runbook     = "backlog-grows.md", owner = "operators"
+      source      = "log", metric = "standstill_seconds", statistic = "Maximum", period = 60, all = 1, actions = local.page
     }
     depth = {
       description = "Many messages wait."
@@ -131,8 +138,6 @@ locals {
         } : {
         source = "main", metric = "ApproximateAgeOfOldestMessage", above = names.timeout_seconds + local.thresholds["oldest"]
       }
-      # An attempt may take as long as its time-out, and nothing ends meanwhile.
-      standstill = { all = max(5, ceil(names.timeout_seconds / 60)) }
       # A hold lasts as long as its last turn takes, and one turn may take longer than a whole hold.
       lock-held-long = { above = 3 * max(var.session_run_seconds, names.timeout_seconds) }
     })
@@ -192,23 +197,6 @@ locals {
     }
   }
 
-  # By what relays tell beside the workers' lines, and only where they do. FILL(paused, 0): as of deaf-workers.
-  told_alarms = {
-    # Turns behind a head that waits for its next attempt are `due`; many attempts that are put off are a provider that refuses.
-    standstill = {
-      description = "Turns wait or are put off, and none succeeds."
-      runbook     = "backlog-grows.md", owner = "operators"
-      expression  = "IF((FILL(due, 0) > 0 OR FILL(put_off, 0) > 2) AND FILL(succeeded, 0) == 0 AND FILL(paused, 0) == 0, 1, 0)"
-      above       = 0, period = 60, actions = local.page
-      metrics = {
-        due       = { source = "log", metric = "backlog_due", statistic = "Maximum" }
-        put_off   = { source = "log", metric = "turn_put_off", statistic = "Sum" }
-        succeeded = { source = "log", metric = "turn_succeeded", statistic = "Sum" }
-        paused    = { source = "log", metric = "paused", statistic = "Maximum" }
-      }
-    }
-  }
-
   # Of what relays tell, and of nothing where no relay's log is known. IF drops the minutes for which its condition has no number;
   # with AND they would count as 0 beside MINUTE, which has one always, and each line that got lost would be a page more.
   nagging = {
@@ -250,14 +238,13 @@ locals {
     for queue, names in var.queues : {
       for alarm, one in local.plain_alarms : "${queue}/${alarm}" => merge(
         one, { above = lookup(local.thresholds, alarm, null) }, try(local.by_queue[queue][alarm], {}), { queue = queue, alarm = alarm },
-      ) if !contains(["worker-lost", "worker-unwell"], alarm) || local.backlog_is_told
+      ) if !contains(["standstill", "worker-lost", "worker-unwell"], alarm) || local.backlog_is_told
     }
   ]...)
 
   computed = merge([
     for queue, names in var.queues : {
-      for alarm, one in merge(local.computed_alarms, { for alarm, one in merge(local.told_alarms, local.nagging) : alarm => one if local.backlog_is_told }) :
-      "${queue}/${alarm}" => merge(one, try(local.by_queue[queue][alarm], {}), { queue = queue, alarm = alarm })
+      for alarm, one in merge(local.computed_alarms, local.backlog_is_told ? local.nagging : {}) : "${queue}/${alarm}" => merge(one, { queue = queue, alarm = alarm })
     }
   ]...)
 

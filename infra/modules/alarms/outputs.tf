@@ -28,6 +28,11 @@ output "workers_patterns" {
   value       = local.workers_patterns
 }
 
+output "standstill_patterns" {
+  description = "Which line tells of a standstill, by queue: for the same test."
+  value       = local.standstill_patterns
+}
+
 output "namespace" {
   description = "Namespace of the metrics that are counted from the log."
   value       = local.namespace

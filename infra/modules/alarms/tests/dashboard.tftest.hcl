@@ -28,7 +28,7 @@ run "graphs_and_their_places" {
       ]),
       [for filter in concat(
         values(aws_cloudwatch_log_metric_filter.event), values(aws_cloudwatch_log_metric_filter.backlog),
-        values(aws_cloudwatch_log_metric_filter.attention), values(aws_cloudwatch_log_metric_filter.worker_lost), values(aws_cloudwatch_log_metric_filter.worker_unwell),
+        values(aws_cloudwatch_log_metric_filter.attention), values(aws_cloudwatch_log_metric_filter.worker_lost), values(aws_cloudwatch_log_metric_filter.state),
       ) : filter.metric_transformation[0].name],
     )) == 0
     error_message = "A metric that no filter makes would be an empty graph, and nothing would say so."
@@ -73,7 +73,7 @@ run "what_relays_tell_is_left_out_where_nobody_listens_to_them" {
       ]),
       [for filter in concat(
         values(aws_cloudwatch_log_metric_filter.event), values(aws_cloudwatch_log_metric_filter.backlog),
-        values(aws_cloudwatch_log_metric_filter.attention), values(aws_cloudwatch_log_metric_filter.worker_lost), values(aws_cloudwatch_log_metric_filter.worker_unwell),
+        values(aws_cloudwatch_log_metric_filter.attention), values(aws_cloudwatch_log_metric_filter.worker_lost), values(aws_cloudwatch_log_metric_filter.state),
       ) : filter.metric_transformation[0].name],
     )) == 0
     error_message = "An empty graph looks like a quiet queue."
