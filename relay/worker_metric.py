@@ -13,7 +13,7 @@ from turnstile.relay.periodic_report import EVERY_SECONDS, report_every_minute
 from turnstile.telemetry.metrics import WORKERS
 from turnstile.telemetry.own_log import log
 
-UNWELL = (WorkerState.SILENT, WorkerState.BLOCKED, WorkerState.DEAF)
+UNWELL = (WorkerState.SILENT, WorkerState.BLOCKED, WorkerState.STARVED, WorkerState.DEAF)
 """What needs a look. A lost worker is told once, by `worker.lost`; a stopping or paused one is as somebody wants it."""
 
 

@@ -271,6 +271,7 @@ FAULTS: list[tuple[str, Happening, int]] = [
     ("worker-lost", counter(m.WORKERS_LOST, amount=3), MINUTE),
     ("worker-unwell", of_state("blocked"), MINUTE),
     ("worker-unwell", of_state("deaf"), MINUTE),
+    ("worker-unwell", of_state("starved"), MINUTE),
     ("worker-unwell", of_state("silent"), MINUTE),
     ("leases-lost", counter(m.LEASES_LOST, once=False), 16 * MINUTE),
     ("loop-blocked", counter(m.EVENT_LOOP_BLOCKED, once=False, amount=1.5), 16 * MINUTE),

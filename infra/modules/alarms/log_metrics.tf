@@ -134,7 +134,8 @@ resource "aws_cloudwatch_log_metric_filter" "worker_lost" {
   }
 }
 
-# Once a minute and queue, from every relay: how many workers are silent, blocked or deaf; and how long a standstill lasts, while it does.
+# Once a minute and queue, from every relay: how many workers are silent, blocked, starved or deaf; and how long a standstill lasts, while
+# it does.
 locals {
   workers_patterns    = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.workers\") && ($.queue = \"${queue}\") }" }
   standstill_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.standstill\") && ($.queue = \"${queue}\") }" }
