@@ -4,7 +4,7 @@
 `nul` answers with what Postgres refuses; `deaf` ignores its cancellation; `block` blocks the event loop; `history`
 answers with what was said before; `spend` reports its use of a model; `remember` uses the working memory; `learn`
 replaces a fact; `speak` emits its `words`,
-and hangs before the last of them in attempt `hang_in_attempt`.
+and hangs before the last of them in attempt `hang_in_attempt`; `snooze` puts the turn off for `seconds`.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import structlog
 
-from turnstile import Context, Retry, Turn, handler
+from turnstile import Context, Retry, Snooze, Turn, handler
 
 log = structlog.get_logger("tests.handler")
 
@@ -55,6 +55,8 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
         case "sleep":
             await asyncio.sleep(order["seconds"])
             return "slept"
+        case "snooze":
+            raise Snooze("the provider says 429", after=order["seconds"])
         case "fail":
             raise ConnectionError("the provider is away")
         case "bug":

@@ -102,7 +102,8 @@ class Product:
         wanted = [make_submission(self.settings.queue, session, content, **fields) for content in contents]
         accepted = await self._accept(wanted)
         if send:
-            await self.send(*[(one.session_id, one.turn_id) for one in accepted if one.wake])
+            tenant = fields.get("tenant_id", "t")
+            await self.send(*[(one.session_id, one.turn_id) for one in accepted if one.wake], tenant=tenant)
         return [one.turn_id for one in accepted]
 
     async def _accept(self, wanted: list[Submission]) -> list[Accepted]:
@@ -110,9 +111,9 @@ class Product:
         assert all(isinstance(answer, Accepted) for answer in answers)
         return [answer for answer in answers if isinstance(answer, Accepted)]
 
-    async def send(self, *turns: tuple[str, UUID]) -> None:
+    async def send(self, *turns: tuple[str, UUID], tenant: str = "t") -> None:
         """Sends a wake-up for each (session, turn)."""
-        messages = [OutgoingMessage(WakeUp("t", session, turn), "") for session, turn in turns]
+        messages = [OutgoingMessage(WakeUp(tenant, session, turn), "") for session, turn in turns]
         await self.queues.send(self.settings.queue, messages)
 
     async def rows(self, where: str = "true") -> list[dict[str, Any]]:
