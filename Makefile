@@ -77,7 +77,7 @@ recovery: setup ## a worker is killed, or the table locked: how soon its turns b
 failover: setup ## the primary of Redis dies in mid-run, behind sentinels and in a cluster
 	@$(BIN)/python -m tests.proof.chaos.failover $(ARGS)
 
-incidents: setup ## ten incidents, and for each the commands that name it, with what they say
+incidents: setup ## twenty incidents, some in two forms, and for each the commands that name it, with what they say
 	@$(BIN)/python -m pytest -q -s -n 0 tests/e2e/incidents $(ARGS)
 
 # With SEED=$$RANDOM somewhere else than yesterday; each prints its seed.
