@@ -257,6 +257,9 @@ class Heartbeat:
             log.warning("heartbeat.database_away", error=str(error), turns=len(wanted))
             self.evidence.failed()
             return False
+        except Exception:
+            self.evidence.failed()
+            raise
         for renewal in renewals.rows:
             self._heed(wanted[renewal.id, renewal.fence], renewal, asked)
         self._unrenewed = {one.id for one in renewals.rows if one.ours and not one.renewed}

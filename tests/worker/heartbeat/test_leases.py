@@ -21,7 +21,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.lost_workers import LostWorkers
 from turnstile.statements.cancel import cancel
-from turnstile.statements.renew_lease import Renewal, renew
+from turnstile.statements.renew_lease import Renewals, renew
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.outcome import StopReason
@@ -178,7 +178,7 @@ async def test_nudges_without_a_pause_keep_no_other_lease_from_being_renewed(
     await submit_turns(database, settings, "one", session_id="other")
     nudged, other = await claim_sessions(database, settings, "nudged", "other")
 
-    async def nudge_and_renew(*given: Any) -> list[Renewal]:
+    async def nudge_and_renew(*given: Any) -> Renewals:
         beating.heartbeat.nudge(nudged.id)
         return await renew(*given)
 
@@ -193,6 +193,21 @@ async def test_nudges_without_a_pause_keep_no_other_lease_from_being_renewed(
         return len(leases) > 3
 
     await until(renewed_often)
+
+
+async def test_a_renewal_that_postgres_refuses_is_a_failure_for_the_evidence(
+    beating: Beating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a permission that is missing. The next one comes before the gap alone would say so."""
+    failures: list[str] = []
+
+    async def refuse(*_: Any) -> Renewals:
+        raise psycopg.errors.InsufficientPrivilege
+
+    monkeypatch.setattr(beating.heartbeat.evidence, "failed", lambda: failures.append("failed"))
+    monkeypatch.setattr(turnstile.worker.heartbeat, "renew", refuse)
+
+    await until(lambda: failures)
 
 
 async def test_a_nudge_about_an_unknown_turn_is_ignored(
