@@ -20,7 +20,7 @@ async def read_json_body(request: Request, limit_bytes: int) -> bytes:
         # A browser sends any other type across sites without asking.
         raise ProblemError(Kind.UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json")
     charset = _CHARSET.search(parameters)
-    if charset is not None and charset[1] not in {"utf-8", "us-ascii"}:
+    if charset is not None and charset[1] not in {"utf-8", "utf8", "us-ascii"}:
         raise ProblemError(Kind.UNSUPPORTED_MEDIA_TYPE, "send the body in UTF-8")
     if request.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
         raise ProblemError(Kind.UNSUPPORTED_MEDIA_TYPE, "send the body as it is, without a Content-Encoding")

@@ -120,7 +120,12 @@ async def test_an_empty_event_id_is_none(offline: AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{"Content-Encoding": "identity"}, {"Content-Type": 'application/json; charset="UTF-8"'}]
+    "more",
+    [
+        {"Content-Encoding": "identity"},
+        {"Content-Type": 'application/json; charset="UTF-8"'},
+        {"Content-Type": "application/json; charset=utf8"},
+    ],
 )
 async def test_what_says_the_usual_of_a_body_is_accepted(offline: AsyncClient, more: dict[str, str]) -> None:
     expect_unavailable(await offline.post(PATH, content=REQUEST, headers={**JSON, **more}))
