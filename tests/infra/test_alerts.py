@@ -133,12 +133,9 @@ def test_a_rule_says_who_mends_what_and_where_to_look(rule: dict[str, Any]) -> N
     assert rule["annotations"]["summary"].endswith(".")
     assert (ROOT / rule["annotations"]["runbook"]).is_file()
     assert re.fullmatch(r"\d+[mh]", rule.get("for", "0m"))
-    # What an event has set off is over by itself: it has no `for`. A state must last, but for a worker's and a standstill,
-    # which have lasted already; and so must a count of nothing, with which each restart begins.
-    is_set_off = (
-        re.search(r"increase\(|_failed_turns|_halted|_workers\{|_standstill", rule["expr"])
-        and "== 0" not in rule["expr"]
-    )
+    # What an event has set off is over by itself: it has no `for`. A state must last, but for that of a worker, which has
+    # lasted already; and so must a count of nothing, with which each restart begins.
+    is_set_off = re.search(r"increase\(|_failed_turns|_halted|_workers\{", rule["expr"]) and "== 0" not in rule["expr"]
     assert "for" in rule or is_set_off
 
 
