@@ -235,8 +235,8 @@ class Database:
             self._unanswered.failed(time.monotonic())
             self._health.failed()
         if self._check is None or self._check.done():
-            # A host that vanished breaks the idle connections too, and `_take` does not see it: without this check each of them
-            # would fail a call.
+            # A host that vanished breaks the idle connections too, and `Lending` does not see it: without this check each of
+            # them would fail a call.
             self._check = asyncio.create_task(self._drop_broken())
         kind = RowLockedError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
         # Only the first line: a DETAIL after it has row values. A pool whose connections were refused only reports a timeout.
