@@ -103,6 +103,12 @@ def waits_while_paused(now: int) -> None:
     m.QUEUE_PAUSED.set(1, QUEUE)
 
 
+def resumed(now: int) -> None:
+    """After a pause of ten minutes: a relay may look before a worker has heard of its end."""
+    ordinary(now)
+    standstill(now, 600 * (now == 0))
+
+
 def flood(now: int) -> None:
     ordinary(now)
     backlog(now, due=10_000, ready=9_000, oldest=30.0)
@@ -256,9 +262,9 @@ FAULTS: list[tuple[str, Happening, int]] = [
     ("session-still-halted", gauge(m.SESSIONS_HALTED_SECONDS, 1801), MINUTE),
     ("dlq-untouched", untouched, 6 * MINUTE),
     ("oldest", sqs_stops, 7 * MINUTE),
-    ("standstill", sqs_stops, 7 * MINUTE),
-    ("standstill", provider_refuses, 7 * MINUTE),
-    ("standstill", handlers_hang, 7 * MINUTE),
+    ("standstill", sqs_stops, 8 * MINUTE),
+    ("standstill", provider_refuses, 8 * MINUTE),
+    ("standstill", handlers_hang, 8 * MINUTE),
     ("depth", flood, 16 * MINUTE),
     ("message-malformed", counter(m.MESSAGES_MALFORMED), MINUTE),
     ("dlq-unexplained", unexplained, 6 * MINUTE),
@@ -296,6 +302,7 @@ NEIGHBOURS: list[tuple[str, Happening]] = [
     ("session-still-halted", gauge(m.SESSIONS_HALTED_SECONDS, 1800)),
     ("dlq-untouched", gauge(m.DLQ_UNTOUCHED, 86_401)),
     ("oldest", drain),
+    ("standstill", resumed),
     ("deaf-workers", waits_while_paused),
     ("deaf-workers", flood),
     ("dlq-unexplained", too_many_to_explain),

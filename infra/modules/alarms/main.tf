@@ -72,10 +72,11 @@ locals {
       statistic   = "Maximum", period = 60, all = 1, actions = local.page
     }
     # A relay tells it while it lasts, from five minutes on, or twice as long as turns usually take.
+    # Three minutes: right after a pause or an outage nothing has begun yet, and a relay that looks then tells that.
     standstill = {
       description = "Turns wait or are put off, and none ends."
       runbook     = "backlog-grows.md", owner = "operators"
-      source      = "log", metric = "standstill_seconds", statistic = "Maximum", period = 60, all = 1, actions = local.page
+      source      = "log", metric = "standstill_seconds", statistic = "Maximum", period = 60, all = 3, actions = local.page
     }
     depth = {
       description = "Many messages wait."

@@ -415,6 +415,11 @@ run "a_standstill" {
     )
     error_message = "Nobody is answered: it pages, by what relays tell while it lasts."
   }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.plain["turns/standstill"].evaluation_periods == 3
+    error_message = "After a pause, relays may tell it within one minute and the next."
+  }
 }
 
 run "a_failed_step_of_a_relay" {
