@@ -27,7 +27,8 @@ async def test_the_page(
 ) -> None:
     start_worker(TURNSTILE_CONCURRENCY="1")
     for number in range(4):
-        [turn] = await product.submit({"do": "sleep", "seconds": 60}, session=f"s{number}")
+        # For longer than the page may take on a busy machine.
+        [turn] = await product.submit({"do": "sleep", "seconds": 600}, session=f"s{number}")
     await until(lambda: product.fetch("SELECT FROM workers WHERE busy = slots"))
     await pause_queue(product.database, product.settings.queue, paused_by="ada", reason="lunch")
 
