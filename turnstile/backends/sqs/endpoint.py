@@ -56,7 +56,9 @@ def find_endpoint(session: botocore.session.Session, region: str | None, endpoin
         )
     except ValueError:
         # Not botocore's own words, which quote the value: it may have a password.
-        raise SettingsError("AWS_ENDPOINT_URL_SQS or AWS_ENDPOINT_URL: is no URL of a server") from None
+        raise SettingsError(
+            "AWS_ENDPOINT_URL_SQS or AWS_ENDPOINT_URL: is no URL of a server; give one, or unset it"
+        ) from None
     parts = urlsplit(client.meta.endpoint_url)
     url = parts._replace(path=parts.path or "/").geturl()
     tls = _trust(session) if parts.scheme == "https" else None
