@@ -39,6 +39,10 @@ class HeartbeatEntry:
         self.stop = stop
         self.turn = turn
 
+    def keep_for(self, seconds: float) -> None:
+        """Keeps the turn's lease for so long from now at least: its settle is still asked for."""
+        self.renew_until = max(self.renew_until, time.monotonic() + seconds)
+
     def handler_ended(self) -> None:
         """Nothing is left to stop. The lease is kept until the settle; a renewal that the settle has overtaken is refused, and
         means nothing."""

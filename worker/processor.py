@@ -211,7 +211,7 @@ class Processor:
         more = self._may_go_on(run)
         if run.span is not None:
             run.span.begin_settle()
-        settled = await self.settling.settle(turn, settlement, more=more)
+        settled = await self.settling.settle(turn, settlement, run.kept, more=more)
         if isinstance(settled, Superseded):
             return _superseded(run, turn, at_settle=True)
         run.kept.end()

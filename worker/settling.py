@@ -22,6 +22,7 @@ from turnstile.turn.settlement import Settlement
 from turnstile.worker.attempt.outcome import Failed, Outcome
 from turnstile.worker.attempt.reply import clean_partial
 from turnstile.worker.database_retry import Outlast
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.retry_decision import Policy, decide
 
 SETTLE_BATCH = 50
@@ -66,14 +67,17 @@ class Settling:
         partial = clean_partial(said)
         return settlement if partial is None else replace(settlement, partial=partial)
 
-    async def settle(self, turn: ClaimedTurn, settlement: Settlement, *, more: bool) -> Settled | Superseded:
+    async def settle(
+        self, turn: ClaimedTurn, settlement: Settlement, kept: HeartbeatEntry, *, more: bool
+    ) -> Settled | Superseded:
         """Commits the settlement and retries over any outage; `more` claims the session's next turn in the same round trip.
 
-        Waits while another transaction keeps the row locked. Raises DatabaseUnavailableError after `given_up`.
+        Waits while another transaction keeps the row locked, and keeps the turn's lease. Raises DatabaseUnavailableError after
+        `given_up`.
         """
         request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
         try:
-            return await self._commit(request)
+            return await self._commit(request, kept)
         except (psycopg.DataError, UnicodeEncodeError) as error:
             # The reply itself is refused. Without this, the settle would fail on one worker after another.
             why = getattr(error, "sqlstate", None) or type(error).__name__
@@ -83,12 +87,12 @@ class Settling:
             if instead is None:
                 raise
             return await self._commit(
-                SettleRequest(turn=turn, settlement=instead, more=more, next_claim_id=request.next_claim_id)
+                SettleRequest(turn=turn, settlement=instead, more=more, next_claim_id=request.next_claim_id), kept
             )
 
-    async def _commit(self, request: SettleRequest) -> Settled | Superseded:
+    async def _commit(self, request: SettleRequest, kept: HeartbeatEntry) -> Settled | Superseded:
         try:
-            answer: Settled | Superseded = await self._outlast(partial(self._ask, request))
+            answer: Settled | Superseded = await self._outlast(partial(self._ask, request, kept))
         except (DatabaseUnavailableError, asyncio.CancelledError):
             # Only a shutdown gives up, or cancels what still asks.
             self.given_up += 1
@@ -96,7 +100,9 @@ class Settling:
             raise
         return answer
 
-    async def _ask(self, request: SettleRequest) -> Settled | Superseded:
+    async def _ask(self, request: SettleRequest, kept: HeartbeatEntry) -> Settled | Superseded:
+        # A locked row may outlast the turn's deadline. Not for good: a try that hangs by a bug must lose the turn.
+        kept.keep_for(self._settings.lease_seconds)
         answers: list[Settled | Superseded] = []
 
         async def look() -> bool:

@@ -1,6 +1,7 @@
 """Another transaction has locked the row of a running turn, or its session's: its settle waits, and no other with it."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, cast
@@ -25,6 +26,7 @@ from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_lock import SessionLock
 
 TURN, SESSION = "turns", "sessions"
@@ -102,6 +104,29 @@ async def test_a_locked_row_delays_its_own_settle_and_no_other_of_the_worker(
         await asyncio.wait_for(running, HANGS)
 
     assert await statuses(patient) == {"locked": ends_as, "free": ends_as}
+
+
+async def test_a_turn_whose_settle_waits_for_a_locked_row_is_kept_beyond_its_deadline(
+    settings: Settings, patient: Database, lock: SessionLock
+) -> None:
+    [turn_id] = await submit_turns(patient, settings, "one", session_id="locked")
+    ended, database, taken = asyncio.Event(), Watched(patient), list[HeartbeatEntry]()
+
+    async def answer(_: object, __: object) -> str:
+        await ended.wait()
+        return "answer"
+
+    with processing(settings, cast("Any", database), lock, "w", Handler(answer), taken=taken) as processor:
+        running = asyncio.create_task(processor.process(message_about(turn_id, "locked")))
+        await until(lambda: taken and taken[0].turn, within=HANGS)
+        with row_lock(settings, TURN):
+            ended.set()
+            await until(lambda: database.settles, within=HANGS)
+            # As if the lock had been there for longer than the turn may take.
+            taken[0].renew_until = 0.0
+            await until(lambda: taken[0].renew_until > time.monotonic(), within=HANGS)
+
+        await asyncio.wait_for(running, HANGS)
 
 
 # --- the statement's results

@@ -10,6 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.settling import Settling
 
 
@@ -23,7 +24,7 @@ async def test_text_that_has_no_encoding_fails_the_turn(settings: Settings, data
     settling = Settling(settings, Handler(lambda *_: None), database, make_terms(settings), once)
     unencodable = Settlement(status=TurnStatus.SUCCEEDED, outcome=SUCCESS.outcome, reply="half a pair: \ud800")
 
-    await settling.settle(turn, unencodable, more=False)
+    await settling.settle(turn, unencodable, HeartbeatEntry(None, None), more=False)
 
     [row] = await database.fetch("SELECT status, error_class, error FROM turns", {})
     assert (row["status"], row["error_class"]) == ("FAILED", "unstorable_reply")
