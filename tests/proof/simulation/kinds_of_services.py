@@ -62,14 +62,18 @@ def away(service: str) -> Strike:
     return strike
 
 
-def lock_table(world: World, chance: Random) -> Iterator[Blow]:
-    """Another transaction locks the table of turns, for longer than a lease: no worker can renew, and each of them lives."""
-    world.tables.turns_locked += 1
+def hold_turns(lock: str) -> Strike:
+    """Another transaction locks the turns, for longer than a lease: no worker can renew, and each of them lives."""
 
-    def end() -> None:
-        world.tables.turns_locked -= 1
+    def strike(world: World, chance: Random) -> Iterator[Blow]:
+        def add(one: int) -> None:
+            setattr(world.tables, lock, getattr(world.tables, lock) + one)
 
-    yield Blow(target="store", seconds=chance.uniform(1.2, 2.5) * world.plan.settings.lease_seconds, end=end)
+        add(1)
+        seconds = chance.uniform(1.2, 2.5) * world.plan.settings.lease_seconds
+        yield Blow(target="store", seconds=seconds, end=partial(add, -1))
+
+    return strike
 
 
 def flush(world: World, chance: Random) -> Iterator[Blow]:
@@ -105,7 +109,8 @@ KINDS: dict[str, Strike] = {
     "store-away": away("store"),
     "redis-away": away("redis"),
     "sqs-away": away("sqs"),
-    "store-table-locked": lock_table,
+    "store-table-locked": hold_turns("turns_locked"),
+    "store-rows-backfilled": hold_turns("turns_backfilled"),
     "cut-off-from-store": cut_off("store"),
     "cut-off-from-redis": cut_off("redis"),
     "cut-off-from-sqs": cut_off("sqs"),

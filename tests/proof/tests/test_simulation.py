@@ -18,7 +18,7 @@ from tests.proof.simulation.nemesis import KINDS, nemesis
 from tests.proof.simulation.plan import make_plan
 from tests.proof.simulation.seeded_run import live
 from tests.support.factories import PROVEN
-from tests.support.fakes import store, store_claim
+from tests.support.fakes import store, store_claim, store_relay
 from tests.support.fakes.store_rows import SessionRow
 from tests.support.fakes.store_tables import Tables
 from turnstile.relay.renewal_evidence import RenewalEvidence
@@ -60,19 +60,31 @@ def test_a_run_with_faults_is_acquitted_and_leaves_nothing_to_the_next() -> None
 def test_a_table_lock_that_outlasts_the_leases_takes_no_turn_from_a_living_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert lost_under_table_locks(monkeypatch) == 0
+    assert lost_under("store-table-locked", seeds=(6, 7), monkeypatch=monkeypatch) == 0
 
     # Without the evidence of renewals, the same runs lose turns.
     monkeypatch.setattr(RenewalEvidence, "judge", lambda self, now: PROVEN)
-    assert lost_under_table_locks(monkeypatch) > 0
+    assert lost_under("store-table-locked", seeds=(6, 7), monkeypatch=monkeypatch) > 0
 
 
-def lost_under_table_locks(monkeypatch: pytest.MonkeyPatch) -> int:
+def test_a_backfill_that_outlasts_the_leases_takes_no_turn_from_a_living_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Session locks in Redis would protect the turns, too.
+    kinds = ("store-rows-backfilled", "redis-away")
+    assert lost_under(*kinds, seeds=(1, 6), monkeypatch=monkeypatch) == 0
+
+    # If nobody heeds what workers say of locked rows, the same runs lose turns.
+    monkeypatch.setattr(store_relay, "_may_live", lambda *_: False)
+    assert lost_under(*kinds, seeds=(1, 6), monkeypatch=monkeypatch) > 0
+
+
+def lost_under(*kinds: str, seeds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> int:
     """Attempts whose workers counted as lost. No turn of these runs kills a worker or blocks it."""
     monkeypatch.setattr(plan, "_WEIGHTS", {"sleep": 1, "long": 9})
     lost = 0
-    for seed in (6, 7):
-        made = replace(make_plan(seed, tuple(KINDS)), kinds=("store-table-locked",), strikes=5)
+    for seed in seeds:
+        made = replace(make_plan(seed, tuple(KINDS)), kinds=kinds, strikes=5 * len(kinds))
         lost += [attempt.outcome for attempt in live(made, nemesis).attempts].count(AttemptOutcome.LOST)
     return lost
 

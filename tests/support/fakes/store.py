@@ -5,7 +5,8 @@ above it (claim, settle with its re-read, submit, cancel, revive, the relay) is 
 same as Postgres is checked by `tests/statements` and by the Hypothesis machine in `tests/model`.
 
 What it leaves out: locks of rows. Each call, and each transaction of `connection()`, is one step that nothing gets between, so
-no row is ever skipped for being locked, and no claim is told to look again.
+no row is ever skipped for being locked, and no claim is told to look again. Two locks can be set: one on the whole table of
+turns, and those of a backfill, under which each write of turns waits in vain, except renewals and marks, which skip.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -25,6 +26,8 @@ from tests.support.fakes import (
 from tests.support.fakes.carry import Carry, at_once
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables
 from turnstile.errors import RowLockedError
+from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.renew_lease import RENEW
 
 STATEMENTS: dict[str, Statement] = {
     **store_submit.STATEMENTS,
@@ -83,8 +86,9 @@ def _execute(tables: Tables, statement: str, parameters: Parameters) -> Rows:
     found = STATEMENTS.get(statement)
     if found is None:
         raise LookupError(f"the fake store does not know this statement: {' '.join(statement.split())[:200]}")
-    if tables.turns_locked and any(writes in statement for writes in WRITES_OF_TURNS):
-        raise RowLockedError("another transaction has locked the table of turns")
+    waits = tables.turns_locked or (tables.turns_backfilled and statement not in (RENEW, MARK_LOST))
+    if waits and any(writes in statement for writes in WRITES_OF_TURNS):
+        raise RowLockedError("another transaction has locked the turns")
     return found(tables, parameters)
 
 

@@ -162,15 +162,16 @@ def renew(tables: Tables, parameters: Parameters) -> Rows:
     answers: Rows = [] if parameters["ids"] else [{"at": tables.to_datetime(tables.now()), "id": None}]
     for turn_id, fence in unnest(parameters, "ids", "fences"):
         row, claimed = tables.turns.get(turn_id), tables.find_claimed(turn_id, fence)
-        if claimed is not None:
-            tables.update_turn(claimed, lease_until=tables.now() + interval(parameters["lease"]), send_at=None)
+        renewed = claimed if not tables.turns_backfilled else None
+        if renewed is not None:
+            tables.update_turn(renewed, lease_until=tables.now() + interval(parameters["lease"]), send_at=None)
         answers.append(
             {
                 "at": tables.to_datetime(tables.now()),
                 "id": turn_id,
                 "fence": fence,
                 "ours": claimed is not None,
-                "renewed": claimed is not None,
+                "renewed": renewed is not None,
                 "cancel_requested": row is not None and row.cancel_requested_at is not None,
                 "cancel_reason": row and row.cancel_reason,
             }

@@ -71,7 +71,8 @@ def mark_lost(tables: Tables, parameters: Parameters) -> Rows:
 
     def is_lost(row: TurnRow) -> bool:
         owner = tables.workers.get(row.worker_id or "")
-        return row.send_at is None and not (owner and _may_live(owner, row, now, parameters["proven"]))
+        spared = owner and _may_live(owner, row, now, parameters["proven"])
+        return row.send_at is None and not spared and not tables.turns_backfilled
 
     # A lease that ends at this instant is not over yet.
     over = min(now, tables.from_datetime(parameters["by"])) - 1

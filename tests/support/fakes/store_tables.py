@@ -77,6 +77,8 @@ class Tables:
         """The turns that wait for children: index `turns_joining`."""
         self.turns_locked = 0
         """How many transactions have locked the whole table of turns: it is read, and not written."""
+        self.turns_backfilled = 0
+        """How many transactions have updated all turns and stay open: a renewal and a mark skip their rows."""
         self._by_parent: dict[UUID, list[TurnRow]] = {}
 
     # --- time
