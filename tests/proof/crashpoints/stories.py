@@ -14,6 +14,7 @@ from tests.proof.crashpoints.stage import Stage
 from tests.proof.crashpoints.terms import TENANT
 
 CLAIM = "turnstile.statements.claim.claim: fetch_pipelined"
+ASK = "turnstile.worker.claiming._ClaimAttempt.ask: _ask"
 SETTLE = "turnstile.statements.settle.settle: fetch_pipelined"
 SUBMIT = "turnstile.statements.submit.submit: fetch"
 RECEIVE = "turnstile.worker.consumer.Consumer._receive: receive"
@@ -115,6 +116,10 @@ STORIES: dict[str, Story] = {
         options={"session_run_turns": 1, "concurrency": 1},
     ),
     "claim response lost": Story(scene=_TWO_TURNS, preludes=_prelude(CLAIM, FaultKind.LOST)),
+    # As while the COMMIT of a claim hangs whose connection has broken.
+    "head locked by a lost claim": Story(
+        scene=(_submit("a", "answer"), _lock_row), preludes=_prelude(ASK, FaultKind.CUT)
+    ),
     "settle response lost": Story(scene=_TWO_TURNS, preludes=_prelude(SETTLE, FaultKind.LOST)),
     # As after a restore of the database. The first settle, whose response is lost, does not delete it.
     "newer history": Story(
