@@ -53,7 +53,7 @@ test-aws: setup ## the tests that use SQS, on queues at AWS that the environment
 	@$(BIN)/python -m pytest --stack=aws tests/message_queue/test_message_queue.py tests/worker/consumer tests/e2e $(ARGS)
 
 # The proof: what happens to turns while everything around them breaks. ARGS are the options of each (`ARGS=--help`).
-chaos: setup ## real processes under 58 kinds of faults, and a verdict on what they left behind
+chaos: setup ## real processes under 60 kinds of faults, and a verdict on what they left behind
 	@$(BIN)/python -m tests.proof.chaos $(ARGS)
 
 crashpoints: setup ## every await of a turn's way, struck by each kind of fault
@@ -71,7 +71,7 @@ soak: setup ## an hour at half load, and what was not given back after it
 scaling: setup ## load that comes and goes, and a fleet of workers that follows its backlog
 	@$(BIN)/python -m tests.proof.chaos.scaling $(ARGS)
 
-recovery: setup ## a worker is killed, or the table locked: how soon its turns begin again, and that none is taken from the living
+recovery: setup ## a worker is killed, or Postgres stalls: how soon its turns begin again, and that none is taken from the living
 	@$(BIN)/python -m tests.proof.chaos.recovery $(ARGS)
 
 failover: setup ## the primary of Redis dies in mid-run, behind sentinels and in a cluster

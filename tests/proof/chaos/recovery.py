@@ -1,8 +1,8 @@
 """`python -m tests.proof.chaos.recovery`: a worker is killed, and how soon its turns begin and end again. Default settings.
 
 Each case runs on a stack of its own. Exit code 1: a lost turn began again later than a lease plus five seconds after the kill
-although slots were free, they ended later than 1.3 times the ideal, a turn was claimed in vain, a living worker lost one, or a
-turn that kills its workers ended another one.
+although slots were free, they ended later than 1.3 times the ideal, a turn was claimed in vain, a living worker lost one through
+a stall of Postgres, or a turn that kills its workers ended another one.
 """
 
 import argparse
@@ -13,22 +13,26 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack, closing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import psycopg
 from psycopg.rows import dict_row
 
+from tests.producer.api.network_faults import at_port
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.journal import Journal
+from tests.proof.chaos.kinds.postgres import BACKFILL, HANGING, wait_for_standby
 from tests.proof.chaos.supervisor import Supervisor
+from tests.proof.proxy.control import ProxyControl
 from tests.support.probes import until
 from turnstile import Context, Turn, handler
-from turnstile.ops.dev.stack.stack import temporary
+from turnstile.ops.dev.stack.stack import LocalStack, temporary
 
 PROMISED_SECONDS = 5.0
 """Beside the lease."""
@@ -67,10 +71,24 @@ class Case:
     slots: int = 64
     backlog: int = 0
     """Turns of four seconds that wait behind those."""
-    locked_seconds: float = 0.0
-    """Instead of a kill: a lock on the whole table of turns, for so long."""
+    stall: "Stall | None" = None
+    """Instead of a kill."""
+    stall_seconds: float = 0.0
+    calm_leases: int = 0
+    """Leases before the stall, in which nothing happens."""
+    relay_alone: bool = False
+    """The relay is a process of its own, and there is no Redis."""
     pills: int = 0
     """Instead of a kill: turns beside the others that kill their workers, which are started again."""
+
+
+class Stall(StrEnum):
+    """Why living workers can't renew their leases."""
+
+    TABLE = "the table is locked"
+    ROWS = "a transaction has updated all rows"
+    COMMITS = "every COMMIT hangs"
+    AWAY = "Postgres refuses all connections"
 
 
 CASES = (
@@ -80,7 +98,22 @@ CASES = (
         name="8 turns behind a backlog, lease 6 s, one survivor of 8 slots",
         turns=8, seconds=60.0, survivors=1, lease_seconds=6.0, slots=8, backlog=160,
     ),
-    Case(name="no kill: the table is locked for 70 s", turns=40, seconds=100.0, survivors=3, locked_seconds=70.0),
+    Case(
+        name="no kill: the table is locked for 70 s",
+        turns=40, seconds=100.0, survivors=3, stall=Stall.TABLE, stall_seconds=70.0,
+    ),
+    Case(
+        name="no kill: a backfill of 75 s over all rows",
+        turns=40, seconds=100.0, survivors=3, stall=Stall.ROWS, stall_seconds=75.0,
+    ),
+    Case(
+        name="no kill: COMMIT hangs for 45 s",
+        turns=40, seconds=100.0, survivors=3, stall=Stall.COMMITS, stall_seconds=45.0,
+    ),
+    Case(
+        name="no kill: Postgres is away for 24 s after five leases, without Redis, with one relay",
+        turns=40, seconds=240.0, survivors=3, stall=Stall.AWAY, stall_seconds=24.0, calm_leases=5, relay_alone=True,
+    ),
     Case(name="a pill and 63 neighbours of 300 s", turns=63, seconds=300.0, survivors=3, slots=16, pills=1),
     Case(name="two pills and 62 neighbours of 300 s", turns=62, seconds=300.0, survivors=3, slots=16, pills=2),
 )  # fmt: skip
@@ -93,6 +126,8 @@ class CaseRun:
     folder: Path
     environment: dict[str, str]
     database: "psycopg.Connection[dict[str, Any]]"
+    proxy: ProxyControl
+    stack: LocalStack
 
     async def play(self) -> tuple[dict[str, Any], bool]:
         """The figures, and whether they are as promised."""
@@ -105,7 +140,9 @@ class CaseRun:
         await self._submit("behind", case.backlog, 4.0)
         await self._start(1 + case.survivors)
         await until_late(lambda: self._count("true", "workers") == 1 + case.survivors)
-        return await (self._lock() if case.locked_seconds else self._kill())
+        if case.relay_alone:
+            await self.processes.add("relay", "relay", self.environment)
+        return await (self._stall(case.stall) if case.stall else self._kill())
 
     async def _kill(self) -> tuple[dict[str, Any], bool]:
         case = self.case
@@ -126,13 +163,41 @@ class CaseRun:
             kept = kept and ended <= TIMES_THE_IDEAL * ideal
         return figures, kept
 
-    async def _lock(self) -> tuple[dict[str, Any], bool]:
-        async with await psycopg.AsyncConnection.connect(self.environment["DATABASE_URL"]) as other:
-            await other.execute("LOCK TABLE turns IN SHARE MODE")
-            await other.execute("SELECT pg_sleep(%s)", [self.case.locked_seconds])
-        await until_late(lambda: self._figures()["ended"] == self.case.turns)
-        lost = self._figures()["lost"]
-        return {"taken_from_the_living": lost}, lost == 0
+    async def _stall(self, stall: Stall) -> tuple[dict[str, Any], bool]:
+        marked = 0
+
+        def ended() -> bool:
+            nonlocal marked
+            marked = max(marked, self._count("status = 'RUNNING' AND send_at IS NOT NULL"))
+            return bool(self._figures()["ended"] == self.case.turns)
+
+        await asyncio.sleep(self.case.calm_leases * self.case.lease_seconds)
+        async with self._stalled(stall):
+            await asyncio.sleep(self.case.stall_seconds)
+        await until_late(ended)
+        taken = self._figures()["lost"]
+        return {"marked_as_lost": marked, "taken_from_the_living": taken}, not marked and not taken
+
+    @asynccontextmanager
+    async def _stalled(self, stall: Stall) -> AsyncIterator[None]:
+        url = self.stack.postgres.url
+        match stall:
+            case Stall.TABLE | Stall.ROWS:
+                locking = "LOCK TABLE turns IN SHARE MODE" if stall is Stall.TABLE else BACKFILL
+                patient = "-c idle_in_transaction_session_timeout=0"
+                async with await psycopg.AsyncConnection.connect(url, options=patient) as other:
+                    await other.execute(locking)
+                    yield
+            case Stall.COMMITS:
+                wait_for_standby(url, HANGING)
+                yield
+                wait_for_standby(url, "")
+            case Stall.AWAY:
+                await self.proxy.set("postgres", "fleet", "cut")
+                yield
+                await self.proxy.heal("postgres")
+            case _:
+                assert_never(stall)
 
     async def _poison(self) -> tuple[dict[str, Any], bool]:
         case = self.case
@@ -156,7 +221,8 @@ class CaseRun:
 
     async def _start(self, workers: int) -> None:
         for number in range(len(self.processes.parts) + 1, workers + 1):
-            await self.processes.add(f"worker-{number}", "worker", self.environment)
+            alone = {"TURNSTILE_RELAY": "0"} if self.case.relay_alone else {}
+            await self.processes.add(f"worker-{number}", "worker", {**self.environment, **alone})
 
     async def _submit(self, name: str, turns: int, seconds: float, *, kills: bool = False) -> None:
         metadata = {"seconds": seconds, "kills": kills}
@@ -196,16 +262,26 @@ async def play(case: Case) -> tuple[dict[str, Any], bool]:
             "TURNSTILE_LEASE_SECONDS": str(case.lease_seconds),
             "TURNSTILE_CONCURRENCY": str(case.slots),
             "TURNSTILE_LOG_FORMAT": "json",
+            **({"REDIS_URL": "redis://127.0.0.1:1/0"} if case.relay_alone else {}),
         }
+        upstream = {"postgres": ("127.0.0.1", stack.postgres.port)}
+        proxy = await exits.enter_async_context(ProxyControl.start(upstream, folder))
+        environment["DATABASE_URL"] = at_port(environment["DATABASE_URL"], await proxy.open("postgres", "fleet"))
         forks = await exits.enter_async_context(ForkServer.open())
         journal = exits.enter_context(closing(Journal(folder)))
         processes = await exits.enter_async_context(Supervisor(journal, forks))
         await run_command(processes, environment, "migrate")
         await run_command(processes, environment, "queues", "create")
-        database = psycopg.connect(environment["DATABASE_URL"], autocommit=True, row_factory=dict_row)
+        database = psycopg.connect(stack.postgres.url, autocommit=True, row_factory=dict_row)
         exits.callback(database.close)
         return await CaseRun(
-            case=case, processes=processes, folder=folder, environment=environment, database=database
+            case=case,
+            processes=processes,
+            folder=folder,
+            environment=environment,
+            database=database,
+            proxy=proxy,
+            stack=stack,
         ).play()
 
 

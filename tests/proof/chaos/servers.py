@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import boto3
 import psycopg
+from psycopg.sql import SQL, Identifier
 
 from tests.proof.chaos import audit
 from tests.proof.chaos.quiescence import Remains
@@ -21,6 +22,9 @@ from turnstile.ops.migration_run import apply
 TEMPLATE = "template_chaos"
 ROLE = "product"
 """The role of the product: no superuser, because a superuser has no limit on connections."""
+
+COMMITS_HANG = "postgres-commits-hang"
+"""The kind of fault in which every COMMIT of the server waits for a standby; those of other runs on the same server must not."""
 
 GRANTS = f"""
 GRANT ALL ON ALL TABLES IN SCHEMA public TO {ROLE};
@@ -87,6 +91,8 @@ async def open_servers(options: Options, folder: Path, stack: LocalStack | None 
         running = stack or await asyncio.to_thread(exits.enter_context, temporary(durable=False))
         database = f"chaos_{uuid4().hex[:12]}"
         await asyncio.to_thread(_make_database, running, database)
+        if stack is not None and COMMITS_HANG not in options.kinds:
+            await asyncio.to_thread(_wait_for_no_standby, running, database)
         exits.push_async_callback(asyncio.to_thread, running.postgres.drop_database, database)
         given = running.environment()
         base = {name: value for name, value in given.items() if name.startswith("AWS_") or name.lower() == "no_proxy"}
@@ -121,6 +127,11 @@ def _make_database(stack: LocalStack, name: str) -> None:
             with psycopg.connect(url, autocommit=True) as template:
                 template.execute(GRANTS)
     stack.postgres.create_database(name, template=TEMPLATE)
+
+
+def _wait_for_no_standby(stack: LocalStack, name: str) -> None:
+    with psycopg.connect(stack.postgres.database_url("postgres"), autocommit=True) as connection:
+        connection.execute(SQL("ALTER DATABASE {} SET synchronous_commit = local").format(Identifier(name)))
 
 
 def _make_queues(base: dict[str, str], *names: str) -> Any:

@@ -13,14 +13,15 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from contextlib import AsyncExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.launch import end_on_sigterm
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.run import run
 from tests.proof.chaos.scaled_settings import Options
+from tests.proof.chaos.servers import COMMITS_HANG
 from tests.proof.checker import check, load
 from tests.proof.planted_bugs.catalogue import BUGS
 from tests.proof.planted_bugs.planted_bug import PlantedBug
@@ -39,6 +40,8 @@ class Trials:
     folder: Path
     seed: int
     jobs: asyncio.Semaphore
+    hanging: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Whoever lets COMMITs hang does so on the whole stack, and ends what others hang."""
 
     async def try_bug(self, bug: PlantedBug) -> bool:
         """Runs until it is convicted under its own invariant, TRIES times at most."""
@@ -61,7 +64,8 @@ class Trials:
 
     async def _convict(self, options: Options, name: str) -> Counter[str]:
         folder = self.folder / name
-        await run(options, folder, stack=self.stack, server=self.forks)
+        async with self.hanging if COMMITS_HANG in options.kinds else nullcontext():
+            await run(options, folder, stack=self.stack, server=self.forks)
         return Counter(violation.invariant for violation in check(load(folder)))
 
 

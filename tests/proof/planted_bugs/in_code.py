@@ -4,14 +4,19 @@ import asyncio
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from dataclasses import replace as with_fields
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import turnstile.message_queue
 import turnstile.producer.submit.intake
 import turnstile.producer.submit.turn_request
+import turnstile.relay.process
 import turnstile.relay.renewal_evidence
+import turnstile.statements.renew_lease
 import turnstile.worker.app
+import turnstile.worker.claiming
 import turnstile.worker.composition
 import turnstile.worker.heartbeat
 import turnstile.worker.received_message
@@ -19,7 +24,8 @@ import turnstile.worker.retry_decision
 import turnstile.worker.settling
 import turnstile.worker.slots.slots
 import turnstile.worker.slots.tenant_slots
-from tests.proof.planted_bugs.patching import instead_of, replace, settle_otherwise
+from tests.proof.chaos.supervisor import pause
+from tests.proof.planted_bugs.patching import alter, instead_of, replace, settle_otherwise
 from tests.proof.planted_bugs.planted_bug import planted
 from tests.support.factories import PROVEN
 from turnstile.backends.postgres.database import Database
@@ -43,26 +49,81 @@ def leases_by_the_local_clock() -> None:
         return await original(self, altered)
 
 
-@planted(
-    "I16",
-    "postgres-table-locked",
-    sleep_seconds=(2.0, 4.0),
-    clients=16,
-    pause_seconds=0.05,
-    seconds=20.0,
-    lanes=1,
-    bound_seconds=40.0,
-)
+# Turns that outlast a stall, and calm after it: a mark needs a lease of renewals.
+STALLED = {
+    "sleep_seconds": (2.0, 4.0),
+    "clients": 16,
+    "pause_seconds": 0.05,
+    "seconds": 20.0,
+    "between_faults_seconds": 2.0,
+    "lanes": 1,
+    "bound_seconds": 40.0,
+}
+# A session lock in Redis would protect the turns.
+UNGUARDED = STALLED | {"lanes": 2, "between_faults_seconds": 0.5}
+
+
+def _look_often() -> None:
+    """Relays mark lost turns often, and workers take them over often: a renewal a moment after a stall saves the turn."""
+    often = {"relay_tick_seconds": 0.02}
+    for module in (turnstile.worker.app, turnstile.relay.process):
+        replace(module, "Relay", lambda relay: lambda database, sender, settings, *evidence: relay(
+            database, sender, settings.model_copy(update=often), *evidence))  # fmt: skip
+    replace(turnstile.worker.app, "Takeover", lambda takeover: lambda settings, *parts: takeover(
+        settings.model_copy(update=often), *parts))  # fmt: skip
+
+
+def _announce_no_locked_rows() -> None:
+    @instead_of(turnstile.worker.heartbeat, "announce")
+    async def announce(original: Any, database: Any, record: Any) -> None:
+        await original(database, with_fields(record, unrenewed=[]))
+
+
+@planted("I16", "postgres-table-locked", "redis-unreachable", **UNGUARDED)
 def takeover_without_renewal_evidence() -> None:
     """A lease that ran out counts as a lost worker even when no worker could renew."""
     replace(turnstile.relay.renewal_evidence.RenewalEvidence, "judge", lambda _: lambda self, now: PROVEN)
-    # Its occasion is a look right after the lock: a renewal a moment later saves the turn.
-    often = {"relay_tick_seconds": 0.02}
-    relay, takeover = turnstile.worker.app.Relay, turnstile.worker.app.Takeover
-    replace(turnstile.worker.app, "Relay", lambda _: lambda database, sender, settings, evidence: relay(
-        database, sender, settings.model_copy(update=often), evidence))  # fmt: skip
-    replace(turnstile.worker.app, "Takeover", lambda _: lambda settings, *parts: takeover(
-        settings.model_copy(update=often), *parts))  # fmt: skip
+    _look_often()
+
+
+@planted("I16", "postgres-commits-hang", "redis-unreachable", **UNGUARDED)
+def renewal_commits_nothing() -> None:
+    """A renewal that changes no row succeeds while every COMMIT hangs, and counts as evidence."""
+    alter(turnstile.statements.renew_lease, "RENEW", ("pg_logical_emit_message(true, 'turnstile', '')", "1"))
+    # What the worker says of the rows that its own hanging renewal has locked would protect the turns, too.
+    _announce_no_locked_rows()
+    _look_often()
+
+
+@planted("I16", "postgres-commits-hang", **STALLED | {"tenant_slots": None})
+def claim_asked_again_under_a_new_id() -> None:
+    """A session run whose claim had no response meets the lock of that claim, and asks under an id that does not find it."""
+
+    @instead_of(turnstile.worker.claiming._ClaimAttempt, "ask")
+    async def ask(original: Any, attempt: Any, request: Any) -> Any:
+        found = await attempt._ask(request)
+        if found is NoClaim.HEAD_LOCKED:
+            attempt.claim_id = uuid4()
+        return found
+
+    # It must ask again while its first COMMIT hangs: over connections that begin without one, and not behind other claims.
+    replace(turnstile.worker.app, "Database", lambda database: lambda *given, **fields: database(
+        *given, **fields | {"patience_seconds": 1.0, "first": None}))  # fmt: skip
+    replace(turnstile.worker.claiming, "Batcher", lambda batcher: lambda flush, limit: batcher(
+        flush, limit=1, lanes=limit))  # fmt: skip
+
+    # Its occasion is a claim that begins while COMMITs hang, and then nothing new is submitted.
+    @instead_of(turnstile.worker.claiming.Claiming, "claim")
+    async def claim(original: Any, self: Any, run: Any) -> Any:
+        await pause(0.4)
+        return await original(self, run)
+
+
+@planted("I16", "postgres-rows-backfilled", "redis-unreachable", **UNGUARDED)
+def locked_rows_not_announced() -> None:
+    """A worker does not say which turns it holds behind locked rows."""
+    _announce_no_locked_rows()
+    _look_often()
 
 
 @planted("I15", "sqs-purged", "worker-sigkill", fifo=True)

@@ -5,10 +5,11 @@ from contextlib import closing
 from typing import LiteralString
 
 import psycopg
+from psycopg.sql import SQL
 
-from tests.proof.chaos.kinds.scene import Kind, Scene, cut_off_worker, lose_responses, toxic
+from tests.proof.chaos.kinds.scene import ALL, Kind, Scene, cut_off_worker, lose_responses, toxic
 from tests.proof.chaos.scaled_settings import LEASE_SECONDS
-from tests.proof.chaos.servers import ROLE
+from tests.proof.chaos.servers import COMMITS_HANG, ROLE
 
 TERMINATE = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -16,9 +17,13 @@ SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 """
 
 
+HANGING = "nobody"
+"""A standby that no server has."""
+
 LOCK_TURNS: LiteralString = """
 SELECT id FROM turns WHERE status IN ('PENDING', 'RUNNING') ORDER BY random() LIMIT %s FOR UPDATE SKIP LOCKED
 """
+BACKFILL: LiteralString = "UPDATE turns SET metadata = metadata WHERE status IN ('PENDING', 'RUNNING')"
 LOCK_SESSIONS: LiteralString = """
 SELECT session_id FROM sessions s
  WHERE EXISTS (SELECT FROM turns t
@@ -67,6 +72,40 @@ async def lock_table(scene: Scene) -> str | None:
     return "turns"
 
 
+async def lock_all_rows(scene: Scene) -> str | None:
+    """A backfill has updated all rows and stays open. Their workers can't renew a lease, and live."""
+    with closing(await asyncio.to_thread(psycopg.connect, scene.servers.admin_url)) as other:
+        try:
+            await asyncio.to_thread(other.execute, BACKFILL)
+        except psycopg.errors.DeadlockDetected:
+            return None
+        await scene.last(1.2 * LEASE_SECONDS, 2.5 * LEASE_SECONDS)
+        await asyncio.to_thread(other.commit)
+    return "turns"
+
+
+async def hang_commits(scene: Scene) -> str | None:
+    """Every COMMIT waits for a standby that is gone, and what changes nothing goes on. Connections may break meanwhile."""
+    broken = None
+    await asyncio.to_thread(wait_for_standby, scene.servers.admin_url, HANGING)
+    try:
+        await scene.last(0.5, 2.0 * LEASE_SECONDS)
+        if scene.rng.random() < 0.5:
+            broken = await scene.suffer("postgres", ALL, "reset", 0.05, 0.5)
+        # Long enough to connect and to ask again.
+        await scene.last(LEASE_SECONDS, 3.0 * LEASE_SECONDS)
+    finally:
+        await asyncio.to_thread(wait_for_standby, scene.servers.admin_url, "")
+    return f"connections, {broken}" if broken else "all"
+
+
+def wait_for_standby(url: str, name: str) -> None:
+    """Lets each COMMIT of the server at `url` wait for the standby of this name; for none if it is empty."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(SQL("ALTER SYSTEM SET synchronous_standby_names = {}").format(name))
+        connection.execute("SELECT pg_reload_conf()")
+
+
 def _count(connection: psycopg.Connection, rows: LiteralString, most: int) -> int:
     return len(connection.execute(rows, (most,)).fetchall())
 
@@ -93,6 +132,8 @@ KINDS = (
     Kind("postgres-slow", toxic("postgres", "latency", 1, 4, delay=0.05, jitter=0.04), group="postgres"),
     Kind("postgres-rows-locked", lock_rows, group="rows"),
     Kind("postgres-table-locked", lock_table, group="postgres"),
+    Kind("postgres-rows-backfilled", lock_all_rows, group="postgres"),
+    Kind(COMMITS_HANG, hang_commits, group="postgres"),
     Kind("commit-answer-lost", lose_responses("postgres"), group="postgres"),
     Kind(
         "worker-cut-off-from-postgres",

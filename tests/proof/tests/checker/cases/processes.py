@@ -14,6 +14,8 @@ def lost(*, kind: str | None) -> Evidence:
     """A lease that ran out while this kind of fault was active."""
     scene = play("submit, claim")
     scene.evidence.lives.append(Life(at=0.0, role="worker", pid=7, what="started"))
+    # The end of an operator's process costs no lease.
+    scene.evidence.lives.append(Life(at=scene.at, role="redrive", pid=9, what="ended"))
     if kind is not None:
         scene.evidence.faults.append(Fault(at=scene.at, until=scene.at + 1, kind=kind, target="w"))
     return scene.play("take_over, settle").rest()
@@ -99,6 +101,8 @@ CONVICTED = (
     Convicts("I16", "neither settled nor lost", without(taken_over(), "attempts", 0)),
     Convicts("I16", "nothing had happened to its worker", lost(kind=None)),
     Convicts("I16", "nothing had happened to its worker (w)", lost(kind="event-loop-blocked")),
+    Convicts("I16", "nothing had happened to its worker (w)", lost(kind="postgres-commits-hang")),
+    Convicts("I16", "nothing had happened to its worker (w)", lost(kind="redis-unreachable")),
     Convicts(
         "I21",
         "was answered ['Go on.'], and the transcript has 'Is there something?'",
