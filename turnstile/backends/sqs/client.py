@@ -119,13 +119,20 @@ class SqsClient:
 
     async def check_credentials(self) -> None:
         """For the start of a process, where waiting would not help. Does not call SQS. Raises SettingsError if there are none."""
-        try:
-            await self._credentials.freeze(COMMAND_SECONDS)
-        except CredentialsMissingError as error:
-            raise SettingsError(str(error)) from None
-        except QueueUnavailableError:
-            # The server that gives them out does not respond: an outage.
-            return
+        missing: CredentialsMissingError | None = None
+        # botocore gives a host's metadata server one second, and takes a late answer for none.
+        for pause in (0.0, 1.0, 2.0):
+            await asyncio.sleep(pause)
+            try:
+                await self._credentials.freeze(COMMAND_SECONDS)
+            except CredentialsMissingError as error:
+                missing = error
+            except QueueUnavailableError:
+                # The server that gives them out does not respond: an outage.
+                return
+            else:
+                return
+        raise SettingsError(str(missing)) from None
 
     async def forget_connections(self) -> None:
         """Closes the connections, so that later calls open new ones. No call may be in progress.
