@@ -5,12 +5,10 @@ third of the lease, in batches:
 
 1. It renews the rows' leases; the response also carries cancel requests. It does so without any running turn too: whether
    renewals work is the evidence by which turns are marked as lost (`relay.renewal_evidence`).
-2. It extends session locks, but only where Postgres has said within a lease that the row is ours. So a worker that is cut off
-   from Postgres does not keep a session locked.
+2. It extends the locks of sessions whose row was ours within the last lease: a worker without Postgres keeps no session locked.
 3. It extends the messages' visibility.
 
 A slow Redis, a slow name resolution or a slow SQS must not delay a lease. While such a call is under way, beats skip its part.
-
 Between two beats it renews single rows: after a hint that their turns may have a cancel request, and every second while another
 transaction has them locked. Until they are renewed, the worker announces that it holds them, so that nobody takes them for lost.
 
@@ -207,8 +205,7 @@ class Heartbeat:
             return False
 
     async def _look(self) -> bool:
-        """Renews the rows named by hints and the skipped ones, and no others: a client that can publish hints must not cause
-        writes of all rows."""
+        """Renews the rows named by hints, which a client can publish, and the skipped ones: never all rows."""
         with self._guard:
             wanted, self._nudged = self._nudged | self._unrenewed, set()
             entries = [kept for kept in self._entries.values() if kept.turn is not None and kept.turn.id in wanted]
@@ -253,13 +250,12 @@ class Heartbeat:
         }
         try:
             renewals = await renew(self._database, list(wanted), self._settings.lease_seconds)
-        except DatabaseUnavailableError as error:
+        except Exception as error:
+            self.evidence.failed()
+            if not isinstance(error, DatabaseUnavailableError):
+                raise
             log.warning("heartbeat.database_away", error=str(error), turns=len(wanted))
-            self.evidence.failed()
             return False
-        except Exception:
-            self.evidence.failed()
-            raise
         for renewal in renewals.rows:
             self._heed(wanted[renewal.id, renewal.fence], renewal, asked)
         self._unrenewed = {one.id for one in renewals.rows if one.ours and not one.renewed}
@@ -267,18 +263,19 @@ class Heartbeat:
             self.evidence.worked(renewals.at, asked, time.monotonic())
         # After the renewals: neither may delay leases. Also an error of the statement is only logged, because locks and messages
         # must be extended whatever these tables say.
+        went_well = True
+        try:
+            await announce(self._database, replace(self._describe(), unrenewed=list(self._unrenewed)))
+        except (DatabaseUnavailableError, psycopg.Error) as error:
+            log.warning("heartbeat.not_announced", error=str(error))
+            went_well = False
         try:
             paused = self._address.name in await read_paused_queues(self._database)
             self._call_soon(self._note_paused, paused)
         except (DatabaseUnavailableError, psycopg.Error) as error:
             log.warning("heartbeat.pause_not_read", error=str(error))
-            return False
-        try:
-            await announce(self._database, replace(self._describe(), unrenewed=list(self._unrenewed)))
-        except (DatabaseUnavailableError, psycopg.Error) as error:
-            log.warning("heartbeat.not_announced", error=str(error))
-            return False
-        return True
+            went_well = False
+        return went_well
 
     def _heed(self, kept: HeartbeatEntry, renewal: Renewal, beat_at: float) -> None:
         turn, stop = kept.turn, kept.stop
