@@ -79,7 +79,7 @@ def _announce_no_locked_rows() -> None:
         await original(database, with_fields(record, unrenewed=[]))
 
 
-@planted("I16", "postgres-table-locked", "redis-unreachable", **UNGUARDED)
+@planted("I16", "postgres-table-locked", **STALLED | {"between_faults_seconds": 0.5})
 def takeover_without_renewal_evidence() -> None:
     """A lease that ran out counts as a lost worker even when no worker could renew."""
     replace(turnstile.relay.renewal_evidence.RenewalEvidence, "judge", lambda _: lambda self, now: PROVEN)
