@@ -59,8 +59,7 @@ STALLED = {
     "lanes": 1,
     "bound_seconds": 40.0,
 }
-# A session lock in Redis would protect the turns.
-UNGUARDED = STALLED | {"lanes": 2, "between_faults_seconds": 0.5}
+OFTEN = STALLED | {"between_faults_seconds": 0.5}
 
 
 def _look_often() -> None:
@@ -79,19 +78,30 @@ def _announce_no_locked_rows() -> None:
         await original(database, with_fields(record, unrenewed=[]))
 
 
-@planted("I16", "postgres-table-locked", **STALLED | {"between_faults_seconds": 0.5})
+def _extend_no_session_locks() -> None:
+    """A session lock protects a turn that is taken for lost."""
+
+    @instead_of(turnstile.worker.heartbeat.Heartbeat, "_extend_locks")
+    async def extend(original: Any, self: Any, entries: Any) -> None:
+        return
+
+
+@planted("I16", "postgres-commits-hang", **OFTEN)
 def takeover_without_renewal_evidence() -> None:
     """A lease that ran out counts as a lost worker even when no worker could renew."""
     replace(turnstile.relay.renewal_evidence.RenewalEvidence, "judge", lambda _: lambda self, now: PROVEN)
+    _announce_no_locked_rows()
+    _extend_no_session_locks()
     _look_often()
 
 
-@planted("I16", "postgres-commits-hang", "redis-unreachable", **UNGUARDED)
+@planted("I16", "postgres-commits-hang", **OFTEN)
 def renewal_commits_nothing() -> None:
     """A renewal that changes no row succeeds while every COMMIT hangs, and counts as evidence."""
     alter(turnstile.statements.renew_lease, "RENEW", ("pg_logical_emit_message(true, 'turnstile', '')", "1"))
     # What the worker says of the rows that its own hanging renewal has locked would protect the turns, too.
     _announce_no_locked_rows()
+    _extend_no_session_locks()
     _look_often()
 
 
@@ -119,10 +129,11 @@ def claim_asked_again_under_a_new_id() -> None:
         return await original(self, run)
 
 
-@planted("I16", "postgres-rows-backfilled", "redis-unreachable", **UNGUARDED)
+@planted("I16", "postgres-rows-backfilled", **OFTEN)
 def locked_rows_not_announced() -> None:
     """A worker does not say which turns it holds behind locked rows."""
     _announce_no_locked_rows()
+    _extend_no_session_locks()
     _look_often()
 
 
