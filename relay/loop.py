@@ -49,6 +49,8 @@ class Relay:
         self._nudged = asyncio.Event()
         self._forgot_at = -math.inf
         self._forgetting: set[asyncio.Task[None]] = set()
+        self._placed_behind = False
+        """Whether turns were placed while a line was being sent, whose rows are taken only after that."""
         self._woke_joined_at = -math.inf
         self._paused: Collection[str] = ()
         self._read_paused_at = -math.inf
@@ -94,24 +96,25 @@ class Relay:
     async def _begin_round(self) -> bool:
         """A failed step does not stop the others. True if more rows may be due than one round takes."""
         await alone("read_paused", self._read_paused())
-        placed = await alone("place", self._place())
+        placed = await alone("place", self._place()) or 0
+        self._placed_behind |= bool(placed and self._under_way)
         await alone("mark_lost", self._lost.mark())
         await alone("wake_joined", self._wake_joined())
         filled = await alone("take", self._take())
         self._begin_forgetting()
-        if placed:
+        if placed >= BATCH:
             self.nudge()
-        return bool(placed or filled)
+        return bool(placed >= BATCH or filled)
 
     async def _read_paused(self) -> None:
         if time.monotonic() - self._read_paused_at >= self._settings.heartbeat:
             self._paused = await read_paused_queues(self._database)
             self._read_paused_at = time.monotonic()
 
-    async def _place(self) -> bool:
+    async def _place(self) -> int:
         asked = {"queues": list(self._settings.queues_by_name), "limit": BATCH}
         placed = await fetch_around("place", self._left_out, self._database, PLACE_SCHEDULED, FIND_UNPLACED, asked)
-        return len(placed) >= BATCH
+        return len(placed)
 
     async def _wake_joined(self) -> None:
         if time.monotonic() - self._woke_joined_at > self._settings.takeover_resend_seconds:
@@ -155,7 +158,8 @@ class Relay:
             self._queues.failed(load.line, time.monotonic(), CHANCE.random())
         elif load.sent:
             self._queues.sent(load.line)
-            if filled:
+            if filled or self._placed_behind:
+                self._placed_behind = False
                 self.nudge()
 
     def _begin_forgetting(self) -> None:

@@ -130,3 +130,36 @@ async def test_what_a_round_leaves_over_does_not_wait_for_the_tick(
 
     stopping.set()
     await running
+
+
+class Slow(Sqs):
+    """Takes nothing until it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_take = asyncio.Event()
+
+    async def _take(self, queue: str, many: int) -> None:
+        await self.may_take.wait()
+        await super()._take(queue, many)
+
+
+async def test_what_is_placed_during_a_send_does_not_wait_for_the_tick(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turnstile.relay.loop, "BATCH", 2)
+    await submit_due(database, settings.queue, 3)
+    await database.fetch("UPDATE turns SET seq = NULL, execute_at = send_at", {})
+    sqs, stopping = Slow(), asyncio.Event()
+    rare = settings.model_copy(update={"relay_tick_seconds": 3600.0})
+    running = asyncio.create_task(Relay(database, sqs, rare).run(stopping))
+
+    async def all_are_placed() -> bool:
+        return not await database.fetch("SELECT FROM turns WHERE seq IS NULL", {})
+
+    await until(all_are_placed)
+    sqs.may_take.set()
+    await until(lambda: len(sqs.sent) == 3)
+
+    stopping.set()
+    await running
