@@ -53,8 +53,8 @@ def test_a_run_with_faults_is_acquitted_and_leaves_nothing_to_the_next() -> None
 
     assert judged.report == ""
     assert judged.turns > 100
-    # A worker does it once for its process; here the objects of each run would stay.
-    assert gc.get_freeze_count() == frozen
+    # A worker does it once for its process; here the objects of each run would stay. Frozen ones may go meanwhile.
+    assert gc.get_freeze_count() <= frozen
 
 
 def test_a_table_lock_that_outlasts_the_leases_takes_no_turn_from_a_living_worker(
