@@ -12,7 +12,7 @@ from tests.backends.sqs.asking_sqs import COMMAND, asking, give_environment
 from tests.support.giving_credentials import Given, Hanging, found, given, refused_by_sts, signed_by, temporary
 from tests.support.probes import until
 from turnstile.backends.sqs.client import POLL
-from turnstile.errors import QueueUnavailableError
+from turnstile.errors import QueueUnavailableError, SettingsError
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +65,24 @@ async def test_without_credentials_a_call_is_an_outage_and_the_next_call_searche
         await client.call(COMMAND, {})
 
         assert signed_by(sqs) == ["LATE"]
+
+
+@pytest.mark.parametrize(("searches_in_vain", "refused"), [(2, False), (3, True)])
+async def test_a_process_begins_if_its_third_search_finds_credentials(
+    monkeypatch: pytest.MonkeyPatch, searches_in_vain: int, refused: bool
+) -> None:
+    """A metadata server that is late looks like none."""
+    results: list[Credentials | None] = [None] * searches_in_vain + [Credentials("LATE", "late")]
+    found(monkeypatch, lambda: results.pop(0))
+    monkeypatch.setattr(turnstile.backends.sqs.client, "CREDENTIALS_AGAIN_SECONDS", (0.0, 0.0, 0.0))
+    async with asking() as (client, _):
+        if refused:
+            with pytest.raises(SettingsError, match="credentials"):
+                await client.check_credentials()
+        else:
+            await client.check_credentials()
+
+    assert len(results) == refused
 
 
 async def test_credentials_are_refreshed_on_a_separate_thread(

@@ -1,8 +1,10 @@
 """The heartbeat reads whether operators have paused the worker's queue."""
 
 import psycopg
+import pytest
 
-from tests.support.heartbeats import Beating
+import turnstile.worker.heartbeat
+from tests.support.heartbeats import Beating, beats_on
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -43,3 +45,21 @@ async def test_a_refused_announcement_keeps_no_pause_from_being_read(
 
     await until(lambda: beating.paused and beating.paused[-1])
     beating.trouble.clear()
+
+
+async def test_pauses_that_can_not_be_read_keep_no_worker_from_announcing_itself(
+    database: Database, beating: Beating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others would take the turns that it holds behind locked rows for lost."""
+
+    async def refuse(_: Database) -> set[str]:
+        raise psycopg.Error("no such table")
+
+    monkeypatch.setattr(turnstile.worker.heartbeat, "read_paused_queues", refuse)
+    await beats_on(beating)
+    await database.fetch("UPDATE workers SET busy = -1", {})
+
+    async def announced() -> bool:
+        return (await database.fetch("SELECT FROM workers WHERE busy >= 0", {})) != []
+
+    await until(announced)

@@ -36,6 +36,8 @@ COMMANDS = 16
 """Most concurrent commands; others wait. Each session of a worker may give back its messages one by one."""
 HEADERS = {"content-type": "application/x-amz-json-1.0", "x-amzn-query-mode": "true"}
 """The query mode makes SQS return the error codes that boto3 uses."""
+CREDENTIALS_AGAIN_SECONDS = (0.0, 1.0, 2.0)
+"""The pauses before each search for credentials at the start of a process."""
 RETRY_SECONDS = 0.5
 """Longest wait before the second try of a command that got a 5xx response or was throttled."""
 
@@ -118,10 +120,10 @@ class SqsClient:
                 return await self._ask(fresh, operation, parameters, seconds)
 
     async def check_credentials(self) -> None:
-        """For the start of a process, where waiting would not help. Does not call SQS. Raises SettingsError if there are none."""
+        """For the start of a process. Searches three times, and does not call SQS. Raises SettingsError if there are none."""
         missing: CredentialsMissingError | None = None
         # botocore gives a host's metadata server one second, and takes a late answer for none.
-        for pause in (0.0, 1.0, 2.0):
+        for pause in CREDENTIALS_AGAIN_SECONDS:
             await asyncio.sleep(pause)
             try:
                 await self._credentials.freeze(COMMAND_SECONDS)
