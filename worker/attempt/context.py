@@ -69,6 +69,9 @@ class TurnContext:
         self._turn = turn
         self._history = history
         self._outlast = outlast
+        self._memory = memory
+        self._values = values
+        self._children = children
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._awaited: set[concurrent.futures.Future[Any]] = set()
@@ -77,15 +80,27 @@ class TurnContext:
         """Whether the handler has seen the request to end: in `cancelled` or `cancel_reason`, or by a call that was cancelled."""
         self._cancel_reason: CancelReason | None = None
         self.emit = emitter.emit
-        self.memory = cast("Memory", MemoryOnLoop(self._loop, "ctx.memory", memory))
-        self.once = OnLoop(self._loop, "ctx", values).once
-        self.submit = OnLoop(self._loop, "ctx", children).submit
-        self.join = OnLoop(self._loop, "ctx", children).join
         self.start_clock(timeout_seconds)
+
+    # Each of these is created on first use: most handlers use none.
+    @cached_property
+    def memory(self) -> Memory:
+        return cast("Memory", MemoryOnLoop(self._loop, "ctx.memory", self._memory))
+
+    @cached_property
+    def once(self) -> Any:
+        return OnLoop(self._loop, "ctx", self._values).once
+
+    @cached_property
+    def submit(self) -> Any:
+        return OnLoop(self._loop, "ctx", self._children).submit
+
+    @cached_property
+    def join(self) -> Any:
+        return OnLoop(self._loop, "ctx", self._children).join
 
     @cached_property
     def log(self) -> Any:
-        # Created on first use: most handlers never log.
         turn = self._turn
         return log.bind(turn_id=str(turn.id), session_id=turn.session_id, attempt=turn.attempt, trace_id=turn.trace_id)
 
