@@ -96,8 +96,15 @@ class Service(ABC):
         for number in (self.immediate_stop if immediate else self.clean_stop, self.immediate_stop, signal.SIGKILL):
             self.process.signal(number)
             if self.process.wait_until_gone(_STOP_SECONDS):
+                self._wait_for_port()
                 return True
         raise LocalStackError(f"{self.name} (pid {self.process.pid()}) does not end, even when killed")
+
+    def _wait_for_port(self) -> None:
+        # A busy kernel releases a killed process's lock, by which it counts as alive, before it closes its sockets.
+        deadline = time.monotonic() + _STOP_SECONDS
+        while not is_free(self.port) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
 
     def restart(self, *, immediate: bool = False) -> None:
         """Stops the service and starts it on the same port."""

@@ -22,7 +22,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.conftest import sqs_client
+from turnstile.ops.dev.stack import lifecycle
 from turnstile.ops.dev.stack.lifecycle import Service
+from turnstile.ops.dev.stack.ports import is_free
 from turnstile.ops.dev.stack.processes import LocalStackError
 from turnstile.ops.dev.stack.stack import LocalStack, down, find, up
 
@@ -137,6 +139,16 @@ def test_a_service_whose_port_is_taken_names_it(own_stack: LocalStack) -> None:
         pytest.raises(LocalStackError, match=f"port {own_stack.redis.port} of redis is taken"),
     ):
         own_stack.redis.start()
+
+
+def test_a_restart_waits_for_the_sockets_of_the_process_that_it_killed(
+    own_stack: LocalStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As a busy kernel does: the process counts as gone, and its port is still open for a moment.
+    answers = iter([False, False])
+    monkeypatch.setattr(lifecycle, "is_free", lambda port: next(answers, True) and is_free(port))
+    own_stack.redis.restart(immediate=True)
+    assert own_stack.redis.status().running
 
 
 def test_two_ups_at_once_make_one_stack_that_outlives_both(own_stack: LocalStack) -> None:
