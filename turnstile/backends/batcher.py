@@ -9,10 +9,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from turnstile.backends.lines import Lines
 from turnstile.errors import TurnstileError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+_Waiting = tuple[Item, asyncio.Future[Result]]
 
 
 class Batcher(Generic[Item, Result]):
@@ -21,7 +24,8 @@ class Batcher(Generic[Item, Result]):
     `flush` gets 1 to `limit` items and returns as many results, in the same order. If it raises an error other than
     TurnstileError (an outage), each item is retried alone, so that one bad item fails alone: `flush` must be safe to repeat.
     Up to `lanes` flushes run at a time. With `patience_seconds`, a flush starts beside running ones only with a full batch, or
-    if all of them started that long ago: for calls that cost the same for one item as for many.
+    if all of them started that long ago: for calls that cost the same for one item as for many. Without `line_of`, the items are
+    served in the order of the calls. With it, the lines that it names take turns (`backends.lines`).
     """
 
     def __init__(
@@ -31,12 +35,15 @@ class Batcher(Generic[Item, Result]):
         limit: int,
         lanes: int = 1,
         patience_seconds: float = 0.0,
+        line_of: Callable[[Item], str] | None = None,
     ) -> None:
         self._flush = flush
         self._limit = limit
         self._lanes = lanes
         self._patience_seconds = patience_seconds
-        self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        self._waiting: deque[_Waiting[Item, Result]] | Lines[_Waiting[Item, Result]] = deque()
+        if line_of is not None:
+            self._waiting = Lines(lambda waiting: line_of(waiting[0]))
         # asyncio keeps only weak references to tasks: without this set a running flush could be garbage-collected.
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy_lanes = 0
@@ -104,7 +111,7 @@ class Batcher(Generic[Item, Result]):
             self._busy_lanes -= 1
             self._started_at.pop(lane, None)
 
-    async def _serve(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+    async def _serve(self, batch: list[_Waiting[Item, Result]]) -> None:
         try:
             results = await self._flush([item for item, _ in batch])
             if len(results) != len(batch):
