@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 
+from turnstile.config.tenancy import has_several_tenants
 from turnstile.statements.claim import ClaimTerms
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_hints import listen
@@ -77,7 +78,7 @@ def make_processor(
         compensation_expires_seconds=queue.expires_in_seconds,
     )
     quarantine = Quarantine(terms.max_crashes)
-    shares = TenantSlots(settings.tenant_slots, slots.count)
+    shares = TenantSlots(settings.tenant_slots, slots.count, several=has_several_tenants(settings))
     return Processor(
         settings=settings,
         queue=resources.address,

@@ -43,11 +43,15 @@ def crowds(taken: int, taken_by_all: int, count: int) -> bool:
 
 
 class TenantSlots:
-    """The `count` slots of one worker process by tenant, under the setting `tenant_slots`."""
+    """The `count` slots of one worker process by tenant, under the setting `tenant_slots`.
 
-    def __init__(self, share: TenantShare, count: int) -> None:
+    `several`: other tenants are expected, though none has had a turn here yet.
+    """
+
+    def __init__(self, share: TenantShare, count: int, *, several: bool = False) -> None:
         self._share = share
         self._count = count
+        self._several = several
         self._taken: Counter[str] = Counter()
         # A dict keeps the order, and a session waits only once, however many of its wake-ups come.
         self._waiting: defaultdict[str, dict[str, None]] = defaultdict(dict)
@@ -59,6 +63,7 @@ class TenantSlots:
         """Notes that the tenant has a turn for this worker."""
         if self._seen_last is not None and self._seen_last[0] != tenant_id:
             self._seen_before = self._seen_last
+            self._several = True
         self._seen_last = (tenant_id, now)
 
     def has_room(self, tenant_id: str, now: float) -> bool:
@@ -66,7 +71,9 @@ class TenantSlots:
             case "all":
                 return True
             case "fair":
-                return not self._crowds(tenant_id) or self._is_alone(tenant_id, now)
+                return not self._crowds(tenant_id) or (
+                    self._is_alone(tenant_id, now) and self._leaves_a_slot(tenant_id)
+                )
             case int(most):
                 return self._taken[tenant_id] < most
             case _:
@@ -77,7 +84,7 @@ class TenantSlots:
 
     def must_look(self, tenant_id: str, now: float) -> bool:
         """Whether the tenant may take its next slot only if no other tenant waits behind its backlog."""
-        return self._share == "fair" and self._crowds(tenant_id) and self._is_alone(tenant_id, now)
+        return self._share == "fair" and self._crowds(tenant_id) and self.has_room(tenant_id, now)
 
     def enter(self, tenant_id: str, session_id: str, now: float) -> bool:
         """Takes a slot. If there is no room, remembers the session as waiting and returns False."""
@@ -121,6 +128,12 @@ class TenantSlots:
 
     def _crowds(self, tenant_id: str) -> bool:
         return crowds(self._taken[tenant_id], self._taken.total(), self._count)
+
+    def _leaves_a_slot(self, tenant_id: str) -> bool:
+        """Whether one slot stays free if the tenant, which is alone, gets another. A client decides how long its turns take, and
+        nothing that runs is stopped: without a free slot, the next tenant would wait as long. A worker that knows of one tenant
+        only keeps none."""
+        return not self._several or self._taken[tenant_id] + 1 < self._count
 
     def _is_alone(self, tenant_id: str, now: float) -> bool:
         if self._taken.total() > self._taken[tenant_id]:

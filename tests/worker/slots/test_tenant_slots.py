@@ -96,13 +96,34 @@ def test_a_second_tenant_enters_although_the_first_has_all_slots() -> None:
 
 
 def test_slots_stay_free_for_a_while_after_another_tenants_last_turn() -> None:
-    slots = slots_of("fair", 4)
+    slots = slots_of("fair", 16)
     slots.see("b", NOW)
-    for n in range(3):
+    for n in range(12):
         slots.enter("a", f"s{n}", NOW)
 
     assert not slots.has_room("a", NOW + REMEMBERED_SECONDS)
     assert slots.has_room("a", LATER)
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 1), (2, 1), (16, 15), (64, 63)])
+def test_a_tenant_that_is_alone_leaves_a_slot_to_those_that_were_here_long_ago(count: int, most: int) -> None:
+    slots = slots_of("fair", count)
+    slots.see("b", NOW)
+
+    assert flood(slots, "a", now=LATER) == [most]
+
+
+def test_a_tenant_that_is_alone_leaves_a_slot_to_tenants_that_have_keys() -> None:
+    assert flood(TenantSlots("fair", 64, several=True), "a") == [63]
+
+
+def test_the_slot_that_stays_free_is_the_next_tenants() -> None:
+    slots = TenantSlots("fair", 16, several=True)
+    flood(slots, "a")
+
+    slots.see("b", NOW)
+
+    assert slots.enter("b", "s", NOW)
 
 
 def test_a_tenant_with_a_turn_in_hand_counts_however_long_the_turn_takes() -> None:
