@@ -1,8 +1,8 @@
 """The composition root of the API: opens the resources in order and configures the server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from resource import RLIMIT_NOFILE, getrlimit
 
@@ -18,6 +18,7 @@ from turnstile.config.metrics_export import exporting_metrics
 from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.config.startup_tls_check import check_certificates
+from turnstile.config.tenancy import has_several_tenants
 from turnstile.message_queue import MessageQueues
 from turnstile.producer import cancelling, session_gate
 from turnstile.producer.cancelling import Cancelling
@@ -26,7 +27,7 @@ from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.parameters import refuse_unknown_parameters
-from turnstile.producer.http.problems import respond, unavailable
+from turnstile.producer.http.problems import Kind
 from turnstile.producer.http.request_metrics import RequestMetrics
 from turnstile.producer.routes import cancel as cancel_routes
 from turnstile.producer.routes import error_handlers, openapi, stream
@@ -35,10 +36,11 @@ from turnstile.producer.routes import turns as api
 from turnstile.producer.routes.readiness import probe_of
 from turnstile.producer.server import Server, listen
 from turnstile.producer.session_gate import SessionGate
+from turnstile.producer.sharing.fair_lanes import FairPool
+from turnstile.producer.sharing.fair_places import FairPlaces
 from turnstile.producer.submit import intake
 from turnstile.producer.submit.intake import Intake
 from turnstile.producer.watch.turn_watch import TurnWatch
-from turnstile.producer.watch.watch_limits import WatchPlaces
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
@@ -46,13 +48,19 @@ from turnstile.telemetry import tracing
 
 SUBMIT_CONNECTIONS = intake.LANES + session_gate.LANES + session_gate.LOCKED_LANES
 """One for each submit statement that may run at a time, so that none waits for a connection."""
-READ_CONNECTIONS = 8
+READ_LANES = 5
+READ_CONNECTIONS = READ_LANES + 3
+"""One for each of the two reads that all streams and waits share, and one for the readiness check: these wait for no tenant."""
 LIST_CONNECTIONS = 2
 LIST_TIMEOUT_SECONDS = 2
 """Statement timeout of a list. A list scans all turns that its filter skips, so lists have a few connections of their own: slow
 lists must not block reads of single turns."""
+LIST_WAIT_SECONDS = LIST_TIMEOUT_SECONDS + 1
+"""Longest wait of a list for a connection. Longer than the lists before it may take: then the next line has its turn."""
 DATABASE_WAIT_SECONDS = 1.5
 """Longest wait for a database connection. A submit waits at most twice before it responds with 503."""
+MOST_WAITING = 1000
+"""Calls that read or wait for a connection of one pool: so many of them wait in vain already, and each uses memory."""
 
 ROW_WAIT_SECONDS = 2
 """Lock timeout for a row that is locked by another transaction. A locked session can delay other submits this long, once."""
@@ -66,9 +74,6 @@ flight gets no response. uvicorn's default of 5 s loses requests behind any load
 
 HEADERS = [("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store")]
 """Of every response of the application: caches must not store conversations, and browsers must treat JSON only as JSON."""
-
-ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz"})
-"""Paths that get a response even under overload: a health check must not mistake a busy process for a dead one."""
 
 DESCRIPTION = """
 Takes the turns of chat sessions and answers them one at a time per session, in the order they came, each once.
@@ -84,6 +89,7 @@ def create_app(settings: Settings) -> FastAPI:
     """
     bounds = find_bounds(getrlimit(RLIMIT_NOFILE)[0], settings.api_connections)
     connections = Connections(bounds.connections)
+    shared = has_several_tenants(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -115,14 +121,19 @@ def create_app(settings: Settings) -> FastAPI:
             app.state.backend = api.Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
-                intake=Intake(settings, Submitting(settings, submits, sending), hints, SessionGate()),
+                intake=Intake(settings, Submitting(settings, submits, sending), hints, SessionGate(shared=shared)),
                 sending=sending,
-                cancelling=Cancelling(cancels, hints, sending, SessionGate(cancelling.LANES)),
+                cancelling=Cancelling(cancels, hints, sending, SessionGate(cancelling.LANES, shared=shared)),
                 queues=queues,
-                reads=reads,
-                lists=lists,
+                requests=FairPlaces(bounds.requests, "requests in progress", shared=shared),
+                reads=FairPool(
+                    reads, READ_LANES, DATABASE_WAIT_SECONDS, FairPlaces(MOST_WAITING, "reads", shared=shared)
+                ),
+                lists=FairPool(
+                    lists, LIST_CONNECTIONS, LIST_WAIT_SECONDS, FairPlaces(MOST_WAITING, "lists", shared=shared)
+                ),
                 watch=watch,
-                places=WatchPlaces(bounds.watches, shared=len({tenant for tenant, _ in settings.api_keys}) > 1),
+                places=FairPlaces(bounds.watches, "streams and waits", shared=shared, kind=Kind.TOO_MANY_STREAMS),
                 unauthorized=Tally("api.unauthorized"),
                 probe=probe_of(reads),
             )
@@ -142,11 +153,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.connections = connections
     error_handlers.install(app)
     openapi.describe(app)
-    app.add_middleware(
-        _Entrance,
-        submits=submit_routes.SubmitTurn(app.state),
-        is_full=lambda: connections.being_answered > bounds.requests,
-    )
+    app.add_middleware(_Entrance, submits=submit_routes.SubmitTurn(app.state))
     app.add_middleware(error_handlers.LastResort)
     app.add_middleware(RequestMetrics)
     return app
@@ -194,22 +201,19 @@ def server_config(settings: Settings, app: FastAPI, connections: Connections) ->
 
 
 class _Entrance:
-    """Middleware before FastAPI's routing, which is skipped for refused requests and for submits."""
+    """Middleware before FastAPI's routing, which is skipped for submits. Gives back what a request has held."""
 
-    def __init__(self, app: ASGIApp, submits: submit_routes.SubmitTurn, is_full: Callable[[], bool]) -> None:
+    def __init__(self, app: ASGIApp, submits: submit_routes.SubmitTurn) -> None:
         self._app = app
         self._submits = submits
-        self._is_full = is_full
-        self._refused = Tally("api.requests_full")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not scope["path"].startswith("/"):
             # RFC 9112 has servers accept a target in absolute form, as for a proxy.
             scope["path"] = "/" + scope["path"].partition("://")[2].partition("/")[2]
         answer: ASGIApp = self._app
-        if scope["type"] == "http" and self._is_full() and scope["path"] not in ALWAYS_ANSWERED:
-            self._refused.note()
-            answer = respond(unavailable("too many requests are in progress; try again"))
-        elif scope["type"] == "http" and self._submits.takes(scope):
+        if scope["type"] == "http" and self._submits.takes(scope):
             answer = self._submits
-        await answer(scope, receive, send)
+        with ExitStack() as held:
+            scope[api.HELD] = held
+            await answer(scope, receive, send)

@@ -31,13 +31,14 @@ class Cancelling:
         self._sending = sending
         self._gate = gate
         self._standing: Batcher[TurnKey, Standing | None] = Batcher(
-            lambda wanted: read_standings(database, wanted), limit=LOOKUPS
+            lambda wanted: read_standings(database, wanted), limit=LOOKUPS, line_of=lambda key: key.tenant_id
         )
 
     async def cancel_turn(self, tenant_id: str, turn_id: UUID) -> CanceledTurn | None:
         """Cancels a turn. None if it does not exist yet: a later submit with this id is then CANCELED from the start.
 
-        Raises DatabaseUnavailableError (RowLockedError: another transaction has locked the session). May be repeated.
+        Raises NoPlaceError, or DatabaseUnavailableError (RowLockedError: another transaction has locked the session). May be
+        repeated.
         """
         standing = await self._standing(TurnKey(tenant_id, turn_id))
         async with self._gate.enter((tenant_id, str(turn_id) if standing is None else standing.session_id)):
@@ -53,7 +54,8 @@ class Cancelling:
     async def cancel_session(self, tenant_id: str, session_id: str) -> CanceledSession | None:
         """Cancels all open turns of the session, scheduled turns included; None if the tenant has no such session.
 
-        Raises DatabaseUnavailableError (RowLockedError: another transaction has locked the session). May be repeated.
+        Raises NoPlaceError, or DatabaseUnavailableError (RowLockedError: another transaction has locked the session). May be
+        repeated.
         """
         async with self._gate.enter((tenant_id, session_id)):
             met = await cancel_session(self._database, tenant_id, session_id, CancelReason.USER)

@@ -38,11 +38,6 @@ class Connections:
     def protocol(self) -> type[asyncio.Protocol]:
         return cast("type[asyncio.Protocol]", partial(ClientConnection, self))
 
-    @property
-    def being_answered(self) -> int:
-        """Connections with a complete request whose response is not complete."""
-        return len(self._open) - len(self._waiting)
-
     def opened(self, connection: "ClientConnection") -> None:
         """Adds a connection. Closes the one that has waited longest if there are too many."""
         self._open.add(connection)

@@ -31,6 +31,7 @@ class Kind(Enum):
     UNKNOWN_QUEUE = ("unknown-queue", 422, "The queue is not declared")
     WEBHOOK_NOT_ALLOWED = ("webhook-not-allowed", 422, "The webhook may not be sent to this host")
     IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The key was used before, with another request")
+    TOO_MANY_REQUESTS = ("too-many-requests", 429, "The tenant has too much in progress")
     TOO_MANY_STREAMS = ("too-many-streams", 429, "The tenant follows too many turns")
     INTERNAL = ("internal-error", 500, "Internal error")
     UNAVAILABLE = ("unavailable", 503, "The service is not available")

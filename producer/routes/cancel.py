@@ -6,7 +6,7 @@ from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.turn_responses import CancelAnswer, SessionCancelAnswer
 from turnstile.producer.routes.turns import Behind, SessionId, Tenant, TurnIdText, no_session, read_turn_id
 
-v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
+v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
 
 
 @v1.post(

@@ -26,6 +26,7 @@ from turnstile.errors import (
     UnstorableContentError,
     WebhookNotAllowedError,
 )
+from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import (
     Fault,
     Kind,
@@ -41,18 +42,19 @@ from turnstile.turn.message import ID_PATTERN, ID_RULE
 
 def install(app: FastAPI) -> None:
     """Makes `app` respond to every expected error with a problem."""
+    app.state.database_away = Tally("api.database_away")
     for expected in _TRANSLATIONS:
         app.add_exception_handler(expected, _answer)
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
-    return respond(translate(error, request.url.path))
+    return respond(translate(error, request.url.path, request.app.state.database_away))
 
 
-def translate(error: Exception, path: str) -> ProblemError:
-    """The problem for an error of a route. Raises an unexpected error again."""
+def translate(error: Exception, path: str, away: Tally) -> ProblemError:
+    """The problem for an error of a route, noted in `away` if the database is. Raises an unexpected error again."""
     if isinstance(error, DatabaseUnavailableError) and not isinstance(error, RowLockedError):
-        log.warning("api.database_away", path=path, error=str(error))
+        away.note(path=path, error=str(error))
     for kind in type(error).__mro__:
         if kind in _TRANSLATIONS:
             problem: ProblemError = _TRANSLATIONS[kind](error)

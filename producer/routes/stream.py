@@ -25,6 +25,7 @@ from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.disconnect import half_closed, while_connected
 from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.turns import Backend, Behind, Tenant, TurnIdText, no_turn, read_turn_id
+from turnstile.producer.sharing.fair_places import NoPlaceError
 from turnstile.producer.watch.turn_watch import Told
 from turnstile.queries.turns import Standing
 from turnstile.streaming.event import EventId
@@ -51,7 +52,7 @@ OnDisconnect = Annotated[
     Literal["continue", "cancel"], Query(description="What a connection that breaks before the end does to the turn.")
 ]
 
-v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
+v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
 
 
 class EventStream(Response):
@@ -105,7 +106,7 @@ class EventStream(Response):
     response_class=EventStream,
     openapi_extra=functions("F12", "F13"),
     responses={
-        **problems(404, 422, 429),
+        **problems(404, 422),
         200: {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
         204: {"description": "`Last-Event-ID` was the end: there is nothing more, and no reason to connect again"},
     },
@@ -151,7 +152,7 @@ def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]
     async def cancel_turn() -> None:
         try:
             await behind.cancelling.cancel_turn(turn.tenant_id, turn.id)
-        except DatabaseUnavailableError as error:
+        except (DatabaseUnavailableError, NoPlaceError) as error:
             # The client has disconnected, so the error is only logged.
             log.warning("stream.cancel_failed", turn_id=str(turn.id), trace_id=turn.trace_id, error=str(error))
 

@@ -23,7 +23,7 @@ from turnstile.producer.http.request_metrics import ROUTE
 from turnstile.producer.routes.error_handlers import translate
 from turnstile.producer.routes.openapi import SUBMIT_BODY, functions, problems
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
-from turnstile.producer.routes.turns import Backend, SessionId, Tenant, identify
+from turnstile.producer.routes.turns import Backend, SessionId, Tenant, admit, identify
 from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
 from turnstile.producer.watch.wait_for_end import wait_for_end, wanted_wait
@@ -50,7 +50,7 @@ _SESSION = "turnstile.session"
 _SESSION_ID: TypeAdapter[str] = TypeAdapter(SessionId)
 _IDEMPOTENCY_KEY: TypeAdapter[str | None] = TypeAdapter(IdempotencyKey)
 
-v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
+v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
 
 
 @v1.post(
@@ -99,7 +99,7 @@ class SubmitTurn:
         try:
             response = await self._answer(cast("Backend", self._state.backend), request, scope[_SESSION])
         except Exception as error:
-            response = respond(translate(error, request.url.path))
+            response = respond(translate(error, request.url.path, self._state.database_away))
         await response(scope, receive, send)
 
     async def _answer(self, backend: Backend, request: Request, session_id: str) -> Response:
@@ -111,11 +111,14 @@ class SubmitTurn:
         tenant = identify(backend, credentials if scheme.lower() == "bearer" and credentials else None)
         key = headers.get(b"idempotency-key")
         _check_parameters(session_id, key)
+        body = await read_json_body(request, backend.settings.max_body_bytes)
+        # Not before the body is there: until then the connection waits for its client, and may be closed for another one.
+        admit(backend, request.scope, tenant)
         submission = read_submission(
             backend.settings,
             tenant,
             session_id,
-            await read_json_body(request, backend.settings.max_body_bytes),
+            body,
             key=key,
             traceparent=headers.get(b"traceparent"),
             xray=headers.get(b"x-amzn-trace-id") if backend.settings.xray else None,

@@ -1,6 +1,7 @@
 """The routes that read turns, sessions and health, and the dependencies that all routes share."""
 
 import re
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, cast
@@ -8,9 +9,9 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.types import Scope
 
 from turnstile.backends.batcher import Batcher
-from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.producer.cancelling import Cancelling
@@ -29,10 +30,11 @@ from turnstile.producer.routes.turn_responses import (
     poll_after_seconds,
     summary,
 )
+from turnstile.producer.sharing.fair_lanes import FairPool
+from turnstile.producer.sharing.fair_places import FairPlaces
 from turnstile.producer.submit.intake import Intake
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.producer.watch.wait_for_end import wait_for_end
-from turnstile.producer.watch.watch_limits import WatchPlaces
 from turnstile.queries.history import END_OF_SESSION, read_history_page, read_version
 from turnstile.queries.turns import TurnFilter, list_page, read_turn
 from turnstile.submit.wake_ups import WakeUpSending
@@ -44,6 +46,9 @@ PAGE_BYTES = 4 * 1024 * 1024
 client."""
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
+HELD = "turnstile.held"
+"""Key of a request's scope: the ExitStack that is closed when the response has ended."""
 
 STATUS_SPELLINGS = [*TurnStatus, "CANCELLED"]
 
@@ -58,12 +63,15 @@ class Backend:
     sending: WakeUpSending
     cancelling: Cancelling
     queues: MessageQueues
-    reads: Database
+    requests: FairPlaces
+    """For the requests of tenants that are in progress, from the whole request to the end of its response."""
+    reads: FairPool
     """For reads of turns and sessions by id."""
-    lists: Database
+    lists: FairPool
     """For reads with filters that the caller chooses; these may be slow."""
     watch: TurnWatch
-    places: WatchPlaces
+    places: FairPlaces
+    """For event streams and waits."""
     unauthorized: Tally
     probe: Batcher[None, None]
 
@@ -79,9 +87,13 @@ Behind = Annotated[Backend, Depends(find_backend)]
 _bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS. Where none are set, none is needed.")
 
 
-async def find_tenant(behind: Behind, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str:
-    """The caller's tenant. Raises the 401."""
-    return identify(behind, given.credentials if given else None)
+async def find_tenant(
+    behind: Behind, request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> str:
+    """The caller's tenant, whose request is admitted. Raises the 401, or NoPlaceError."""
+    tenant = identify(behind, given.credentials if given else None)
+    admit(behind, request.scope, tenant)
+    return tenant
 
 
 def identify(behind: Backend, key: str | None) -> str:
@@ -92,6 +104,12 @@ def identify(behind: Backend, key: str | None) -> str:
         challenge = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`", headers=challenge)
     return tenant
+
+
+def admit(behind: Backend, scope: Scope, tenant: str) -> None:
+    """Counts the request of this scope as one in progress, until its response has ended. Raises NoPlaceError."""
+    held: ExitStack = scope[HELD]
+    held.enter_context(behind.requests.take(tenant))
 
 
 Tenant = Annotated[str, Depends(find_tenant)]
@@ -119,7 +137,7 @@ Wait = Annotated[
 ]
 
 health = APIRouter(tags=["health"])
-v1 = APIRouter(prefix="/v1", responses=problems(401, 503))
+v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
 
 READ = functions("F16")
 
@@ -132,13 +150,18 @@ async def get_turn(
 
     Where the server has no place for one more wait, it answers at once.
     """
-    record = await read_turn(behind.reads, tenant, read_turn_id(text))
+    turn_id = read_turn_id(text)
+    async with behind.reads.lend(tenant) as reads:
+        record = await read_turn(reads, tenant, turn_id)
     if record is None:
         raise no_turn()
     if wait and not record.status.is_terminal:
         seconds = min(wait, behind.settings.max_wait_seconds)
         ended = await wait_for_end(behind.watch, behind.places, request, tenant, record.id, seconds)
-        record = ended or await read_turn(behind.reads, tenant, record.id) or record
+        if ended is None:
+            async with behind.reads.lend(tenant) as reads:
+                ended = await read_turn(reads, tenant, record.id)
+        record = ended or record
     after = poll_after_seconds(record, datetime.now(UTC))
     if after is not None:
         response.headers["Retry-After"] = str(after)
@@ -179,8 +202,10 @@ async def get_session_turns(
     """The session's turns, newest first, without their replies."""
     wanted = TurnFilter(tenant_id=tenant, session_id=session_id, status=_status(status))
     page = await _page(behind, wanted, limit, cursor)
-    if not page.turns and await read_version(behind.reads, tenant, session_id) is None:
-        raise no_session()
+    if not page.turns:
+        async with behind.reads.lend(tenant) as reads:
+            if await read_version(reads, tenant, session_id) is None:
+                raise no_session()
     return page
 
 
@@ -196,11 +221,12 @@ async def get_session_messages(
 ) -> MessagePage:
     """What was said in the session's answered turns: the last messages, oldest first. Large ones make a page shorter."""
     before = (END_OF_SESSION, 0) if cursor is None else page_cursor.decode_message(cursor)
-    shown, more = await read_history_page(
-        behind.reads, tenant, session_id, limit=limit, before=before, max_bytes=PAGE_BYTES
-    )
-    if not shown and await read_version(behind.reads, tenant, session_id) is None:
-        raise no_session()
+    async with behind.reads.lend(tenant) as reads:
+        shown, more = await read_history_page(
+            reads, tenant, session_id, limit=limit, before=before, max_bytes=PAGE_BYTES
+        )
+        if not shown and await read_version(reads, tenant, session_id) is None:
+            raise no_session()
     following = page_cursor.encode_message(shown[0].seq, shown[0].ordinal) if more else None
     messages = [SessionMessage.model_validate(message, from_attributes=True) for message in shown]
     return MessagePage(messages=messages, next_cursor=following)
@@ -224,7 +250,8 @@ async def get_readiness(behind: Behind) -> Readiness:
 
 async def _page(behind: Backend, wanted: TurnFilter, limit: int, cursor: str | None) -> TurnPage:
     before = None if cursor is None else page_cursor.decode_turn(cursor)
-    shown, following = await list_page(behind.lists, wanted, limit=limit, before=before)
+    async with behind.lists.lend(wanted.tenant_id) as lists:
+        shown, following = await list_page(lists, wanted, limit=limit, before=before)
     cursor = None if following is None else page_cursor.encode_turn(*following)
     return TurnPage(turns=[summary(record) for record in shown], next_cursor=cursor)
 

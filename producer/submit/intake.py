@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from turnstile.backends.batcher import Batcher
 from turnstile.config.settings import Settings
+from turnstile.config.tenancy import has_several_tenants
 from turnstile.errors import DatabaseUnavailableError, RowLockedError, SubmissionRefusedError
 from turnstile.producer.session_gate import Session, SessionGate
+from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
@@ -37,26 +39,20 @@ class Intake:
         self._hints = hints
         self._gate = gate
         limit = max(1, min(MAX_BATCH, MAX_BATCH_BYTES // settings.max_body_bytes))
-        self._batcher = Batcher(self._record, limit=limit, lanes=LANES)
-        self._under_way = 0
+        self._batcher = Batcher(self._record, limit=limit, lanes=LANES, line_of=lambda one: one.tenant_id)
+        self._places = FairPlaces(MOST_UNDER_WAY, "submits under way", shared=has_several_tenants(settings))
 
     async def accept(self, submission: Submission) -> Accepted:
         """Commits the turn and sends its wake-up. The server lets it finish if the client disconnects.
 
-        Raises SubmissionRefusedError (nothing was committed) or DatabaseUnavailableError (the outcome may be unknown: repeat with
-        the same key).
+        Raises SubmissionRefusedError or NoPlaceError (nothing was committed), or DatabaseUnavailableError (the outcome may be
+        unknown: repeat with the same key).
         """
         began_at = time.time_ns()
         with _failures_counted(submission.queue):
-            if self._under_way >= MOST_UNDER_WAY:
-                raise DatabaseUnavailableError("too many submits are under way")
             if tracing.active is not None:
                 submission = replace(submission, trace=tracing.active.decide(submission.trace))
-            self._under_way += 1
-            try:
-                accepted = await self._commit(submission)
-            finally:
-                self._under_way -= 1
+            accepted = await self._commit(submission)
             if isinstance(accepted, SubmissionRefusedError):
                 raise accepted
         TURNS_SUBMITTED.add(1, submission.queue, "repeated" if accepted.replayed else "accepted")
@@ -86,7 +82,9 @@ class Intake:
             await self._hints.tell_watchers(submission.tenant_id, submission.session_id, texted.canceled)
             return texted.answer
         if session not in self._gate.suspects:
-            recorded = await self._batcher(submission)
+            # Only here: a submit that waits at the gate has a place there.
+            with self._places.take(submission.tenant_id):
+                recorded = await self._batcher(submission)
             if recorded is not None:
                 return recorded
         async with self._gate.enter(session):
@@ -114,7 +112,7 @@ def begin_metrics(queues: Iterable[str]) -> None:
 def _failures_counted(queue: str) -> Iterator[None]:
     try:
         yield
-    except SubmissionRefusedError:
+    except (SubmissionRefusedError, NoPlaceError):
         TURNS_SUBMITTED.add(1, queue, "refused")
         raise
     except DatabaseUnavailableError:

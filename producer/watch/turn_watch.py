@@ -53,10 +53,10 @@ class TurnWatch:
         self._reader = EventReader(redis)
         self._hints = EventHints(redis)
         self._standing: Batcher[TurnKey, Standing | None] = Batcher(
-            lambda wanted: read_standings(reads, wanted), limit=STANDINGS_BATCH
+            lambda wanted: read_standings(reads, wanted), limit=STANDINGS_BATCH, line_of=lambda key: key.tenant_id
         )
         self._record: Batcher[TurnKey, TurnRecord | None] = Batcher(
-            lambda wanted: read_turns(reads, wanted), limit=RECORDS_BATCH
+            lambda wanted: read_turns(reads, wanted), limit=RECORDS_BATCH, line_of=lambda key: key.tenant_id
         )
         self._stopping = False
 

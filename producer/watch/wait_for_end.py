@@ -11,8 +11,8 @@ from starlette.requests import Request
 
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.disconnect import half_closed, while_connected
+from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
 from turnstile.producer.watch.turn_watch import TurnWatch
-from turnstile.producer.watch.watch_limits import NoPlaceError, WatchPlaces
 from turnstile.queries.turns import TurnRecord
 
 LOOK_SECONDS = 2.0
@@ -33,7 +33,7 @@ def wanted_wait(prefer: str | None, longest_seconds: float) -> int | None:
 
 
 async def wait_for_end(
-    watch: TurnWatch, places: WatchPlaces, request: Request, tenant_id: str, turn_id: UUID, seconds: float
+    watch: TurnWatch, places: FairPlaces, request: Request, tenant_id: str, turn_id: UUID, seconds: float
 ) -> TurnRecord | None:
     """The turn, if it ends in time. Does not wait without a free place, and no longer than the client's sending half is open: one
     that has gone would keep its place."""

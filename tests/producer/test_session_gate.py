@@ -8,7 +8,9 @@ from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.probes import let_the_loop_turn, until
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.producer import session_gate
+from turnstile.producer.http.problems import Kind
 from turnstile.producer.session_gate import SessionGate
+from turnstile.producer.sharing.fair_places import NoPlaceError
 
 A, B, C = ("t", "a"), ("t", "b"), ("t", "c")
 
@@ -30,6 +32,13 @@ class Call:
     async def leave(self) -> None:
         self._leave.set()
         await self.task
+
+    @staticmethod
+    async def leave_all(*calls: "Call") -> None:
+        """In the order in which they are admitted."""
+        for call in calls:
+            call._leave.set()
+        await asyncio.gather(*(call.task for call in calls))
 
 
 async def test_as_many_sessions_are_admitted_as_there_are_lanes() -> None:
@@ -120,6 +129,91 @@ async def test_a_call_that_has_waited_too_long_is_refused_and_never_admitted() -
         assert not refused.inside
     async with asyncio.timeout(10), gate.enter(B), SessionGate(1, 0.05).enter(A):
         pass
+
+
+async def test_the_tenants_take_turns() -> None:
+    gate = SessionGate(1, 60.0)
+    first = Call(gate, A)
+    await until(lambda: first.inside)
+    many = [Call(gate, ("t", f"s{number}")) for number in range(20)]
+    await let_the_loop_turn(5)
+    other = Call(gate, ("other", "a"))
+    await let_the_loop_turn(5)
+
+    await first.leave()
+    await until(lambda: many[0].inside)
+    await many[0].leave()
+
+    await until(lambda: other.inside)
+    await Call.leave_all(other, *many[1:])
+
+
+async def test_a_tenants_calls_leave_places_at_the_gate_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_gate, "MOST_CALLS", 8)
+    gate = SessionGate(1, 60.0)
+    first = Call(gate, A)
+    await until(lambda: first.inside)
+    waiting = [Call(gate, ("t", f"s{number}")) for number in range(5)]
+    await let_the_loop_turn(5)
+
+    more, other = Call(gate, ("t", "more")), Call(gate, ("other", "a"))
+    await until(more.task.done)
+
+    assert refusal_of(more) is Kind.TOO_MANY_REQUESTS
+    await Call.leave_all(first, *waiting, other)
+
+
+async def test_a_session_has_a_limited_number_of_calls_at_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_gate, "MOST_OF_SESSION", 3)
+    gate = SessionGate(2, 60.0)
+    first = Call(gate, A)
+    await until(lambda: first.inside)
+    waiting = [Call(gate, A) for _ in range(2)]
+    await let_the_loop_turn(5)
+
+    more, other = Call(gate, A), Call(gate, B)
+    await until(more.task.done)
+
+    assert refusal_of(more) is Kind.TOO_MANY_REQUESTS
+    await until(lambda: other.inside)
+    await Call.leave_all(first, *waiting, other)
+
+
+async def test_a_call_that_waits_in_vain_behind_answered_ones_meets_overload() -> None:
+    gate = SessionGate(1, 60.0)
+    first, second = Call(gate, A), Call(gate, A)
+    await until(lambda: first.inside)
+    gate.patience_seconds = 0.05
+    late = Call(gate, A)
+    await let_the_loop_turn(5)
+    await first.leave()
+
+    await until(late.task.done)
+
+    assert refusal_of(late) is Kind.TOO_MANY_REQUESTS
+    await second.leave()
+
+
+async def test_a_call_that_waits_in_vain_for_a_locked_session_is_told_of_the_lock() -> None:
+    gate = SessionGate(1, 60.0)
+    with pytest.raises(RowLockedError):
+        async with gate.enter(A):
+            raise RowLockedError("locked")
+    first = Call(gate, A)
+    await until(lambda: first.inside)
+    gate.patience_seconds = 0.05
+
+    late = Call(gate, A)
+    await until(late.task.done)
+
+    assert isinstance(late.task.exception(), RowLockedError)
+    await first.leave()
+
+
+def refusal_of(call: Call) -> Kind:
+    error = call.task.exception()
+    assert isinstance(error, NoPlaceError)
+    return error.kind
 
 
 async def test_a_waiting_call_that_is_cancelled_occupies_no_lane() -> None:

@@ -205,7 +205,7 @@ MEMORY_EVICTIONS = Counter(
 
 TURNS_SUBMITTED = Counter(
     A, "turnstile_turns_submitted_total",
-    "Submits: `accepted`, `repeated` with the same key, `refused` by a rule, or `failed` with a 503.",
+    "Submits: `accepted`, `repeated` with the same key, `refused` by a rule or a limit, or `failed` with a 503.",
     ["queue", "result"],
 )  # fmt: skip
 HTTP_REQUESTS = Counter(

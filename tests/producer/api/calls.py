@@ -1,6 +1,8 @@
 """What clients send, and what becomes of a turn without a worker."""
 
-from collections.abc import AsyncIterator
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -9,11 +11,22 @@ from httpx import AsyncClient, Response
 from tests.support.factories import make_claim, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
 from turnstile.statements.claim import ClaimedTurn, claim
 from turnstile.statements.settle import AttemptOutcome, Settlement, SettleRequest, settle
 from turnstile.turn.status import TurnStatus
 
 KEYS = {"acme": "acme-key-1", "globex": "globex-key-2"}
+
+
+@contextmanager
+def filled(places: FairPlaces) -> Iterator[None]:
+    """Tenants that have one place each have all of them, for the duration of the block."""
+    with ExitStack() as held:
+        with suppress(NoPlaceError):
+            for number in itertools.count():
+                held.enter_context(places.take(f"tenant-{number}"))
+        yield
 
 
 async def submit(client: AsyncClient, session: str = "s", text: str = "x") -> str:

@@ -29,7 +29,7 @@ UNFINISHED = {
     b"Authorization: Bearer " + KEYS["acme"].encode() + b"\r\n\r\n",
 }
 CONNECTIONS = 32
-"""Half of them for streams and waits, half of those for one tenant."""
+"""Half of them for streams and waits, three quarters of those for one tenant."""
 
 
 @asynccontextmanager
@@ -82,7 +82,7 @@ async def test_streams_of_one_tenant_do_not_keep_others_out(settings: Settings) 
         path = f"/v1/turns/{await submit(acme)}/events"
         request = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEYS['acme']}\r\n\r\n"
 
-        async with asyncio.timeout(HANGS_SECONDS), connections(served.port, request.encode(), 12) as readers:
+        async with asyncio.timeout(HANGS_SECONDS), connections(served.port, request.encode(), 16) as readers:
             answers = [await answer_to(reader) for reader, _ in readers]
             refused = await acme.get(path)
             await expect_served(acme, "mine")
@@ -90,7 +90,7 @@ async def test_streams_of_one_tenant_do_not_keep_others_out(settings: Settings) 
             async with globex.stream("GET", f"/v1/turns/{await submit(globex)}/events") as stream:
                 assert stream.status_code == 200
 
-    assert Counter(status for status, _ in answers) == {200: 8, 429: 4}
+    assert Counter(status for status, _ in answers) == {200: 12, 429: 4}
     expect_problem(refused, 429, "too-many-streams")
     assert refused.headers["retry-after"] == "2"
 
@@ -98,7 +98,7 @@ async def test_streams_of_one_tenant_do_not_keep_others_out(settings: Settings) 
 async def test_a_wait_without_a_place_gets_its_response_at_once(settings: Settings, connect: Connect) -> None:
     async with connect(settings.model_copy(update={"api_connections": CONNECTIONS})) as client:
         turn = f"/v1/turns/{await submit(client)}"
-        waits = [asyncio.create_task(client.get(turn, params={"wait": 50})) for _ in range(12)]
+        waits = [asyncio.create_task(client.get(turn, params={"wait": 50})) for _ in range(16)]
         await until(lambda: sum(task.done() for task in waits) == 4)
         more = await client.get(turn, params={"wait": 50})
         submitted = await client.post("/v1/sessions/t/turns", json={"input": "x"}, headers={"Prefer": "wait=50"})

@@ -137,8 +137,8 @@ async def test_slow_reads_leave_submits_and_cancels_alone(client: AsyncClient, m
 
     monkeypatch.setattr(api, "read_version", slowly)
     turn = await submit(client, "s")
-    reads = [asyncio.create_task(client.get("/v1/sessions/s/messages")) for _ in range(app_module.READ_CONNECTIONS)]
-    await until(lambda: begun == app_module.READ_CONNECTIONS)
+    reads = [asyncio.create_task(client.get("/v1/sessions/s/messages")) for _ in range(app_module.READ_LANES)]
+    await until(lambda: begun == app_module.READ_LANES)
 
     async with asyncio.timeout(HANGS_SECONDS):
         submits = await asyncio.gather(*(post(client, f"other-{number}") for number in range(20)))

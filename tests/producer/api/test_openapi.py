@@ -12,11 +12,10 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import CHECKS
 from structlog.testing import capture_logs
 
-from tests.producer.api.calls import KEYS
+from tests.producer.api.calls import KEYS, filled
 from tests.producer.api.sse_client import serving
 from turnstile.config.settings import Settings
 from turnstile.producer.app import create_app
-from turnstile.producer.http.client_connections import Connections
 from turnstile.submit import wake_ups as wake_up_sending
 
 SECURE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -65,7 +64,7 @@ def exercise(operation: Any, mode: schemathesis.GenerationMode) -> set[int]:
     return answered
 
 
-async def test_the_headers_of_every_kind_of_response(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_headers_of_every_kind_of_response(settings: Settings) -> None:
     problem = {**SECURE, "content-type": "application/problem+json"}
     json = {**SECURE, "content-type": "application/json"}
     async with serving(settings) as served, served.client() as client:
@@ -81,8 +80,9 @@ async def test_the_headers_of_every_kind_of_response(settings: Settings, monkeyp
         assert fixed(await client.post("/v1/sessions/s/turns")) == problem
         del client.headers["authorization"]
         assert fixed(await client.get("/v1/turns")) == {**problem, "www-authenticate": "Bearer"}
-        monkeypatch.setattr(Connections, "being_answered", 10**6)
-        assert fixed(await client.get("/v1/turns")) == {**problem, "retry-after": "2"}
+    async with serving(settings) as served, served.client() as client:
+        with filled(served.app.state.backend.requests):
+            assert fixed(await client.get("/v1/turns")) == {**problem, "retry-after": "2"}
 
 
 def fixed(answer: Any) -> dict[str, str]:
@@ -96,7 +96,7 @@ async def test_the_document_describes_the_body_that_fastapi_does_not_parse(clien
     assert schemas["TurnRequest"]["required"] == ["input"]
     assert {"HTTPValidationError", "ValidationError"}.isdisjoint(schemas)
     submit = document["paths"]["/v1/sessions/{session_id}/turns"]["post"]
-    assert set(submit["responses"]) == {"200", "202", "400", "401", "408", "409", "413", "415", "422", "503"}
+    assert set(submit["responses"]) == {"200", "202", "400", "401", "408", "409", "413", "415", "422", "429", "503"}
     for path, operations in document["paths"].items():
         for operation in operations.values():
             assert ("security" in operation) == path.startswith("/v1")

@@ -36,18 +36,21 @@ async def test_without_a_database_every_route_answers_503_and_the_process_is_ali
     url = at_port(settings.database_url, choose_free())
     async with connect(settings.model_copy(update={"database_url": url})) as client:
         turn = f"/v1/turns/{uuid4()}"
-        answers = await asyncio.gather(
-            *(client.post(PATH, json={"input": "x"}) for _ in range(20)),
-            client.get(turn),
-            client.post(f"{turn}/cancel"),
-            client.get("/v1/turns"),
-            client.get(PATH),
-            client.get("/v1/sessions/s/messages"),
-            client.get("/readyz"),
-        )
+        with capture_logs() as logs:
+            answers = await asyncio.gather(
+                *(client.post(PATH, json={"input": "x"}) for _ in range(20)),
+                client.get(turn),
+                client.post(f"{turn}/cancel"),
+                client.get("/v1/turns"),
+                client.get(PATH),
+                client.get("/v1/sessions/s/messages"),
+                client.get("/readyz"),
+            )
         for answer in answers:
             expect_unavailable(answer)
         assert (await client.get("/healthz")).status_code == 200
+    # A line for each would fill the log of an outage.
+    assert 0 < [line["event"] for line in logs].count("api.database_away") < 10
 
 
 @pytest.mark.usefixtures("short_wait")

@@ -7,13 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from httpx import AsyncClient
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from tests.producer.api.expectations import expect_problem
 from tests.producer.api.plain_server import serving_plainly
 from turnstile.producer.http import client_connections
-from turnstile.producer.http.client_connections import Connections
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "
@@ -147,14 +144,3 @@ async def test_above_the_limit_the_connection_that_has_waited_longest_is_closed(
         second.say(WHOLE)
         assert (await second.reader.readuntil(b"said")).startswith(b"HTTP/1.1 200")
         assert not stream.reader.at_eof()
-
-
-async def test_above_the_limit_of_requests_only_the_health_checks_get_a_response(
-    offline: AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Connections, "being_answered", 10**6)
-
-    for refused in (await offline.get("/v1/turns"), await offline.post("/v1/sessions/s/turns", json={"input": "x"})):
-        expect_problem(refused, 503, "unavailable")
-        assert refused.headers["retry-after"] == "2"
-    assert (await offline.get("/healthz")).status_code == 200

@@ -9,10 +9,12 @@ import pytest
 from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.factories import make_submission
 from tests.support.metric_readings import rising
-from tests.support.probes import until
+from tests.support.probes import let_the_loop_turn, until
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
+from turnstile.producer.http.problems import Kind
 from turnstile.producer.session_gate import SessionGate
+from turnstile.producer.sharing.fair_places import NoPlaceError
 from turnstile.producer.submit import intake as intake_module
 from turnstile.producer.submit.intake import Intake
 from turnstile.statements.submit import Submission
@@ -53,10 +55,10 @@ class Recorded:
         self.queue, self.trace = submission.queue, submission.trace
 
 
-def make_intake(recording: Recording) -> Intake:
+def make_intake(recording: Recording, settings: Settings | None = None, gate: SessionGate | None = None) -> Intake:
     submitting: Any = recording
     hints: Any = None
-    return Intake(Settings(), submitting, hints, SessionGate())
+    return Intake(settings or Settings(), submitting, hints, gate or SessionGate())
 
 
 async def accept(intake: Intake, *sessions: str) -> list[bool]:
@@ -134,12 +136,64 @@ async def test_more_submits_than_may_be_in_progress_are_refused_at_once(monkeypa
     waiting = asyncio.create_task(accept(intake, "a", "b", "c"))
     await until(lambda: recording.statements)
 
-    with pytest.raises(DatabaseUnavailableError):
+    with pytest.raises(NoPlaceError) as refused:
         await intake.accept(make_submission("turns", "d"))
 
+    assert refused.value.kind is Kind.UNAVAILABLE
     recording.open.set()
     assert await waiting == [True] * 3
     assert await accept(intake, "d") == [True]
+
+
+async def test_submits_of_one_tenant_leave_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake_module, "MOST_UNDER_WAY", 8)
+    recording = Recording()
+    recording.open.clear()
+    intake = make_intake(recording, Settings(api_keys=(("t", "key-of-t-1"), ("other", "key-of-other"))))
+    waiting = asyncio.create_task(accept(intake, *"abcdef"))
+    await until(lambda: recording.statements)
+
+    with pytest.raises(NoPlaceError) as refused:
+        await intake.accept(make_submission("turns", "g"))
+    other = asyncio.create_task(intake.accept(make_submission("turns", "a", tenant_id="other")))
+
+    assert refused.value.kind is Kind.TOO_MANY_REQUESTS
+    recording.open.set()
+    assert await waiting == [True] * 6
+    await other
+
+
+async def test_a_submit_that_waits_for_its_session_is_not_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake_module, "MOST_UNDER_WAY", 1)
+    gate = SessionGate()
+    intake = make_intake(Recording(), gate=gate)
+    gate.suspect([("t", "a")])
+    async with gate.enter(("t", "a")):
+        waiting = asyncio.create_task(accept(intake, "a"))
+        await let_the_loop_turn(5)
+
+        assert await accept(intake, "b") == [True]
+
+    assert await waiting == [True]
+
+
+async def test_batches_have_turns_of_each_tenant_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake_module, "MAX_BATCH", 4)
+    monkeypatch.setattr(intake_module, "LANES", 1)
+    recording = Recording()
+    recording.open.clear()
+    intake = make_intake(recording)
+    first = asyncio.create_task(accept(intake, "first"))
+    await until(lambda: recording.statements)
+    many = asyncio.create_task(accept(intake, *(f"s{number}" for number in range(20))))
+    await let_the_loop_turn(5)
+    other = asyncio.create_task(intake.accept(make_submission("turns", "theirs", tenant_id="other")))
+    await let_the_loop_turn(5)
+
+    recording.open.set()
+    await asyncio.gather(first, many, other)
+
+    assert "theirs" in recording.statements[1]
 
 
 @pytest.mark.usefixtures("recording")

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.probes import let_the_loop_turn
+from turnstile.producer.sharing.fair_places import FairPlaces
 from turnstile.producer.watch.wait_for_end import wait_for_end
-from turnstile.producer.watch.watch_limits import WatchPlaces
 
 
 class Watch:
@@ -36,7 +36,7 @@ async def test_a_wait_that_is_cancelled_at_any_await_gives_its_place_back(how: C
         return cast("UUID | None", await wait_for_end(watch, places, request, "t", UUID(int=1), 60.0))
 
     watch: Any = Watch()
-    places = WatchPlaces(1, shared=False)
+    places = FairPlaces(1, "waits", shared=False)
 
     async for _ in cancel_at_each_await(wait, how):
         assert await wait() == UUID(int=1)

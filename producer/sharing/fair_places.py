@@ -1,0 +1,63 @@
+"""Limits how much of something in a process is under way at a time, never all of it for one tenant.
+
+It is used for what a client can make long or many: requests in progress, submits, calls that wait for a session or a connection,
+event streams. Who gets a place next does not matter here, because nobody waits for one: `producer.sharing.fair_lanes` has lines.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from turnstile.producer.http.log_throttle import Tally
+from turnstile.producer.http.problems import LATER, Kind, ProblemError
+
+TIMES_FREE = 3
+"""A tenant may have this many places for each place that stays free, as it may have slots of a worker (ADR 0015). One tenant has
+three quarters of the places at most, two that take turns have three sevenths each."""
+
+
+class NoPlaceError(ProblemError):
+    """429 if the tenant has its share of the places, 503 if no place is free. Nothing was done."""
+
+
+class FairPlaces:
+    """`most` places for something, which `what` names in the plural.
+
+    If several tenants have keys (`shared`), a tenant gets another place only if it then has at most TIMES_FREE times as many as
+    stay free. So the next tenant finds some. A tenant that has none gets the last one, too.
+    """
+
+    def __init__(self, most: int, what: str, *, shared: bool, kind: Kind = Kind.TOO_MANY_REQUESTS) -> None:
+        self._free = most
+        self._what = what
+        self._shared = shared
+        self._kind = kind
+        self._taken: dict[str, int] = {}
+        self._refused = Tally("api.overloaded")
+
+    @contextmanager
+    def take(self, tenant_id: str) -> Iterator[None]:
+        """Occupies a place for the duration of the block. Raises NoPlaceError."""
+        own = self._taken.get(tenant_id, 0)
+        if self._free <= 0 or (self._shared and own and own + 1 > TIMES_FREE * (self._free - 1)):
+            raise self._refuse(tenant_id, own)
+        self._free -= 1
+        self._taken[tenant_id] = own + 1
+        try:
+            yield
+        finally:
+            self._free += 1
+            self._taken[tenant_id] -= 1
+            if not self._taken[tenant_id]:
+                del self._taken[tenant_id]
+
+    def refuse_after_wait(self, tenant_id: str) -> NoPlaceError:
+        """The error for a call that has a place here and has waited in vain for what it is the place of."""
+        return self._refuse(tenant_id, self._taken[tenant_id] - 1)
+
+    def _refuse(self, tenant_id: str, own: int) -> NoPlaceError:
+        """`own`: the places of the tenant's other calls. Where there are some, they are the reason."""
+        self._refused.note(what=self._what, tenant_id=tenant_id, own=own, free=self._free)
+        if self._shared and own:
+            detail = f"this tenant has {own} {self._what}, and may have no more now: wait for some of them to end"
+            return NoPlaceError(self._kind, detail, headers=LATER)
+        return NoPlaceError(Kind.UNAVAILABLE, f"there are too many {self._what}; try again", headers=LATER)

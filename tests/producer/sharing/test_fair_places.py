@@ -1,0 +1,118 @@
+"""Places: bounded, and never all of them for one tenant."""
+
+import asyncio
+from contextlib import ExitStack
+
+import pytest
+from structlog.testing import capture_logs
+
+from turnstile.producer.http.problems import Kind
+from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
+
+
+def places_of(most: int, *, shared: bool = True) -> FairPlaces:
+    return FairPlaces(most, "things", shared=shared)
+
+
+def fill(places: FairPlaces, tenant: str, held: ExitStack) -> tuple[int, Kind]:
+    """Takes what the tenant can get. How many that are, and how the next is refused."""
+    taken = 0
+    while True:
+        try:
+            held.enter_context(places.take(tenant))
+        except NoPlaceError as refused:
+            return taken, refused.kind
+        taken += 1
+
+
+async def test_a_tenant_gets_at_most_three_quarters_of_the_free_places() -> None:
+    places = places_of(100)
+    with ExitStack() as held:
+        found = [fill(places, tenant, held) for tenant in ("a", "b", "c")]
+
+    assert found == [(75, Kind.TOO_MANY_REQUESTS), (18, Kind.TOO_MANY_REQUESTS), (5, Kind.TOO_MANY_REQUESTS)]
+
+
+async def test_the_only_tenant_gets_all_places() -> None:
+    places = places_of(100, shared=False)
+    with ExitStack() as held:
+        assert fill(places, "a", held) == (100, Kind.UNAVAILABLE)
+
+
+@pytest.mark.parametrize("tenants", [2, 5])
+async def test_tenants_whose_places_become_free_now_and_then_get_equal_shares(tenants: int) -> None:
+    places, most = places_of(160), 160
+    held: dict[str, list[ExitStack]] = {str(tenant): [] for tenant in range(tenants)}
+    for _ in range(20 * most):
+        for tenant, own in held.items():
+            place = ExitStack()
+            try:
+                place.enter_context(places.take(tenant))
+            except NoPlaceError:
+                pass
+            else:
+                own.append(place)
+        # The one that has the most ends one first, as whoever has more of them has more that end.
+        max(held.values(), key=len).pop().close()
+
+    shares = [len(own) for own in held.values()]
+    assert max(shares) - min(shares) <= 2
+    assert most // 2 < sum(shares) < most
+    for own in held.values():
+        for place in own:
+            place.close()
+
+
+async def test_small_numbers_leave_one_for_another_tenant() -> None:
+    for most in (2, 3, 4):
+        places = places_of(most)
+        with ExitStack() as held:
+            assert fill(places, "a", held) == (most - 1, Kind.TOO_MANY_REQUESTS)
+            assert fill(places, "b", held)[0] == 1
+
+
+async def test_a_tenant_without_a_place_is_refused_with_503() -> None:
+    places = places_of(1)
+    with places.take("a"), pytest.raises(NoPlaceError) as refused, places.take("b"):
+        pass
+
+    assert refused.value.kind is Kind.UNAVAILABLE
+    assert refused.value.headers == {"Retry-After": "2"}
+
+
+async def test_a_place_is_free_after_its_block() -> None:
+    places = places_of(2)
+    for _ in range(10):
+        with places.take("a"):
+            pass
+
+    with places.take("b"):
+        pass
+
+
+async def test_a_call_that_waited_in_vain_behind_its_tenants_others_is_refused_for_them() -> None:
+    places = places_of(4)
+    with places.take("a"):
+        assert places.refuse_after_wait("a").kind is Kind.UNAVAILABLE
+        with places.take("a"):
+            assert places.refuse_after_wait("a").kind is Kind.TOO_MANY_REQUESTS
+
+
+async def test_refusals_are_counted_in_few_lines_of_the_log() -> None:
+    places = places_of(4)
+    with ExitStack() as held, capture_logs() as logs:
+        for _ in range(20):
+            fill(places, "a", held)
+        await asyncio.sleep(0)
+
+    assert [line for line in logs if line["event"] == "api.overloaded"] == [
+        {
+            "event": "api.overloaded",
+            "log_level": "warning",
+            "count": 1,
+            "what": "things",
+            "tenant_id": "a",
+            "own": 3,
+            "free": 1,
+        }
+    ]
