@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from weakref import WeakValueDictionary
 
-from turnstile.errors import DatabaseUnavailableError, RowLockedError, TurnstileError
+from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import LATER, Kind
 from turnstile.producer.sharing.fair_lanes import FairLanes
@@ -88,7 +88,7 @@ class SessionGate:
         `patience_seconds`.
         """
         line = self._sessions.setdefault(session, _Line())
-        with self._places.take(session[0]), line.take(session[0], self._refused):
+        with self._places.take(session[0]) as own, line.take(session[0], self._refused):
             async with AsyncExitStack() as inside:
                 before = self._answered
                 try:
@@ -97,7 +97,7 @@ class SessionGate:
                         lanes = self._locked_lane if self._is_locked(session) else self._lanes
                         await inside.enter_async_context(lanes.enter(session[0]))
                 except TimeoutError:
-                    raise self._refuse(session, before) from None
+                    raise self._refuse(session, own, before) from None
                 try:
                     yield
                 except RowLockedError:
@@ -118,13 +118,13 @@ class SessionGate:
     def _answered(self) -> int:
         return self._lanes.answered + self._locked_lane.answered
 
-    def _refuse(self, session: Session, before: int) -> TurnstileError:
-        """`before`: the calls to which the database had responded when this one began to wait."""
+    def _refuse(self, session: Session, own: int, before: int) -> Exception:
+        """When the call began to wait, its tenant had `own` others here, and the database had responded to `before`."""
         if self._is_locked(session):
             return RowLockedError("other requests wait for this session, which another transaction has locked")
         if self._answered == before:
             return DatabaseUnavailableError("no call before this one got a response")
-        return self._places.refuse_after_wait(session[0])
+        return self._places.refuse(session[0], own)
 
     def _is_locked(self, session: Session) -> bool:
         return time.monotonic() - self._locked_at.get(session, -math.inf) < LOCKED_SECONDS

@@ -38,6 +38,12 @@ class Connections:
     def protocol(self) -> type[asyncio.Protocol]:
         return cast("type[asyncio.Protocol]", partial(ClientConnection, self))
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether a response may take longer than it needs: at least an eighth of the connections wait for their clients, or are
+        none yet."""
+        return len(self._open) - len(self._waiting) <= self._most - self._most // 8
+
     def opened(self, connection: "ClientConnection") -> None:
         """Adds a connection. Closes the one that has waited longest if there are too many."""
         self._open.add(connection)

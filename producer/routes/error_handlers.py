@@ -3,6 +3,7 @@
 No client input leads to a 500. No response or log line from here quotes a row, a message or a key.
 """
 
+import asyncio
 import traceback
 from collections.abc import Mapping
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
@@ -35,9 +37,13 @@ from turnstile.producer.http.problems import (
     respond,
     unavailable,
 )
+from turnstile.producer.sharing.fair_places import NoPlaceError
 from turnstile.producer.submit.turn_request import InvalidRequestError, NotJsonError
 from turnstile.telemetry.own_log import log
 from turnstile.turn.message import ID_PATTERN, ID_RULE
+
+REFUSAL_SECONDS = 2.0
+"""How long a refusal for overload is held back. A thousand clients that do not wait then send 500 requests a second."""
 
 
 def install(app: FastAPI) -> None:
@@ -48,7 +54,19 @@ def install(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
-    return respond(translate(error, request.url.path, request.app.state.database_away))
+    return await answer(error, request.url.path, request.app.state)
+
+
+async def answer(error: Exception, path: str, state: State) -> JSONResponse:
+    """The response to an error of a route. Raises an unexpected error again.
+
+    A refusal for overload waits, as long as connections are free: clients that repeat their requests at once would keep the event
+    loop busy with refusals, and other tenants' requests would wait for it.
+    """
+    problem = translate(error, path, state.database_away)
+    if isinstance(problem, NoPlaceError) and state.connections.may_wait:
+        await asyncio.sleep(REFUSAL_SECONDS)
+    return respond(problem)
 
 
 def translate(error: Exception, path: str, away: Tally) -> ProblemError:

@@ -65,7 +65,7 @@ class EventStream(Response):
         telling: AsyncGenerator[Told | None, None],
         heartbeat_seconds: float,
         on_disconnect: Callable[[], Awaitable[None]] | None,
-        place: AbstractContextManager[None],
+        place: AbstractContextManager[object],
     ) -> None:
         # Proxies must not buffer the stream.
         super().__init__(headers={"X-Accel-Buffering": "no"})

@@ -17,10 +17,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from turnstile.producer.http.parameters import refuse_unknown
-from turnstile.producer.http.problems import Fault, invalid_parameters, respond
+from turnstile.producer.http.problems import Fault, invalid_parameters
 from turnstile.producer.http.request_body import read_json_body
 from turnstile.producer.http.request_metrics import ROUTE
-from turnstile.producer.routes.error_handlers import translate
+from turnstile.producer.routes.error_handlers import answer
 from turnstile.producer.routes.openapi import SUBMIT_BODY, functions, problems
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
 from turnstile.producer.routes.turns import Backend, SessionId, Tenant, admit, identify
@@ -99,7 +99,7 @@ class SubmitTurn:
         try:
             response = await self._answer(cast("Backend", self._state.backend), request, scope[_SESSION])
         except Exception as error:
-            response = respond(translate(error, request.url.path, self._state.database_away))
+            response = await answer(error, request.url.path, self._state)
         await response(scope, receive, send)
 
     async def _answer(self, backend: Backend, request: Request, session_id: str) -> Response:

@@ -77,7 +77,7 @@ class FairPool:
     @asynccontextmanager
     async def lend(self, tenant_id: str) -> AsyncIterator[Database]:
         """The database, for one statement at a time. Raises NoPlaceError, or DatabaseUnavailableError if nobody is answered."""
-        with self._waiting.take(tenant_id):
+        with self._waiting.take(tenant_id) as own:
             async with AsyncExitStack() as inside:
                 before = self._lanes.answered
                 try:
@@ -86,5 +86,5 @@ class FairPool:
                 except TimeoutError:
                     if self._lanes.answered == before:
                         raise DatabaseUnavailableError("no call before this one got a response") from None
-                    raise self._waiting.refuse_after_wait(tenant_id) from None
+                    raise self._waiting.refuse(tenant_id, own) from None
                 yield self._database

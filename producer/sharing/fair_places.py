@@ -35,27 +35,26 @@ class FairPlaces:
         self._refused = Tally("api.overloaded")
 
     @contextmanager
-    def take(self, tenant_id: str) -> Iterator[None]:
-        """Occupies a place for the duration of the block. Raises NoPlaceError."""
+    def take(self, tenant_id: str) -> Iterator[int]:
+        """Occupies a place for the duration of the block. Yields how many the tenant had before. Raises NoPlaceError."""
         own = self._taken.get(tenant_id, 0)
         if self._free <= 0 or (self._shared and own and own + 1 > TIMES_FREE * (self._free - 1)):
-            raise self._refuse(tenant_id, own)
+            raise self.refuse(tenant_id, own)
         self._free -= 1
         self._taken[tenant_id] = own + 1
         try:
-            yield
+            yield own
         finally:
             self._free += 1
             self._taken[tenant_id] -= 1
             if not self._taken[tenant_id]:
                 del self._taken[tenant_id]
 
-    def refuse_after_wait(self, tenant_id: str) -> NoPlaceError:
-        """The error for a call that has a place here and has waited in vain for what it is the place of."""
-        return self._refuse(tenant_id, self._taken[tenant_id] - 1)
+    def refuse(self, tenant_id: str, own: int) -> NoPlaceError:
+        """The error for a call that has got no place, or has waited in vain for what it is the place of.
 
-    def _refuse(self, tenant_id: str, own: int) -> NoPlaceError:
-        """`own`: the places of the tenant's other calls. Where there are some, they are the reason."""
+        `own`: the places that its tenant had when it came. Where there are some, they are the reason.
+        """
         self._refused.note(what=self._what, tenant_id=tenant_id, own=own, free=self._free)
         if self._shared and own:
             detail = f"this tenant has {own} {self._what}, and may have no more now: wait for some of them to end"

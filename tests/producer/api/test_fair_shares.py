@@ -17,6 +17,7 @@ from tests.producer.api.expectations import expect_problem
 from tests.support.probes import let_the_loop_turn, until
 from turnstile.config.settings import Settings
 from turnstile.producer import app as app_module
+from turnstile.producer.routes import error_handlers
 from turnstile.producer.routes import turns as api
 
 HANGS_SECONDS = 60.0
@@ -37,6 +38,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DATABASE_WAIT_SECONDS", "LIST_WAIT_SECONDS"):
         monkeypatch.setattr(app_module, name, HANGS_SECONDS)
     monkeypatch.setattr(app_module, "ROW_WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(error_handlers, "REFUSAL_SECONDS", 0.0)
 
 
 @contextmanager
@@ -101,7 +103,7 @@ async def test_requests_beyond_a_tenants_share_are_refused_and_anothers_go_on(
 
     with capture_logs() as logs:
         async with flood(lambda: client.get(f"/v1/turns/{turn}"), ITS_SHARE + MORE) as answers:
-            await until(lambda: len(answers) == MORE)
+            await until(lambda: len(answers) >= MORE)
             await expect_served(other_client)
             refused = list(answers)
             for _ in range(ITS_SHARE):
@@ -165,7 +167,7 @@ async def test_calls_that_wait_for_a_session_take_no_places_of_another_tenant(
 
     with locked(settings, "held"):
         async with flood(lambda: client.post(path, json=body), ITS_SHARE + MORE) as answers:
-            await until(lambda: len(answers) == MORE)
+            await until(lambda: len(answers) >= MORE)
             await expect_served(other_client)
 
     assert Counter(answer.status_code for answer in answers) == {503: ITS_SHARE, 429: MORE}

@@ -1,13 +1,21 @@
-"""An unexpected error of a route, once the response has begun. Before: tests/producer/api/test_outages.py."""
+"""Errors of a route: overload, and those that nobody expects. Others: tests/producer/api/test_outages.py."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
-from starlette.responses import StreamingResponse
+import pytest
+from starlette.datastructures import State
+from starlette.responses import JSONResponse, StreamingResponse
 from structlog.testing import capture_logs
 
 from tests.producer.api.plain_server import serving_plainly
-from turnstile.producer.routes.error_handlers import LastResort
+from tests.support.probes import let_the_loop_turn
+from turnstile.producer.http.log_throttle import Tally
+from turnstile.producer.http.problems import Kind, ProblemError
+from turnstile.producer.routes import error_handlers
+from turnstile.producer.routes.error_handlers import LastResort, answer
+from turnstile.producer.sharing.fair_places import NoPlaceError
 
 MESSAGE = "a secret"
 
@@ -32,3 +40,23 @@ async def test_a_partial_response_is_broken_off_and_the_log_has_no_message() -> 
     [line] = [line for line in logs if line["event"] == "api.unexpected_error"]
     assert "builtins.ValueError" in line["kinds"]
     assert MESSAGE not in str(logs)
+
+
+async def test_a_refusal_for_overload_is_held_back_while_connections_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(error_handlers, "REFUSAL_SECONDS", 3600.0)
+    state = State({"database_away": Tally("away"), "connections": SimpleNamespace(may_wait=True)})
+
+    def begin(error: Exception) -> "asyncio.Task[JSONResponse]":
+        return asyncio.create_task(answer(error, "/", state))
+
+    held, other = begin(NoPlaceError(Kind.TOO_MANY_REQUESTS, "")), begin(ProblemError(Kind.NOT_FOUND, ""))
+    await let_the_loop_turn(5)
+    assert (held.done(), other.done()) == (False, True)
+    state.connections.may_wait = False
+    at_once = begin(NoPlaceError(Kind.TOO_MANY_REQUESTS, ""))
+    await let_the_loop_turn(5)
+
+    assert (held.done(), at_once.done()) == (False, True)
+    assert at_once.result().status_code == 429
+    held.cancel()
+    await asyncio.wait({held})

@@ -1,11 +1,11 @@
 """Places: bounded, and never all of them for one tenant."""
 
-import asyncio
 from contextlib import ExitStack
 
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.probes import let_the_loop_turn
 from turnstile.producer.http.problems import Kind
 from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
 
@@ -92,10 +92,9 @@ async def test_a_place_is_free_after_its_block() -> None:
 
 async def test_a_call_that_waited_in_vain_behind_its_tenants_others_is_refused_for_them() -> None:
     places = places_of(4)
-    with places.take("a"):
-        assert places.refuse_after_wait("a").kind is Kind.UNAVAILABLE
-        with places.take("a"):
-            assert places.refuse_after_wait("a").kind is Kind.TOO_MANY_REQUESTS
+    with places.take("a") as before_first, places.take("a") as before_second:
+        assert places.refuse("a", before_first).kind is Kind.UNAVAILABLE
+        assert places.refuse("a", before_second).kind is Kind.TOO_MANY_REQUESTS
 
 
 async def test_refusals_are_counted_in_few_lines_of_the_log() -> None:
@@ -103,7 +102,7 @@ async def test_refusals_are_counted_in_few_lines_of_the_log() -> None:
     with ExitStack() as held, capture_logs() as logs:
         for _ in range(20):
             fill(places, "a", held)
-        await asyncio.sleep(0)
+        await let_the_loop_turn(1)
 
     assert [line for line in logs if line["event"] == "api.overloaded"] == [
         {
