@@ -1,6 +1,6 @@
 """Places: bounded, and never all of them for one tenant."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 from structlog.testing import capture_logs
@@ -39,20 +39,23 @@ async def test_the_only_tenant_gets_all_places() -> None:
         assert fill(places, "a", held) == (100, Kind.UNAVAILABLE)
 
 
-@pytest.mark.parametrize("tenants", [2, 5])
-async def test_tenants_whose_places_become_free_now_and_then_get_equal_shares(tenants: int) -> None:
+@pytest.mark.parametrize("newcomers", [1, 4])
+async def test_newcomers_get_equal_shares_as_places_become_free(newcomers: int) -> None:
     places, most = places_of(160), 160
-    held: dict[str, list[ExitStack]] = {str(tenant): [] for tenant in range(tenants)}
-    for _ in range(20 * most):
-        for tenant, own in held.items():
-            place = ExitStack()
-            try:
-                place.enter_context(places.take(tenant))
-            except NoPlaceError:
-                pass
-            else:
-                own.append(place)
-        # The one that has the most ends one first, as whoever has more of them has more that end.
+    held: dict[str, list[ExitStack]] = {str(tenant): [] for tenant in range(1 + newcomers)}
+
+    def try_to_take(tenant: str) -> None:
+        place = ExitStack()
+        with suppress(NoPlaceError):
+            place.enter_context(places.take(tenant))
+            held[tenant].append(place)
+
+    for _ in range(most):
+        try_to_take("0")
+    for _ in range(10 * most):
+        # The first is the first to ask for the place that it gives back.
+        for tenant in held:
+            try_to_take(tenant)
         max(held.values(), key=len).pop().close()
 
     shares = [len(own) for own in held.values()]
