@@ -5,14 +5,11 @@ from typing import assert_never
 
 from turnstile.backends.backoff import full_jitter
 from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.error_classes import EXPIRED, SHUTDOWN_LOOP, TIMEOUT
 from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
-
-EXPIRED = "expired"
-SHUTDOWN_LOOP = "shutdown_loop"
-TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

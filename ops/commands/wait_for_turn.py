@@ -26,8 +26,11 @@ async def wait_until_ended(
 
 
 def describe_end(turn_id: object, status: TurnStatus, error_class: str | None, error: str | None) -> str:
-    """Such as `turn 7 is FAILED: ValueError: no` or, after a wait in vain, `turn 7 is still PENDING: turnstile why 7`."""
+    """Such as `turn 7 is FAILED: ValueError: no` or, after a wait in vain, `turn 7 is still PENDING: turnstile why 7`.
+
+    `error` None: the API has told the class alone.
+    """
     if not status.is_terminal:
         return f"turn {turn_id} is still {status}: turnstile why {turn_id}"
-    reason = f": {error_class}: {error}" if status is TurnStatus.FAILED and error_class else ""
-    return f"turn {turn_id} is {status}{reason}"
+    reasons = (error_class, error) if status is TurnStatus.FAILED and error_class else ()
+    return ": ".join((f"turn {turn_id} is {status}", *filter(None, reasons)))

@@ -29,11 +29,11 @@ from turnstile.ops.waiting.reason import (
     Snoozed,
     TenantFull,
 )
+from turnstile.turn.error_classes import EXPIRED
 from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.wait_facts import MOST_OLDER, SeenTurn
 
-EXPIRED = "expired"
 SHOWN_CHILDREN = 5
 
 

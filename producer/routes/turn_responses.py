@@ -1,9 +1,11 @@
 """Response models for turns and messages, and their conversion from rows. Pure.
 
-A response never contains the tenant or anything that proves a claim (fence, claim id, lease).
+A response never contains the tenant, the worker, anything that proves a claim (fence, claim id, lease), or the text of an error
+that nobody wrote for clients.
 """
 
 import math
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -12,7 +14,9 @@ from pydantic import BaseModel, Field
 
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.submit import Accepted
-from turnstile.turn.conversation import join_inputs
+from turnstile.turn.conversation import Message, join_inputs
+from turnstile.turn.error_classes import text_for_clients
+from turnstile.turn.message import is_reserved_session
 from turnstile.turn.status import TurnStatus
 
 MAX_POLL_SECONDS = 60
@@ -46,7 +50,11 @@ class SubmittedTurn(BaseModel):
 
 
 class TurnError(BaseModel):
-    """Why a turn, or its last attempt, failed: a class for programs, a message for people."""
+    """Why a turn, or its last attempt, failed: a class for programs, a message for people.
+
+    `message` is what the handler said with `Reject` or `Retry`, or Turnstile itself. It is null for any other error, whose text
+    only operators see.
+    """
 
     class_: Annotated[str, Field(alias="class")]
     message: str | None
@@ -65,7 +73,6 @@ class TurnSummary(BaseModel):
     crashes: int
     max_attempts: int | None
     generation: int
-    worker_id: str | None
     execute_at: datetime | None
     expires_at: datetime
     timeout_seconds: float | None
@@ -184,8 +191,16 @@ def summary(record: TurnRecord) -> TurnSummary:
 
 def detail(record: TurnRecord) -> TurnDetail:
     """A row with its input, its reply and its webhook."""
-    said = {"input": join_inputs(record.inputs or ()), "output": record.output, "webhook": record.webhook}
+    inputs = [_without_secrets(content, record.session_id) for content in record.inputs or ()]
+    said = {"input": join_inputs(inputs), "output": record.output, "webhook": record.webhook}
     return TurnDetail.model_validate({**_fields(record), **said})
+
+
+def session_message(message: Message, session_id: str) -> SessionMessage:
+    """A message of the history of a session."""
+    if message.role == "user":
+        message = replace(message, content=_without_secrets(message.content, session_id))
+    return SessionMessage.model_validate(message, from_attributes=True)
 
 
 def poll_after_seconds(record: TurnRecord, now: datetime) -> int | None:
@@ -204,6 +219,16 @@ def poll_after_seconds(record: TurnRecord, now: datetime) -> int | None:
 
 
 def _fields(record: TurnRecord) -> dict[str, Any]:
-    error = None if record.error_class is None else {"class": record.error_class, "message": record.error}
+    message = text_for_clients(record.error_class, record.error)
+    error = None if record.error_class is None else {"class": record.error_class, "message": message}
     plain = {name: getattr(record, name) for name in TurnSummary.model_fields if name not in {"error", "links"}}
     return {**plain, "error": error, "links": links(record.id, record.session_id)}
+
+
+def _without_secrets(content: Any, session_id: str) -> Any:
+    # The input of a compensation quotes the error of the turn that failed.
+    match content:
+        case {"error_class": error_class, "error": error} if is_reserved_session(session_id):
+            return {**content, "error": text_for_clients(error_class, error)}
+        case _:
+            return content

@@ -23,11 +23,11 @@ from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.readiness import Readiness, check_queues
 from turnstile.producer.routes.turn_responses import (
     MessagePage,
-    SessionMessage,
     TurnDetail,
     TurnPage,
     detail,
     poll_after_seconds,
+    session_message,
     summary,
 )
 from turnstile.producer.sharing.fair_lanes import FairPool
@@ -228,8 +228,7 @@ async def get_session_messages(
         if not shown and await read_version(reads, tenant, session_id) is None:
             raise no_session()
     following = page_cursor.encode_message(shown[0].seq, shown[0].ordinal) if more else None
-    messages = [SessionMessage.model_validate(message, from_attributes=True) for message in shown]
-    return MessagePage(messages=messages, next_cursor=following)
+    return MessagePage(messages=[session_message(one, session_id) for one in shown], next_cursor=following)
 
 
 @health.head("/healthz", include_in_schema=False)

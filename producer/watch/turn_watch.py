@@ -25,6 +25,7 @@ from turnstile.queries.turns import Standing, TurnRecord, read_standings, read_t
 from turnstile.streaming.event import LAST_WORDS, EventId, EventKind, TurnEvent, name_stream
 from turnstile.streaming.event_hints import EventHints, Listener
 from turnstile.streaming.stream import PAGE, EventReader, Reading
+from turnstile.turn.error_classes import text_for_clients
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.stored_json import encode
 
@@ -242,7 +243,8 @@ def _end(record: TurnRecord, at: EventId) -> Told:
         case TurnStatus.SUCCEEDED:
             told["output"] = record.output
         case TurnStatus.FAILED:
-            told["error"] = {"class": record.error_class, "message": record.error}
+            message = text_for_clients(record.error_class, record.error)
+            told["error"] = {"class": record.error_class, "message": message}
             return Told(EventKind.ERROR, encode(told), at)
         case _:
             told["reason"] = record.cancel_reason

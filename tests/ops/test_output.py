@@ -47,6 +47,13 @@ def test_a_turn_that_failed_is_named_without_the_control_characters_of_its_error
     assert capsys.readouterr().err == f"turn 7 is FAILED: E·: {harmless(ESCAPES)}\n"
 
 
+def test_a_turn_whose_error_only_operators_see_is_named_by_its_class(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        _report_ended({"id": 7, "status": "FAILED", "error": {"class": "ValueError", "message": None}}, as_json=False)
+
+    assert capsys.readouterr().err == "turn 7 is FAILED: ValueError\n"
+
+
 def test_a_question_is_asked_without_control_characters(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from turnstile.backends.backoff import ceiling
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID
+from turnstile.turn.error_classes import EXPIRED, SHUTDOWN_LOOP, TIMEOUT
 from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turnstile.turn.status import TRANSITIONS, TurnStatus
 from turnstile.worker.attempt.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
-from turnstile.worker.retry_decision import EXPIRED, SHUTDOWN_LOOP, TIMEOUT, Policy, decide
+from turnstile.worker.retry_decision import Policy, decide
 
 TURN = ClaimedTurn(
     claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,

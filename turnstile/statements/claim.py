@@ -26,6 +26,7 @@ from turnstile.statements.compensate import COMPENSATE
 from turnstile.statements.read_claims import READ_CLAIMS, claimed_turn
 from turnstile.statements.session_head import DUE, DUE_OF, OPEN_HEAD
 from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.error_classes import CRASH_LOOP
 from turnstile.turn.status import TurnStatus
 
 EXPIRED_OF: LiteralString = "('' || {of}.status) = 'RUNNING' AND {of}.lease_until < now() AND {of}.send_at IS NOT NULL"
@@ -85,7 +86,7 @@ WITH want AS MATERIALIZED (
            expires_at = t.expires_at
                + CASE WHEN due.was = 'RUNNING' THEN clock_timestamp() - due.lost_start ELSE interval '0' END,
            send_at = CASE WHEN due.verdict = 'FAILED' AND NOT %(halt)s THEN clock_timestamp() END,
-           error_class = CASE WHEN due.verdict = 'FAILED' THEN 'crash_loop' ELSE t.error_class END,
+           error_class = CASE WHEN due.verdict = 'FAILED' THEN '{CRASH_LOOP}' ELSE t.error_class END,
            error = CASE WHEN due.verdict = 'FAILED' THEN 'its worker was lost in attempt ' || t.attempt ELSE t.error END
       FROM due
      WHERE t.id = ANY (ARRAY[due.id]) AND ({DUE} OR {EXPIRED})

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler
 from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.error_classes import UNFIT_REPLY, name_class
 from turnstile.worker.attempt.context import TurnContext
 from turnstile.worker.attempt.outcome import (
     AttemptEnding,
@@ -225,7 +226,7 @@ class Attempt:
             # Inspecting the handler's exception or reply has failed. If this error were raised, it would end the session run, and
             # the turn would be taken over again and again: a crash loop.
             raised = None if running.cancelled() else running.exception()
-            name = type(error if raised is None else raised).__name__
+            name = name_class(error if raised is None else raised)
             return Failed(name, f"the handler's result can't be inspected: {type(error).__name__}", may_heal=False)
 
     def _judge(self, running: asyncio.Future[Any]) -> Outcome:
@@ -251,7 +252,7 @@ class Attempt:
         try:
             cleaned = clean(reply)
         except UnfitReplyError as error:
-            return Failed("unfit_reply", str(error), may_heal=False)
+            return Failed(UNFIT_REPLY, str(error), may_heal=False)
         if cleaned.removed:
             self._context.log.warning("reply.cleaned", characters=cleaned.removed)
         return Succeeded(cleaned.value, cleaned.text)

@@ -13,6 +13,7 @@ from uuid import UUID
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.handlers.exceptions import Reject, Retry, Snooze
 from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.error_classes import REJECT, RETRY, TIMEOUT, name_class
 from turnstile.turn.limits import check_wait
 from turnstile.turn.settlement import JoinPolicy
 
@@ -118,7 +119,7 @@ def fault_in(outcome: Outcome) -> str | None:
         case Failed(error_class=error_class):
             return error_class
         case TimedOut():
-            return "timeout"
+            return TIMEOUT
         case Succeeded() | Snoozed() | Joining() | Stopped():
             return None
         case _:
@@ -141,11 +142,11 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
             # Checked again, because a subclass may have set it from a provider's header. Later, a bad value would raise an error
             # that nothing catches, and the turn would be taken over again and again: a crash loop.
             after = None if cause.after is None else check_wait(cause.after)
-            return Failed("Retry", _text(cause), may_heal=True, after=after)
+            return Failed(RETRY, _text(cause), may_heal=True, after=after)
         case Reject():
-            return Failed("Reject", _text(cause), may_heal=False, dead_letter=bool(cause.dead_letter))
+            return Failed(REJECT, _text(cause), may_heal=False, dead_letter=bool(cause.dead_letter))
         case _:
-            return Failed(type(cause).__name__, _text(cause), may_heal=isinstance(cause, (*HEALING, *retry_on)))
+            return Failed(name_class(cause), _text(cause), may_heal=isinstance(cause, (*HEALING, *retry_on)))
 
 
 def cause_of(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> BaseException:

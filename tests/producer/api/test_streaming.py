@@ -12,7 +12,7 @@ from tests.producer.api.sse_client import Transcript, read_events, read_to_the_e
 from tests.support.probes import until
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Context, Turn
-from turnstile.handlers.exceptions import Retry
+from turnstile.handlers.exceptions import Reject, Retry
 from turnstile.handlers.handler import handler
 from turnstile.streaming.event import name_stream
 
@@ -115,11 +115,11 @@ async def test_a_failure_ends_the_stream_with_one_error(talk: Conversation) -> N
     turn = await talk.submit()
     talk.work(turn)
     talk.script.emit("Hm")
-    talk.script.fail(ValueError("no such model"))
+    talk.script.fail(Reject("no such model"))
     heard = await read_to_the_end(talk.client, turn)
     assert heard.kinds == ["metadata", "status", "delta", "error"]
     assert heard.end is not None
-    assert heard.end.data["error"] == {"class": "ValueError", "message": "no such model"}
+    assert heard.end.data["error"] == {"class": "Reject", "message": "no such model"}
 
 
 async def test_the_text_of_an_async_generator_is_streamed_and_is_the_reply(settings: Settings) -> None:

@@ -29,6 +29,16 @@ class UnprintableError(Exception):
         raise RuntimeError("no text")
 
 
+class RateLimited(Retry):
+    """A subclass, as an author makes one for a provider."""
+
+
+class OutOfStock(Reject):
+    """Another one."""
+
+
+STRANGER = type("Reject", (Exception,), {"__module__": "celery.exceptions"})("password: hunter2")
+
 LOST = BaseExceptionGroup("of a TaskGroup", [ValueError("x"), BaseExceptionGroup("inner", [ClaimLost()])])
 FAILED = ExceptionGroup("of a TaskGroup", [ValueError("x")])
 
@@ -48,6 +58,9 @@ def group(*errors: BaseException) -> BaseExceptionGroup[BaseException]:
         (Reject("no"), (), Failed("Reject", "no", may_heal=False)),
         (Reject("no"), (Exception,), Failed("Reject", "no", may_heal=False)),
         (Reject("no", dead_letter=False), (), Failed("Reject", "no", may_heal=False, dead_letter=False)),
+        (RateLimited("busy"), (), Failed("Retry", "busy", may_heal=True)),
+        (group(OutOfStock("no")), (), Failed("Reject", "no", may_heal=False)),
+        (STRANGER, (), Failed("celery.exceptions.Reject", "password: hunter2", may_heal=False)),
         (ConnectionResetError("gone"), (), Failed("ConnectionResetError", "gone", may_heal=True)),
         (TimeoutError("slow"), (), Failed("TimeoutError", "slow", may_heal=True)),
         (DatabaseUnavailableError("away"), (), Failed("DatabaseUnavailableError", "away", may_heal=True)),
