@@ -148,7 +148,9 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
     )
     for routes in (submit_routes.v1, api.v1, cancel_routes.v1, stream.v1):
-        app.include_router(routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(422))
+        app.include_router(
+            routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(414, 422, 431)
+        )
     app.include_router(api.health)
     app.state.connections = connections
     error_handlers.install(app)

@@ -7,6 +7,7 @@ many connections, the one that has waited longest is closed: a new client is ser
 import asyncio
 from collections import OrderedDict
 from functools import partial
+from http import HTTPStatus
 from typing import Any, cast
 
 import h11
@@ -14,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import Kind, ProblemError, respond
+from turnstile.producer.http.request_head import HeadParser
 
 HEAD_SECONDS = 10.0
 """Time limit for the head of a request: from the opening of the connection, later from the first byte. The limit for a body is
@@ -74,6 +76,7 @@ class ClientConnection(H11Protocol):
 
     def __init__(self, connections: Connections, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
+        self.conn: HeadParser = HeadParser()
         self._all = connections
         self._half_closed = asyncio.Event()
         # uvicorn gives each request a copy.
@@ -101,6 +104,12 @@ class ClientConnection(H11Protocol):
         """Keeps the connection for the response, if a whole request has arrived."""
         self._half_closed.set()
         return not self._look() and not self.cycle.more_body
+
+    def send_400_response(self, msg: str) -> None:
+        """Responds to what is no request, or one that is too large, and closes the connection. uvicorn logs a line before it."""
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            self.transport.write(_last_response(self.conn.fault or _NO_REQUEST))
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -130,11 +139,16 @@ class ClientConnection(H11Protocol):
             return
         begun, _ = self.conn.trailing_data
         if begun and self.conn.our_state is h11.IDLE:
-            self.transport.write(_too_late())
+            self.transport.write(_last_response(_TOO_LATE))
         self.transport.close()
 
 
-def _too_late() -> bytes:
-    answer = respond(ProblemError(Kind.REQUEST_TOO_SLOW, f"its head within {HEAD_SECONDS:g} s"))
+_TOO_LATE = ProblemError(Kind.REQUEST_TOO_SLOW, f"its head within {HEAD_SECONDS:g} s")
+_NO_REQUEST = ProblemError(Kind.BAD_REQUEST, "it is no valid HTTP/1.1 request")
+
+
+def _last_response(problem: ProblemError) -> bytes:
+    answer = respond(problem)
+    first = f"HTTP/1.1 {answer.status_code} {HTTPStatus(answer.status_code).phrase}\r\n".encode()
     headers = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
-    return b"HTTP/1.1 408 Request Timeout\r\n" + headers + b"connection: close\r\n\r\n" + bytes(answer.body)
+    return first + headers + b"connection: close\r\n\r\n" + bytes(answer.body)

@@ -24,6 +24,7 @@ class Kind(Enum):
     SESSION_BUSY = ("session-busy", 409, "The session is busy with another turn")
     TURN_ID_TAKEN = ("turn-id-taken", 409, "The turn id belongs to another turn")
     BODY_TOO_LARGE = ("body-too-large", 413, "The body is too large")
+    URI_TOO_LONG = ("uri-too-long", 414, "The path and the query are too long")
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be application/json")
     INVALID_BODY = ("invalid-body", 422, "The body is not a valid request")
     INVALID_PARAMETER = ("invalid-parameter", 422, "A parameter or header is not valid")
@@ -33,6 +34,7 @@ class Kind(Enum):
     IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The key was used before, with another request")
     TOO_MANY_REQUESTS = ("too-many-requests", 429, "The tenant has too much in progress")
     TOO_MANY_STREAMS = ("too-many-streams", 429, "The tenant follows too many turns")
+    HEADERS_TOO_LARGE = ("headers-too-large", 431, "The headers are too many or too large")
     INTERNAL = ("internal-error", 500, "Internal error")
     UNAVAILABLE = ("unavailable", 503, "The service is not available")
 

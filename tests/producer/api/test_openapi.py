@@ -96,7 +96,8 @@ async def test_the_document_describes_the_body_that_fastapi_does_not_parse(clien
     assert schemas["TurnRequest"]["required"] == ["input"]
     assert {"HTTPValidationError", "ValidationError"}.isdisjoint(schemas)
     submit = document["paths"]["/v1/sessions/{session_id}/turns"]["post"]
-    assert set(submit["responses"]) == {"200", "202", "400", "401", "408", "409", "413", "415", "422", "429", "503"}
+    errors = {"400", "401", "408", "409", "413", "414", "415", "422", "429", "431", "503"}
+    assert set(submit["responses"]) == {"200", "202", *errors}
     for path, operations in document["paths"].items():
         for operation in operations.values():
             assert ("security" in operation) == path.startswith("/v1")
