@@ -8,6 +8,7 @@ from resource import RLIMIT_NOFILE, getrlimit
 
 import uvicorn
 from fastapi import Depends, FastAPI
+from starlette.datastructures import State
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turnstile.backends.postgres.database import Database
@@ -27,7 +28,7 @@ from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.parameters import refuse_unknown_parameters
-from turnstile.producer.http.problems import Kind
+from turnstile.producer.http.problems import Kind, ProblemError, respond
 from turnstile.producer.http.request_metrics import RequestMetrics
 from turnstile.producer.routes import cancel as cancel_routes
 from turnstile.producer.routes import error_handlers, openapi, stream
@@ -155,7 +156,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.connections = connections
     error_handlers.install(app)
     openapi.describe(app)
-    app.add_middleware(_Entrance, submits=submit_routes.SubmitTurn(app.state))
+    app.add_middleware(_Entrance, state=app.state, submits=submit_routes.SubmitTurn(app.state))
     app.add_middleware(error_handlers.LastResort)
     app.add_middleware(RequestMetrics)
     return app
@@ -205,17 +206,26 @@ def server_config(settings: Settings, app: FastAPI, connections: Connections) ->
 class _Entrance:
     """Middleware before FastAPI's routing, which is skipped for submits. Gives back what a request has held."""
 
-    def __init__(self, app: ASGIApp, submits: submit_routes.SubmitTurn) -> None:
+    def __init__(self, app: ASGIApp, state: State, submits: submit_routes.SubmitTurn) -> None:
         self._app = app
+        self._state = state
         self._submits = submits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not scope["path"].startswith("/"):
-            # RFC 9112 has servers accept a target in absolute form, as for a proxy.
-            scope["path"] = "/" + scope["path"].partition("://")[2].partition("/")[2]
-        answer: ASGIApp = self._app
-        if scope["type"] == "http" and self._submits.takes(scope):
-            answer = self._submits
+        answer = self._choose(scope) if scope["type"] == "http" else self._app
         with ExitStack() as held:
             scope[api.HELD] = held
             await answer(scope, receive, send)
+
+    def _choose(self, scope: Scope) -> ASGIApp:
+        if not scope["path"].startswith("/"):
+            # RFC 9112 has servers accept a target in absolute form, as for a proxy.
+            scope["path"] = "/" + scope["path"].partition("://")[2].partition("/")[2]
+        if not scope["path"].startswith(api.PREFIX):
+            return self._app
+        is_submit = self._submits.takes(scope)
+        try:
+            scope[api.TENANT] = api.identify(self._state.backend, scope["headers"])
+        except ProblemError as refused:
+            return respond(refused)
+        return self._submits if is_submit else self._app

@@ -9,7 +9,6 @@ from typing import Annotated, cast
 
 from fastapi import APIRouter, Header
 from fastapi.exceptions import RequestValidationError
-from fastapi.security.utils import get_authorization_scheme_param
 from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import State
 from starlette.requests import Request
@@ -23,7 +22,7 @@ from turnstile.producer.http.request_metrics import ROUTE
 from turnstile.producer.routes.error_handlers import answer
 from turnstile.producer.routes.openapi import SUBMIT_BODY, functions, problems
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
-from turnstile.producer.routes.turns import Backend, SessionId, Tenant, admit, identify
+from turnstile.producer.routes.turns import TENANT, Backend, SessionId, Tenant, admit
 from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
 from turnstile.producer.watch.wait_for_end import wait_for_end, wanted_wait
@@ -78,7 +77,7 @@ async def submit_turn(
 
 
 class SubmitTurn:
-    """ASGI application for the requests that it `takes`. `state` is the main application's, with its backend."""
+    """ASGI application for the requests that it `takes`, once their tenant is in the scope. `state` is the main application's."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -107,8 +106,7 @@ class SubmitTurn:
             refuse_unknown(request, known=())
         # One pass: Starlette scans all headers for each lookup. Of two headers with the same name, the first counts.
         headers = {name: value.decode("latin-1") for name, value in reversed(request.scope["headers"])}
-        scheme, credentials = get_authorization_scheme_param(headers.get(b"authorization"))
-        tenant = identify(backend, credentials if scheme.lower() == "bearer" and credentials else None)
+        tenant = request.scope[TENANT]
         key = headers.get(b"idempotency-key")
         _check_parameters(session_id, key)
         body = await read_json_body(request, backend.settings.max_body_bytes)

@@ -1,6 +1,7 @@
 """The routes that read turns, sessions and health, and the dependencies that all routes share."""
 
 import re
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,7 +9,8 @@ from typing import Annotated, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
 from starlette.types import Scope
 
 from turnstile.backends.batcher import Batcher
@@ -44,6 +46,11 @@ from turnstile.turn.status import TurnStatus
 PAGE_BYTES = 4 * 1024 * 1024
 """Bytes of the contents of a page of messages, as JSON. Without a limit, a hundred messages may be a hundred megabytes for each
 client."""
+
+PREFIX = "/v1/"
+"""Of the paths that need a key."""
+TENANT = "turnstile.tenant"
+"""Key of the scope: the caller's tenant."""
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
@@ -87,22 +94,29 @@ Behind = Annotated[Backend, Depends(find_backend)]
 _bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS. Where none are set, none is needed.")
 
 
-async def find_tenant(
-    behind: Behind, request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> str:
-    """The caller's tenant, whose request is admitted. Raises the 401, or NoPlaceError."""
-    tenant = identify(behind, given.credentials if given else None)
+async def find_tenant(behind: Behind, request: Request, _: Annotated[object, Depends(_bearer)]) -> str:
+    """The caller's tenant, which `identify` has found, and whose request is admitted. Raises NoPlaceError.
+
+    The last dependency is only for the OpenAPI document.
+    """
+    tenant = cast("str", request.scope[TENANT])
     admit(behind, request.scope, tenant)
     return tenant
 
 
-def identify(behind: Backend, key: str | None) -> str:
-    """The tenant of a bearer key. Raises the 401."""
+def identify(behind: Backend, headers: Sequence[tuple[bytes, bytes]]) -> str:
+    """The tenant of the bearer key. Raises the 401.
+
+    Called before the routing: FastAPI parses the query before the first dependency runs, and nobody without a key is worth that.
+    """
+    given = [value for name, value in headers if name == b"authorization"]
+    scheme, credentials = get_authorization_scheme_param(given[0].decode("latin-1") if len(given) == 1 else None)
+    key = credentials if scheme.lower() == "bearer" and credentials else None
     tenant = behind.api_keys.find_tenant(key)
     if tenant is None:
         behind.unauthorized.note(key=key is not None)
         challenge = {"WWW-Authenticate": "Bearer"}
-        raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`", headers=challenge)
+        raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`, once", headers=challenge)
     return tenant
 
 
