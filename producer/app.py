@@ -27,7 +27,7 @@ from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
 from turnstile.producer.http.log_throttle import Tally
-from turnstile.producer.http.parameters import refuse_unknown_parameters
+from turnstile.producer.http.parameters import refuse_repeated_headers, refuse_unknown_parameters
 from turnstile.producer.http.problems import Kind, ProblemError, respond
 from turnstile.producer.http.request_metrics import RequestMetrics
 from turnstile.producer.routes import cancel as cancel_routes
@@ -226,6 +226,7 @@ class _Entrance:
         is_submit = self._submits.takes(scope)
         try:
             scope[api.TENANT] = api.identify(self._state.backend, scope["headers"])
+            refuse_repeated_headers(scope["headers"])
         except ProblemError as refused:
             return respond(refused)
         return self._submits if is_submit else self._app

@@ -30,7 +30,12 @@ from turnstile.errors import (
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.output import Progress, many
 from turnstile.producer.submit.idempotency import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
-from turnstile.producer.submit.turn_request import RANDOM_BITS, InvalidRequestError, read_submission
+from turnstile.producer.submit.turn_request import (
+    RANDOM_BITS,
+    InvalidRequestError,
+    read_submission,
+    refuse_repeated_members,
+)
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.telemetry import tracing
@@ -97,8 +102,10 @@ def _read_object(line: bytes) -> dict[str, Any]:
     if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise CommandError("the file is in UTF-16: write it in UTF-8", ExitCode.USAGE)
     # Some editors and shells begin a file with the mark.
-    document = from_json(line.removeprefix(codecs.BOM_UTF8))
+    text = line.removeprefix(codecs.BOM_UTF8)
+    document = from_json(text)
     if isinstance(document, dict):
+        refuse_repeated_members(text)
         return document
     raise CommandError("not a JSON object", ExitCode.USAGE)
 

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from turnstile.producer.http.parameters import refuse_unknown
+from turnstile.producer.http.parameters import refuse_wrong_parameters
 from turnstile.producer.http.problems import Fault, invalid_parameters
 from turnstile.producer.http.request_body import read_json_body
 from turnstile.producer.http.request_metrics import ROUTE
@@ -103,7 +103,7 @@ class SubmitTurn:
 
     async def _answer(self, backend: Backend, request: Request, session_id: str) -> Response:
         if request.scope["query_string"]:
-            refuse_unknown(request, known=())
+            refuse_wrong_parameters(request, known=())
         # One pass: Starlette scans all headers for each lookup. Of two headers with the same name, the first counts.
         headers = {name: value.decode("latin-1") for name, value in reversed(request.scope["headers"])}
         tenant = request.scope[TENANT]

@@ -227,9 +227,12 @@ async def test_a_file_of_turns_is_submitted_in_order_and_may_be_given_again(
     assert await queues.count(settings.queue) == 150
 
 
+TWICE = b'{"session_id": "alice", "session_id": "bob", "input": "x"}'
+
+
 def test_a_bad_line_of_a_file_is_named_before_anything_is_submitted(tmp_path: Path) -> None:
     file = tmp_path / "turns.jsonl"
-    for bad in (line(inptu="x"), line(queue="nope"), line(on_busy="reject"), b"not JSON"):
+    for bad in (line(inptu="x"), line(queue="nope"), line(on_busy="reject"), b"not JSON", TWICE):
         file.write_bytes(b"\n".join([line(), b"", bad]))
 
         ran = invoke_plain("submit", "--direct", "--file", str(file), DATABASE_URL=NOWHERE)

@@ -27,11 +27,12 @@ REQUEST = b'{"input": "x"}'
     [
         (b'{"input": "x"', 400, "invalid-json"),
         (b"[" * 60_000, 400, "invalid-json"),
+        (b'{"input": "x", "input": "y"}', 422, "invalid-body"),
         (b'{"input": ""}', 422, "invalid-body"),
         (b'{"input": "x", "queue": "nowhere"}', 422, "unknown-queue"),
         (json.dumps({"input": "x" * 65_536}).encode(), 413, "body-too-large"),
     ],
-    ids=["half of it", "very deep", "no input", "an unknown queue", "too large"],
+    ids=["half of it", "very deep", "a member twice", "no input", "an unknown queue", "too large"],
 )
 async def test_a_bad_body_is_refused(offline: AsyncClient, body: bytes, status: int, kind: str) -> None:
     expect_problem(await offline.post(PATH, content=body, headers=JSON), status, kind)
@@ -86,6 +87,40 @@ async def test_a_bad_session_id_is_refused_with_the_rule(
 
     expect_problem(answer, 422, "invalid-parameter")
     assert answer.json()["errors"] == [{"parameter": "session_id", "detail": f"must be {ID_RULE}"}]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "header"),
+    [
+        ("POST", PATH, "Idempotency-Key"),
+        ("GET", f"/v1/turns/{NO_TURN}/events", "Last-Event-ID"),
+    ],
+)
+async def test_a_header_that_is_given_twice_is_refused(
+    offline: AsyncClient, method: str, path: str, header: str
+) -> None:
+    request = offline.build_request(method, path, content=REQUEST, headers=JSON)
+    request.headers = type(request.headers)([*request.headers.multi_items(), (header, "1-1"), (header, "1-1")])
+    answer = await offline.send(request)
+
+    expect_problem(answer, 422, "invalid-parameter")
+    assert answer.json()["errors"] == [{"parameter": header, "detail": "give it once"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/v1/turns?status=RUNNING&status=FAILED", "status"),
+        ("/v1/turns?limit=1&queue=turns&limit=1", "limit"),
+        ("/v1/sessions/s/messages?limit=1&limit=2", "limit"),
+        (f"/v1/turns/{NO_TURN}?wait=1&wait=2", "wait"),
+    ],
+)
+async def test_a_parameter_that_is_given_twice_is_refused(offline: AsyncClient, path: str, name: str) -> None:
+    answer = await offline.get(path)
+
+    expect_problem(answer, 422, "invalid-parameter")
+    assert answer.json()["errors"] == [{"parameter": name, "detail": "give it once"}]
 
 
 async def test_a_query_of_many_unknown_names_gets_a_short_response(offline: AsyncClient) -> None:

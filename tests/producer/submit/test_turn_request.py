@@ -55,6 +55,26 @@ def test_a_text_that_is_not_json_is_refused(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        (b'{"input": "x", "input": "y"}', "has an object with two members 'input': give it once"),
+        (b'{"input": {"a": [{"b": 1, "\\u0062": 1}]}}', "has an object with two members 'b': give it once"),
+        (b'{"input": "x", "metadata": {"a": 1, "a": 1}}', "has an object with two members 'a': give it once"),
+        (
+            b'{"input": {"' + b"n" * 500 + b'": 1, "' + b"n" * 500 + b'": 1}}',
+            f"has an object with two members '{'n' * 64}…': give it once",
+        ),
+    ],
+    ids=["twice", "escaped", "in metadata", "long"],
+)
+def test_an_object_with_two_members_of_one_name_is_refused(body: bytes, fault: str) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        read_turn_request(body, NOW)
+
+    assert refused.value.faults == [("", fault)]
+
+
+@pytest.mark.parametrize(
     ("body", "pointer"),
     [
         (b'["x"]', ""),
@@ -133,12 +153,13 @@ def test_all_faults_are_named_at_once_and_no_value_is_quoted() -> None:
     "body",
     [
         nest(199),
+        b'{"input": {"a": 1, "b": {"a": 1}, "A": "a"}}',
         b'{"input": "\\ud83d\\ude00 \\\\u0000"}',
         b' {"input": {"a": [1e127, -0.0, 123456789012345678901234567890, "", null, true]}} \n',
         json.dumps({"input": "x", "metadata": {"a": "x" * (MAX_METADATA_BYTES - 8)}}).encode(),
         b'{"input": "x", "queue": null, "execute_at": null, "max_attempts": null, "metadata": null, "turn_id": null}',
     ],
-    ids=["199 levels", "an escaped backslash", "numbers", "large metadata", "nulls"],
+    ids=["199 levels", "a name on two levels", "an escaped backslash", "numbers", "large metadata", "nulls"],
 )
 def test_the_largest_and_strangest_requests_are_accepted(body: bytes) -> None:
     assert read_turn_request(body, NOW)
