@@ -30,12 +30,17 @@ from turnstile.statements.submit import Submission
 from turnstile.turn.identifiers import continue_trace, uuid7
 from turnstile.turn.limits import MAX_ATTEMPTS
 from turnstile.turn.on_busy import OnBusy
+from turnstile.turn.stored_json import MAX_DEPTH
 from turnstile.webhooks.url import MAX_URL_CHARACTERS, is_allowed, parse_webhook_url
 
 MAX_METADATA_BYTES = 4096
 
+MOST_FAULTS = 10
 MOST_NAMED_CHARACTERS = 64
-"""Of the name of a field, in an error."""
+"""Of the name of an unknown field. Without both limits, a response could be ten times as long as its request."""
+
+MAX_DIGITS = 4300
+"""Of a number, as the parser reads it."""
 
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_AHEAD = timedelta(days=366)
@@ -96,7 +101,9 @@ class TurnRequest(BaseModel):
         WithJsonSchema({"oneOf": [{"type": "string", "pattern": r"\S"}, {"type": "object", "minProperties": 1}]}),
         Field(description="What the user said: text that is not blank, or an object that the handler understands."),
     ]
-    queue: Annotated[str | None, Field(description="One of the declared queues; the usual one when left out.")] = None
+    queue: Annotated[
+        str | None, Field(max_length=128, description="One of the declared queues; the usual one when left out.")
+    ] = None
     execute_at: Annotated[
         Moment | None,
         Field(description="Not before this time, with its zone, 366 days ahead at most. In the past: at once."),
@@ -139,18 +146,18 @@ class InvalidRequestError(ValueError):
 
 
 class NotJsonError(InvalidRequestError):
-    """Not JSON by RFC 8259, not UTF-8, or nested more than 200 levels deep."""
+    """Not JSON by RFC 8259, or not UTF-8."""
 
 
 def read_turn_request(body: bytes, now: datetime) -> TurnRequest:
-    """Validates a JSON text. Raises InvalidRequestError, which names every invalid field but quotes no value."""
+    """Validates a JSON text. Raises InvalidRequestError, which names invalid fields, MOST_FAULTS at most, but quotes no value."""
     try:
         request = TurnRequest.model_validate_json(body)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         if details[0]["type"] == "json_invalid":
-            raise NotJsonError([_fault(details[0])]) from None
-        raise InvalidRequestError([_fault(detail) for detail in details]) from None
+            raise _unreadable(details[0]) from None
+        raise InvalidRequestError([_fault(detail) for detail in details[:MOST_FAULTS]]) from None
     refuse_repeated_members(body)
     if request.execute_at is not None and not EARLIEST <= request.execute_at <= now + MAX_AHEAD:
         fault = f"must lie between {EARLIEST:%Y-%m-%d} and {MAX_AHEAD.days} days from now"
@@ -240,12 +247,23 @@ def _distinct(members: list[tuple[str, Any]]) -> dict[str, Any]:
 _DISTINCT = json.JSONDecoder(object_pairs_hook=_distinct)
 
 
+def _unreadable(detail: Any) -> InvalidRequestError:
+    said = detail["ctx"]["error"]
+    # Both are JSON, and no fault of the client's encoder.
+    if said.startswith("recursion limit exceeded"):
+        return InvalidRequestError([("", f"is nested more than {MAX_DEPTH} levels deep")])
+    if said.startswith("number out of range"):
+        return InvalidRequestError([("", f"has a number of more than {MAX_DIGITS} digits: send it as a string")])
+    return NotJsonError([_fault(detail)])
+
+
 def _shortened(name: str) -> str:
     return name if len(name) <= MOST_NAMED_CHARACTERS else f"{name[:MOST_NAMED_CHARACTERS]}…"
 
 
 def _fault(detail: Any) -> tuple[str, str]:
-    pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in detail["loc"])
+    steps = (_shortened(str(step)) for step in detail["loc"])
+    pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
     match detail["type"]:
         case "model_type":
             # pydantic's message names an internal class.

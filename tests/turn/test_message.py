@@ -50,6 +50,7 @@ def test_a_field_that_a_later_version_may_add_is_ignored() -> None:
         (json.dumps({**GOOD, "tenant_id": "t" * 129}), "tenant_id"),
         (json.dumps({**GOOD, "session_id": "s\n"}), "session_id"),
         (json.dumps({**GOOD, "session_id": "é"}), "session_id"),
+        (json.dumps({**GOOD, "session_id": ".."}), "session_id"),
         (json.dumps({"v": 1, "tenant_id": "t", "session_id": "s"}), "turn_id"),
         (json.dumps({**GOOD, "turn_id": "x" * 36}), "turn_id"),
     ],

@@ -26,13 +26,14 @@ REQUEST = b'{"input": "x"}'
     ("body", "status", "kind"),
     [
         (b'{"input": "x"', 400, "invalid-json"),
-        (b"[" * 60_000, 400, "invalid-json"),
+        (b"[" * 60_000, 422, "invalid-body"),
+        (b'{"input": {"a": ' + b"9" * 5000 + b"}}", 422, "invalid-body"),
         (b'{"input": "x", "input": "y"}', 422, "invalid-body"),
         (b'{"input": ""}', 422, "invalid-body"),
         (b'{"input": "x", "queue": "nowhere"}', 422, "unknown-queue"),
         (json.dumps({"input": "x" * 65_536}).encode(), 413, "body-too-large"),
     ],
-    ids=["half of it", "very deep", "a member twice", "no input", "an unknown queue", "too large"],
+    ids=["half of it", "very deep", "many digits", "a member twice", "no input", "an unknown queue", "too large"],
 )
 async def test_a_bad_body_is_refused(offline: AsyncClient, body: bytes, status: int, kind: str) -> None:
     expect_problem(await offline.post(PATH, content=body, headers=JSON), status, kind)
@@ -87,6 +88,26 @@ async def test_a_bad_session_id_is_refused_with_the_rule(
 
     expect_problem(answer, 422, "invalid-parameter")
     assert answer.json()["errors"] == [{"parameter": "session_id", "detail": f"must be {ID_RULE}"}]
+
+
+@pytest.mark.parametrize(
+    "field", ["f", "f" * 9000, "\\u00fc" * 1500, "~" * 9000], ids=["short", "long", "escaped", "tildes"]
+)
+async def test_a_response_does_not_grow_with_the_body(offline: AsyncClient, field: str) -> None:
+    count = 60_000 // (len(field) + 9)
+    members = ",".join(f'"{field}{number}":0' for number in range(count))
+    answer = await offline.post(PATH, content=f"{{{members}}}".encode(), headers=JSON)
+
+    expect_problem(answer, 422, "invalid-body")
+    assert len(answer.json()["errors"]) == min(10, count + 1)
+    assert len(answer.content) < 8000
+
+
+async def test_a_response_about_a_queue_does_not_grow_with_its_name(offline: AsyncClient) -> None:
+    answer = await offline.post(PATH, json={"input": "x", "queue": "q" * 60_000})
+
+    expect_problem(answer, 422, "invalid-body")
+    assert len(answer.content) < 1000
 
 
 @pytest.mark.parametrize(
