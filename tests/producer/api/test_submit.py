@@ -103,12 +103,12 @@ async def test_a_submit_does_not_go_through_fastapi(client: AsyncClient, monkeyp
         assert answer.status_code == status
 
 
-async def test_of_two_headers_of_a_name_the_first_counts(client: AsyncClient, database: Database) -> None:
-    keys = [("Idempotency-Key", "first"), ("Idempotency-Key", "second")]
+async def test_of_two_headers_that_may_be_ignored_the_first_counts(client: AsyncClient, database: Database) -> None:
+    traces = [("traceparent", f"00-{trace}-{SPAN}-01") for trace in (TRACE, "9" * 32)]
 
-    await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers=keys)
+    await client.post("/v1/sessions/s/turns", json={"input": "x"}, headers=traces)
 
-    assert await database.fetch("SELECT key FROM submissions", {}) == [{"key": "key:first"}]
+    assert await database.fetch("SELECT trace_id FROM turns", {}) == [{"trace_id": TRACE}]
 
 
 async def test_the_usual_queue_is_the_only_one_declared(settings: Settings, connect: Connect) -> None:
