@@ -15,8 +15,9 @@ from tests.conftest import ROOT
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import MalformedMessageError
+from turnstile.message_queue import MessageQueues
 from turnstile.ops.commands.queues import DEAD_LETTER_RETENTION_SECONDS, MAX_RECEIVE_COUNT
-from turnstile.turn.envelope import DeadLetter, OutgoingMessage
+from turnstile.turn.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.message import ID_PATTERN, WakeUp, decode
 
@@ -76,16 +77,39 @@ def test_the_schema_names_exactly_the_members_of_a_wake_up() -> None:
         assert not PAYLOAD.is_valid({other: value for other, value in body.items() if other != name})
 
 
-@given(ids, st.integers(0, 2**192 - 1), st.text(min_size=1), st.integers(1, 2**31 - 1), st.integers(1, 999_999_999))
+@given(
+    ids, st.integers(0, 2**192 - 1), st.booleans(), st.text(min_size=1), st.integers(1, 2**31 - 1),
+    st.integers(1, 999_999_999),
+)  # fmt: skip
 def test_the_attributes_that_are_sent_fit_the_headers(
-    queue: str, bits: int, error_class: str, attempts: int, generation: int
+    queue: str, bits: int, sampled: bool, error_class: str, attempts: int, generation: int
 ) -> None:
-    sent = OutgoingMessage(WakeUp("acme", "alice", UUID(int=7)), start_trace(bits).traceparent)
+    trace = start_trace(bits).with_decision(sampled=sampled)
+    sent = OutgoingMessage(WakeUp("acme", "alice", UUID(int=7)), trace.traceparent)
     letter = DeadLetter(sent, error_class, attempts, fence=2**63 - 1, generation=generation, source_queue=queue)
 
     headers("wakeUp").validate(values(sent.attributes))
     headers("deadLetter").validate(values(letter.attributes))
     assert list(letter.attributes) == DOCUMENT["components"]["messages"]["deadLetter"]["headers"]["required"]
+
+
+async def test_the_attributes_of_a_malformed_message_fit_its_headers(settings: Settings, queues: MessageQueues) -> None:
+    message = ReceivedMessage("m-1", "nobody understands this", "handle", 1, {"its": "own"}, False)
+    with pytest.raises(MalformedMessageError) as refused:
+        decode(message.body)
+
+    await queues.dead_letter_malformed(settings.queue, message, str(refused.value))
+
+    [dead] = await queues.receive(settings.queue, 1, dead=True)
+    described = DOCUMENT["components"]["messages"]["malformed"]["headers"]["properties"]
+    headers("malformed").validate(dead.attributes)
+    assert dead.attributes.keys() == {"its", *described}
+    assert not headers("malformed").is_valid({"turnstile.reason": "ProviderRejected"}), "no class of an error"
+
+
+def test_a_malformed_message_may_have_no_attributes() -> None:
+    """Beside the largest body none has room."""
+    headers("malformed").validate({})
 
 
 def test_every_reference_resolves() -> None:
