@@ -18,6 +18,7 @@ from turnstile.telemetry.metrics import (
     EVENT_LOOP_BLOCKED,
     HEARTBEAT_LATENESS,
     LEASES_LOST,
+    LOCK_LONGEST,
     MESSAGES_MALFORMED,
     SLOTS,
     SLOTS_BUSY,
@@ -31,6 +32,7 @@ from turnstile.worker.crash_isolation import Quarantine
 from turnstile.worker.database_retry import outlast
 from turnstile.worker.handler_run import Handling
 from turnstile.worker.heartbeat import Heartbeat
+from turnstile.worker.held_locks import longest_hold
 from turnstile.worker.process.blocked_loop import BlockedLoopWatch
 from turnstile.worker.process.shutdown import Shutdown
 from turnstile.worker.process.watchdog import Watchdog
@@ -175,7 +177,11 @@ class TurnWork:
         SLOTS.watch(lambda: self.slots.count, queue)
         SLOTS_BUSY.watch(lambda: self.slots.busy, queue)
         ATTEMPT_LONGEST.watch(lambda: self.processor.handling.longest_seconds(time.monotonic()), queue)
+        LOCK_LONGEST.watch(self._longest_hold, queue)
         HEARTBEAT_LATENESS.watch(lambda: self.heartbeat.evidence.overdue_seconds(time.monotonic()), queue)
+
+    def _longest_hold(self) -> float:
+        return longest_hold(self.heartbeat.entries(), time.monotonic(), self._resources.settings.lease_seconds)
 
     async def end(self, most_seconds: float) -> None:
         """Ends the heartbeat; handler threads that still run are left behind."""

@@ -44,6 +44,7 @@ from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.background_call import BackgroundCall
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
+from turnstile.worker.held_locks import extended_locks, report_long_holds
 from turnstile.worker.session_lock import Extension, SessionLock
 
 PATIENCE_SECONDS = 2.0
@@ -116,6 +117,11 @@ class Heartbeat:
         with self._guard:
             self._entries.pop(id(kept), None)
 
+    def entries(self) -> list[HeartbeatEntry]:
+        """What is kept alive now. For any thread."""
+        with self._guard:
+            return list(self._entries.values())
+
     def nudge(self, turn_id: UUID) -> None:
         """Renews this turn's row now, if the turn runs in this process: the row may have a cancel request."""
         with self._guard:
@@ -174,15 +180,10 @@ class Heartbeat:
     async def _connect(self, stack: AsyncExitStack) -> None:
         settings = self._settings
         # Locks, messages and the watchdog wait for the database call: a silent server must not delay more than the next beat.
-        patience = max(PATIENCE_SECONDS, settings.heartbeat)
         database = Database(
-            settings.database_url,
-            "turnstile-heartbeat",
-            size=1,
-            pinned=True,
-            wait_seconds=PATIENCE_SECONDS,
-            patience_seconds=patience,
-        )
+            settings.database_url, "turnstile-heartbeat", size=1, pinned=True,
+            wait_seconds=PATIENCE_SECONDS, patience_seconds=max(PATIENCE_SECONDS, settings.heartbeat),
+        )  # fmt: skip
         redis = connect_lock(settings)
         stack.push_async_callback(redis.close)
         self._database = await stack.enter_async_context(database)
@@ -213,12 +214,12 @@ class Heartbeat:
 
     async def _beat(self) -> bool:
         """One beat; False if the database was away: the next beat then comes sooner."""
-        with self._guard:
-            entries = list(self._entries.values())
+        entries = self.entries()
         renewed = await self._renew_rows(entries)
         now = time.monotonic()
-        if locked := [kept for kept in entries if kept.lock and now - kept.ours_at < self._settings.lease_seconds]:
+        if locked := extended_locks(entries, now, self._settings.lease_seconds):
             self._locks.begin(lambda: self._extend_locks(locked))
+            report_long_holds(locked, now, self._settings.session_run_seconds)
         if received := [kept for kept in entries if kept.message]:
             self._messages.begin(lambda: self._queues.extend(self._address, self._still_kept(received)))
         return renewed
@@ -261,8 +262,7 @@ class Heartbeat:
         self._unrenewed = {one.id for one in renewals.rows if one.ours and not one.renewed}
         if not self._unrenewed:
             self.evidence.worked(renewals.at, asked, time.monotonic())
-        # After the renewals: neither may delay leases. Also an error of the statement is only logged, because locks and messages
-        # must be extended whatever these tables say.
+        # After the renewals, which neither may delay. Errors are only logged: locks and messages must be extended all the same.
         went_well = True
         try:
             await announce(self._database, replace(self._describe(), unrenewed=list(self._unrenewed)))

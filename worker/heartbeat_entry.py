@@ -1,5 +1,6 @@
 """What the heartbeat keeps alive for one session run."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from turnstile.worker.session_lock import LockedSession
 class HeartbeatEntry:
     """What the heartbeat keeps alive for one session run: its lock, its message, and the lease of its turn.
 
-    Written on the worker's event loop, read by the heartbeat's thread, which sets `ours_at` and `look_again`.
+    Written on the worker's event loop, read by the heartbeat's thread, which sets `ours_at`, `look_again`
+    and `told_at`.
     """
 
     lock: LockedSession | None
@@ -29,6 +31,10 @@ class HeartbeatEntry:
     look_again: bool = False
     """The session must be looked at once more before the lock is released: another wake-up of it has reached this worker, or the
     lock was lost for a while, and perhaps the waiting mark with it."""
+    held_since: float = field(default_factory=time.monotonic)
+    """When the lock was acquired."""
+    told_at: float = -math.inf
+    """When a line last said how long the lock has been held (`worker.held_locks`)."""
     begun_at: float = 0.0
     renew_until: float = 0.0
 

@@ -12,7 +12,9 @@ def report_lock(queue: str, key: str, lease_seconds: float, guard: Guard, second
     """`seconds`: how long the attempt took. The line's `worker_id` is the owner, and the lease the key's time to live (M9)."""
     log.info("session.lock", key=key, ttl_seconds=lease_seconds, result=guard.result, seconds=round(seconds, 4))
     LOCK_ACQUISITIONS.add(1, queue, guard.result)
-    LOCK_WAIT.observe(seconds, queue)
+    # Of the others, some did not call Redis: in a drain they would hide that it is slow.
+    if guard is Guard.LOCKED:
+        LOCK_WAIT.observe(seconds, queue)
 
 
 def report_unlock(queue: str, released: Release, run: SessionRun) -> None:

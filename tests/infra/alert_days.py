@@ -57,7 +57,7 @@ def _calm() -> None:
     for gauge in (
         metrics.BACKLOG_OLDEST, metrics.QUEUE_PAUSED, metrics.FAILED_TURNS, metrics.SESSIONS_HALTED,
         metrics.SESSIONS_HALTED_SECONDS, metrics.DEAD_LETTERS_EXPECTED, metrics.DLQ_MESSAGES, metrics.DLQ_UNTOUCHED,
-        metrics.HEARTBEAT_LATENESS, metrics.STANDSTILL,
+        metrics.HEARTBEAT_LATENESS, metrics.STANDSTILL, metrics.LOCK_LONGEST,
     ):  # fmt: skip
         gauge.set(0, QUEUE)
     for backend in ("postgres", "redis_lock", "redis_memory", "sqs"):
@@ -79,6 +79,7 @@ def traffic(
     locked: int = 60,
     busy: int = 0,
     unguarded: int = 0,
+    lock_seconds: float = 0.001,
     refused: int = 0,
 ) -> None:
     """What happens between two scrapes."""
@@ -92,6 +93,8 @@ def traffic(
         metrics.HTTP_REQUESTS.add(count, "/v1/sessions/{session_id}/turns", "POST", code)
     for result, count in (("locked", locked), ("busy", busy), ("unguarded", unguarded)):
         metrics.LOCK_ACQUISITIONS.add(count, QUEUE, result)
+    for _ in range(locked):
+        metrics.LOCK_WAIT.observe(lock_seconds, QUEUE)
 
 
 def standstill(now: int, seconds: float) -> None:

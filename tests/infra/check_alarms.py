@@ -20,12 +20,12 @@ PAGES = {
     "dlq-unexplained", "deaf-workers", "relay-silent", "standstill",
 }  # fmt: skip
 TELLS = {
-    "depth", "lock-timeouts", "lock-held-long", "leases-lost", "lock-busy", "lock-unavailable", "producer-quiet",
-    "worker-lost", "worker-unwell", "loop-blocked",
+    "depth", "lock-timeouts", "lock-held-long", "lock-slow", "leases-lost", "lock-busy", "lock-unavailable",
+    "producer-quiet", "worker-lost", "worker-unwell", "loop-blocked",
 }  # fmt: skip
 PLAIN = [
     "turn-failed", "session-halted", "message-malformed", "oldest", "standstill", "depth", "lock-timeouts",
-    "lock-held-long", "leases-lost", "worker-lost", "worker-unwell", "loop-blocked",
+    "lock-held-long", "lock-slow", "leases-lost", "worker-lost", "worker-unwell", "loop-blocked",
 ]  # fmt: skip
 
 

@@ -168,7 +168,20 @@ class TestOnAHaltingQueue:
         await product.submit({"do": "bug"})
 
         await until(lambda: counted(given, worker)["session_halted"] == 1)
-        assert counted(given, worker)["turn_failed"] == 1
+        assert counted(given, worker)["turn_failed"] == 0, "one failure is one page"
+
+
+async def test_a_hold_is_measured_while_it_lasts(
+    given: GivenQueues, product: Product, start_worker: StartWorker
+) -> None:
+    worker = start_worker(TURNSTILE_SESSION_RUN_SECONDS="0.1")
+
+    await product.submit({"do": "sleep", "seconds": 600})
+
+    [line, *_] = await until(lambda: worker.said("session.held"), within=60)
+    assert matches(given.terraform["log_patterns"]["lock_held"], line)
+    assert line["held_seconds"] > 0
+    assert worker.said("session.unlock") == []
 
 
 async def test_locks_are_counted_taken_busy_held_and_without_redis(
@@ -189,6 +202,8 @@ async def test_locks_are_counted_taken_busy_held_and_without_redis(
     assert calm["lock_busy"] == results["busy"] >= 1
     assert calm["lock_unguarded"] == results["unguarded"]
     assert calm["lock_attempt"] == results.total()
+    assert calm["lock_wait"] == results["locked"] >= 1
+    assert all(line["seconds"] >= 0 for line in worker.said("session.lock"))
     assert calm["lock_held"] == len(worker.said("session.unlock"))
     assert all(line["held_seconds"] >= 0 for line in worker.said("session.unlock"))
 

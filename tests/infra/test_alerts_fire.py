@@ -226,10 +226,28 @@ def skipped_locks(now: int) -> None:
     backlog(now, due=4, ready=2)
 
 
-def holds(seconds: float) -> Happening:
+def holds(seconds: int) -> Happening:
+    """One session run after the other holds its lock for so long."""
+
     def happening(now: int) -> None:
         ordinary(now)
-        m.LOCK_HOLD.observe(seconds if now >= 0 else 1.0, QUEUE)
+        m.LOCK_LONGEST.set(now % seconds if now >= 0 else 1, QUEUE)
+
+    return happening
+
+
+def one_hold(seconds: float) -> Happening:
+    def happening(now: int) -> None:
+        ordinary(now)
+        m.LOCK_LONGEST.set(now if 0 <= now < seconds else 1, QUEUE)
+
+    return happening
+
+
+def slow_locks(seconds: float, *, lasting: float = math.inf) -> Happening:
+    def happening(now: int) -> None:
+        traffic(lock_seconds=seconds if 0 <= now < lasting else 0.001)
+        backlog(now, due=4, ready=2)
 
     return happening
 
@@ -294,7 +312,9 @@ FAULTS: list[tuple[str, Happening, int]] = [
     ("lock-timeouts", outage_of("redis_lock"), 25 * MINUTE),
     ("lock-unavailable", skipped_locks, 17 * MINUTE),
     ("lock-busy", busy_locks, 21 * MINUTE),
-    ("lock-held-long", holds(601), 21 * MINUTE),
+    ("lock-held-long", holds(120), 21 * MINUTE),
+    ("lock-held-long", one_hold(math.inf), 18 * MINUTE),
+    ("lock-slow", slow_locks(0.2), 21 * MINUTE),
 ]
 
 NEIGHBOURS: list[tuple[str, Happening]] = [
@@ -330,7 +350,10 @@ NEIGHBOURS: list[tuple[str, Happening]] = [
     ("lock-timeouts", outage_of("redis_memory")),
     ("lock-unavailable", restart_of("redis_lock")),
     ("lock-busy", drain),
-    ("lock-held-long", holds(120)),
+    ("lock-held-long", holds(90)),
+    ("lock-held-long", one_hold(400)),
+    ("lock-slow", slow_locks(0.05)),
+    ("lock-slow", slow_locks(1.0, lasting=5 * MINUTE)),
 ]
 
 

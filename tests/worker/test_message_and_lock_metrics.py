@@ -60,6 +60,7 @@ async def test_a_busy_session_is_an_acquisition_that_holds_nothing(
     with (
         rising(ACQUISITIONS, queue="turns", result="busy"),
         rising("turnstile_session_lock_hold_seconds_count", 0, queue="turns"),
+        rising("turnstile_session_lock_wait_seconds_count", 0, queue="turns"),
         processing(settings, database, lock, "worker-a") as processor,
     ):
         await processor.process(message_about(uuid4()))

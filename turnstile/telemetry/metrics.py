@@ -65,12 +65,18 @@ LOCK_ACQUISITIONS = Counter(
     "Attempts to lock a session: `locked`, `busy`, or `unguarded` if Redis did not respond.", ["queue", "result"],
 )  # fmt: skip
 LOCK_WAIT = Histogram(
-    W, "turnstile_session_lock_wait_seconds", "How long such an attempt took.", ["queue"], unit="seconds",
-    buckets=CALLS,
+    W, "turnstile_session_lock_wait_seconds", "How long such an attempt took, if it locked the session.", ["queue"],
+    unit="seconds", buckets=CALLS,
 )  # fmt: skip
 LOCK_HOLD = Histogram(
     W, "turnstile_session_lock_hold_seconds", "How long a session run kept its lock.", ["queue"], unit="seconds",
     buckets=HOLDS,
+)  # fmt: skip
+
+LOCK_LONGEST = Gauge(
+    W, "turnstile_session_lock_longest_seconds",
+    "For how long the lock has been held that was taken first of those that the process holds now; 0 if it holds none.",
+    ["queue"], unit="seconds",
 )  # fmt: skip
 
 # --- worker: its own state

@@ -20,7 +20,9 @@ locals {
     lock_attempt   = { pattern = "{ $.event = \"session.lock\" }", value = "1" }
     lock_busy      = { pattern = "{ ($.event = \"session.lock\") && ($.result = \"busy\") }", value = "1" }
     lock_unguarded = { pattern = "{ ($.event = \"session.lock\") && ($.result = \"unguarded\") }", value = "1" }
-    lock_held      = { pattern = "{ $.event = \"session.unlock\" }", value = "$.held_seconds" }
+    lock_wait      = { pattern = "{ ($.event = \"session.lock\") && ($.result = \"locked\") }", value = "$.seconds" }
+    # The second while the hold lasts, once a minute.
+    lock_held = { pattern = "{ ($.event = \"session.unlock\") || ($.event = \"session.held\") }", value = "$.held_seconds" }
     # A lock command that Redis did not answer in time, or a lock that was gone when it was to be extended.
     lock_timeout = {
       pattern = "{ ($.event = \"lock.redis_away\") || ($.event = \"heartbeat.lock_lost\") || ($.event = \"lock.redis_refuses\") || ($.event = \"redis.node_away\") }"

@@ -28,6 +28,7 @@ locals {
     lock-timeouts         = 3 # commands within five minutes
     lock-busy             = 5 # percent
     lock-unavailable      = 0.1
+    lock-slow             = 0.1 # seconds
     leases-lost           = 0
     worker-lost           = 0 # worker processes within five minutes
     worker-unwell         = 0
@@ -91,10 +92,17 @@ locals {
       source      = "log", metric = "lock_timeout", statistic = "Sum", period = 300, all = 12, any = 3
       actions     = local.tell
     }
+    # Threshold: local.by_queue. A worker tells of a hold while it lasts, so that one without an end is told of, too.
     lock-held-long = {
-      description = "Session locks are held three times as long as a hold should last (L6)."
+      description = "Session locks are held three times as long as usual, or never released (L6)."
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
       source      = "log", metric = "lock_held", statistic = "Maximum", period = 300, all = 3, actions = local.tell
+    }
+    # How long a worker waits for Redis to lock a session. Beyond its time-out of a second at most, lock-timeouts tells.
+    lock-slow = {
+      description = "On average it takes more than 0.1 s to lock a session (A4)."
+      runbook     = "redis-down.md", owner = "operators"
+      source      = "log", metric = "lock_wait", statistic = "Average", period = 300, all = 3, actions = local.tell
     }
     leases-lost = {
       description = "Claims are taken over while their handlers still run: look for blocked loops and long pauses."
@@ -139,8 +147,8 @@ locals {
         } : {
         source = "main", metric = "ApproximateAgeOfOldestMessage", above = names.timeout_seconds + local.thresholds["oldest"]
       }
-      # A hold lasts as long as its last turn takes, and one turn may take longer than a whole hold.
-      lock-held-long = { above = 3 * max(var.session_run_seconds, names.timeout_seconds) }
+      # By what is usual, not by the time-out: a hold of three time-outs would have been ended before.
+      lock-held-long = { above = 3 * coalesce(names.hold_seconds, var.session_run_seconds) }
     })
   }
 

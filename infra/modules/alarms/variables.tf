@@ -4,12 +4,13 @@ variable "name" {
 }
 
 variable "queues" {
-  description = "The queues by their names: outputs of module queue, the log group of the queue's workers (module service), and how long one attempt may take (`timeout_seconds` of module queue)."
+  description = "The queues by their names: outputs of module queue, the log group of the queue's workers (module service), how long one attempt may take (`timeout_seconds` of module queue), and how long a session lock is usually held (`hold_seconds`; left out: `session_run_seconds`)."
   type = map(object({
     sqs_name         = string
     dlq_name         = string
     worker_log_group = string
     timeout_seconds  = optional(number, 300)
+    hold_seconds     = optional(number)
     owner            = optional(string)
   }))
 }
@@ -107,7 +108,7 @@ variable "load_balancer" {
 }
 
 variable "session_run_seconds" {
-  description = "TURNSTILE_SESSION_RUN_SECONDS: how long a session lock is expected to be held. Three times that is told, or three time-outs of the queue if they are longer (L6)."
+  description = "TURNSTILE_SESSION_RUN_SECONDS: how long a session lock is usually held at most. Three times that is told (L6). `hold_seconds` of a queue replaces it, where one turn usually takes longer."
   type        = number
   default     = 30
 }

@@ -7,6 +7,7 @@ from typing import Any, LiteralString
 
 import pytest
 import redis.asyncio
+from structlog.testing import capture_logs
 
 from tests.support.heartbeats import Beating, beats_on, lease_of
 from tests.support.probes import until
@@ -17,6 +18,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
+from turnstile.worker.held_locks import longest_hold
 from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock
 
 
@@ -131,6 +133,20 @@ async def test_a_session_whose_lock_another_worker_has_taken_is_looked_at_once_m
 
     await until(lambda: kept.look_again)
     assert beating.stops == []
+
+
+async def test_a_hold_is_measured_while_it_lasts(settings: Settings, beating: Beating, turn: ClaimedTurn) -> None:
+    lock = await _lock(settings)
+
+    with capture_logs() as lines:
+        kept = beating.keep(turn, lock)
+        kept.held_since -= 2 * settings.session_run_seconds
+        await until(lambda: any(line["event"] == "session.held" for line in lines))
+
+    [line] = [line for line in lines if line["event"] == "session.held"]
+    assert (line["key"], line["turn_id"]) == (lock.key, str(turn.id))
+    now = time.monotonic()
+    assert longest_hold(beating.heartbeat.entries(), now, settings.lease_seconds) > settings.session_run_seconds
 
 
 async def test_redis_connections_are_not_closed_during_an_extension(

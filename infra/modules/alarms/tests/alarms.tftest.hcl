@@ -259,22 +259,27 @@ run "the_oldest_by_sqs" {
   }
 }
 
-run "a_lock_is_held_for_a_whole_turn" {
+run "a_lock_is_held_for_three_times_the_usual" {
   variables {
     queues = {
       turns = { sqs_name = "t", dlq_name = "t-dlq", worker_log_group = "/turnstile/worker", timeout_seconds = 900 }
-      brief = { sqs_name = "b", dlq_name = "b-dlq", worker_log_group = "/turnstile/worker", timeout_seconds = 10 }
+      slow  = { sqs_name = "s", dlq_name = "s-dlq", worker_log_group = "/turnstile/worker", timeout_seconds = 900, hold_seconds = 120 }
     }
   }
 
   assert {
-    condition     = aws_cloudwatch_metric_alarm.plain["turns/lock-held-long"].threshold == 2700
-    error_message = "A turn of a quarter of an hour holds its session's lock for as long, and nothing is wrong."
+    condition     = aws_cloudwatch_metric_alarm.plain["turns/lock-held-long"].threshold == 90
+    error_message = "A session run ends after half a minute, whatever the time-out: no hold lasts for three time-outs."
   }
 
   assert {
-    condition     = aws_cloudwatch_metric_alarm.plain["brief/lock-held-long"].threshold == 90
-    error_message = "Short turns share a hold."
+    condition     = aws_cloudwatch_metric_alarm.plain["slow/lock-held-long"].threshold == 360
+    error_message = "Where turns usually take two minutes, so do holds."
+  }
+
+  assert {
+    condition     = strcontains(aws_cloudwatch_log_metric_filter.event["turns/lock_held"].pattern, "session.held")
+    error_message = "A hold without an end has no line but this."
   }
 }
 
