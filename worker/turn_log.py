@@ -1,8 +1,8 @@
 """What is told of a claim's end, as log lines and metrics: a retry is an INFO line, and a turn that finally fails is one ERROR
 line (G26).
 
-The operators' alarm counts the ERROR line, so it is written in one place and once per failure. On a queue that halts, a second
-ERROR line says that the session waits for an operator (G9).
+The operators' alarms count the ERROR lines, so they are written in one place and one per failure: `turn.failed`, or, on a queue
+that halts, `turn.halted_session`: the session waits for an operator (G9). There `turn.failed` is an INFO line.
 """
 
 from collections.abc import Mapping
@@ -84,7 +84,8 @@ def _count_ended(queue: str, status: TurnStatus, error_class: str | None) -> Non
 def _report_failure(
     error_class: str | None, tenant_id: str, dead_letter: bool, halts: bool, fields: Mapping[str, Any]
 ) -> None:
-    log.error("turn.failed", error_class=error_class, dead_letter=dead_letter and not halts, **fields)
+    failed = log.info if halts else log.error
+    failed("turn.failed", error_class=error_class, dead_letter=dead_letter and not halts, **fields)
     if halts:
         ways_on = "turnstile retry, turnstile skip"
         log.error("turn.halted_session", error_class=error_class, tenant_id=tenant_id, ways_on=ways_on, **fields)

@@ -32,10 +32,12 @@ async def test_a_malformed_message_reaches_who_listens_to_the_topic(
     arrived, unexplained = (
         alarm_of(cloudwatch, f"check-{queue}-{name}") for name in ("message-malformed", "dlq-unexplained")
     )
-    ear, subscription = subscribe(given, given.terraform["topics"]["page"])
+    # What arrived is told; what nobody has dealt with pages, so that one message is not two pages.
+    topics = given.terraform["topics"]
+    (telling, of_tell), (paging, of_page) = (subscribe(given, topics[name]) for name in ("tell", "page"))
     try:
-        for alarm in (arrived, unexplained):
-            assert alarm["AlarmActions"] == [given.terraform["topics"]["page"]]
+        for alarm, topic in ((arrived, "tell"), (unexplained, "page")):
+            assert alarm["AlarmActions"] == [topics[topic]]
             cloudwatch.set_alarm_state(AlarmName=alarm["AlarmName"], StateValue="OK", StateReason="begin")
 
         # The message, and a real worker that can't read it.
@@ -51,7 +53,7 @@ async def test_a_malformed_message_reaches_who_listens_to_the_topic(
         datum = {"MetricName": f"{queue}.message_malformed", "Value": float(count)}
         cloudwatch.put_metric_data(Namespace=given.terraform["namespace"], MetricData=[datum])
         assert state(cloudwatch, arrived) == "ALARM"
-        assert arrived["AlarmName"] in await until(lambda: told(sqs, ear))
+        assert arrived["AlarmName"] in await until(lambda: told(sqs, telling))
 
         # By the DLQ itself, until somebody has dealt with it: no failed turn explains the message.
         relay = start_worker("relay")
@@ -60,15 +62,16 @@ async def test_a_malformed_message_reaches_who_listens_to_the_topic(
         measured = {"messages": (float(depth),) * MINUTES, "letters": (float(letters[-1]),) * MINUTES}
         assert fires(given, unexplained, measured)
         cloudwatch.set_alarm_state(AlarmName=unexplained["AlarmName"], StateValue="ALARM", StateReason="by its formula")
-        assert unexplained["AlarmName"] in await until(lambda: told(sqs, ear))
+        assert unexplained["AlarmName"] in await until(lambda: told(sqs, paging))
 
         # And after it was deleted, the formula rests.
         sqs_client(stack).purge_queue(QueueUrl=address.dlq_url)
         gone = float(visible(sqs_client(stack), address.dlq_url))
         assert not fires(given, unexplained, measured | {"messages": (gone,) * MINUTES})
     finally:
-        client("sns", given.tests).unsubscribe(SubscriptionArn=subscription)
-        sqs.delete_queue(QueueUrl=ear)
+        for ear, subscription in ((telling, of_tell), (paging, of_page)):
+            client("sns", given.tests).unsubscribe(SubscriptionArn=subscription)
+            sqs.delete_queue(QueueUrl=ear)
 
 
 def alarm_of(cloudwatch: Any, name: str) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from tests.support.given_queues import GivenQueues
 from tests.support.probes import until
 
 PAGES = {
-    "turn-failed", "session-halted", "session-still-halted", "message-malformed", "oldest", "dlq-untouched",
-    "dlq-unexplained", "deaf-workers", "relay-silent", "standstill",
+    "turn-failed", "session-halted", "session-still-halted", "oldest", "dlq-untouched", "dlq-unexplained", "deaf-workers",
+    "relay-silent", "standstill",
 }  # fmt: skip
 TELLS = {
     "depth", "lock-timeouts", "lock-held-long", "lock-slow", "leases-lost", "lock-busy", "lock-unavailable",
-    "producer-quiet", "worker-lost", "worker-unwell", "loop-blocked",
+    "message-malformed", "producer-quiet", "worker-lost", "worker-unwell", "loop-blocked",
 }  # fmt: skip
 PLAIN = [
     "turn-failed", "session-halted", "message-malformed", "oldest", "standstill", "depth", "lock-timeouts",

@@ -252,6 +252,15 @@ def slow_locks(seconds: float, *, lasting: float = math.inf) -> Happening:
     return happening
 
 
+def halted_for(seconds: float) -> Happening:
+    def happening(now: int) -> None:
+        ordinary(now)
+        m.SESSIONS_HALTED.set(1, QUEUE)
+        m.SESSIONS_HALTED_SECONDS.set(seconds, QUEUE)
+
+    return happening
+
+
 def unexplained(now: int) -> None:
     ordinary(now)
     m.DEAD_LETTERS_EXPECTED.set(3, QUEUE)
@@ -319,7 +328,8 @@ FAULTS: list[tuple[str, Happening, int]] = [
 
 NEIGHBOURS: list[tuple[str, Happening]] = [
     ("turn-failed", gauge(m.DLQ_MESSAGES, 1)),
-    ("session-still-halted", gauge(m.SESSIONS_HALTED_SECONDS, 1800)),
+    ("session-halted", halted_for(1801)),
+    ("session-still-halted", halted_for(1800)),
     ("dlq-untouched", gauge(m.DLQ_UNTOUCHED, 86_401)),
     ("oldest", drain),
     ("standstill", resumed),

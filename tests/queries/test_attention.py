@@ -72,6 +72,25 @@ async def test_final_failures_are_counted_from_their_rows_while_they_are_new(
 # --- halted sessions
 
 
+async def test_a_failure_that_halts_its_session_counts_as_a_halt_alone(database: Database, settings: Settings) -> None:
+    await make_failed(database, settings, ["a", "b"], halt=True)
+    await make_failed(database, settings, ["c"])
+
+    found = await attention(database)
+
+    assert (found.failed_lately, found.halted_lately) == (1, 2)
+
+
+async def test_an_old_halt_hides_no_new_failure(database: Database, settings: Settings) -> None:
+    [old] = await make_failed(database, settings, ["a"], halt=True)
+    await change(database, "finished_at = now() - interval '2 hours'", old)
+    await make_failed(database, settings, ["b"])
+
+    found = await attention(database)
+
+    assert (found.failed_lately, found.halted_lately) == (1, 0)
+
+
 async def test_a_halted_session_is_counted_for_as_long_as_it_is_halted(database: Database, settings: Settings) -> None:
     first, _ = await make_failed(database, settings, ["a", "b"], halt=True)
     await change(database, "finished_at = now() - interval '2 hours'", first)
@@ -234,7 +253,7 @@ async def test_each_queue_is_counted_separately(database: Database, settings: Se
     found = await read_attention(database, ["turns", "bulk", "empty"], lately_seconds=300.0)
 
     assert [(one.queue, one.failed_lately, one.halted, one.letters) for one in found] == [
-        ("bulk", 1, 0, 1), ("empty", 0, 0, 0), ("turns", 1, 1, 0),
+        ("bulk", 1, 0, 1), ("empty", 0, 0, 0), ("turns", 0, 1, 0),
     ]  # fmt: skip
 
 
@@ -287,7 +306,7 @@ async def test_each_queue_gets_a_log_line_also_without_failures(database: Databa
     assert calm == {"event": "queue.attention", "log_level": "info", "queue": "bulk", **CALM}
     assert halted.pop("halted_seconds") >= 0
     assert halted == {
-        "event": "queue.attention", "log_level": "warning", "queue": "turns", "failed_lately": 1, "halted": 1,
+        "event": "queue.attention", "log_level": "warning", "queue": "turns", "failed_lately": 0, "halted": 1,
         "halted_lately": 1, "letters": 0, "untouched_seconds": 0.0,
     }  # fmt: skip
 

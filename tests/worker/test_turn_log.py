@@ -61,6 +61,21 @@ def test_a_retry_is_an_attempt_and_no_end() -> None:
         report_settled(CLAIMED, TurnStatus.PENDING, RETRIED, 2.0, halts=False)
 
 
+@pytest.mark.parametrize("halts", [False, True], ids=["dead-lettered", "halted"])
+@pytest.mark.parametrize("by", ["its settle", "its claim"])
+def test_a_final_failure_is_one_error_line(by: str, halts: bool) -> None:
+    with capture_logs() as lines:
+        if by == "its settle":
+            report_settled(CLAIMED, TurnStatus.FAILED, FAILED, 2.0, halts=halts)
+        else:
+            ended = EndedAtClaim(uuid4(), "t", "s", 1, "1" * 32, TurnStatus.FAILED, "crash_loop")
+            report_ended(ended, "turns", halts=halts)
+
+    told = [line["event"] for line in lines if line["log_level"] == "error"]
+    assert told == ["turn.halted_session" if halts else "turn.failed"]
+    assert "turn.failed" in [line["event"] for line in lines]
+
+
 @pytest.mark.usefixtures("recording")
 def test_what_a_claim_ends_takes_over_or_loses_is_counted() -> None:
     crashed = EndedAtClaim(uuid4(), "t", "s", 1, "1" * 32, TurnStatus.FAILED, "crash_loop")

@@ -21,6 +21,7 @@ REDRIVE_GRACE_MINUTES = 10
 MOST = 10_000
 """How many FAILED turns of a queue are read at most: those that failed last."""
 
+# A turn that halts its session is in `halted_lately` alone: one failure raises one alarm (G26).
 # The index `turns_failed_at` has the queue and the end. Its predicate is an expression that only this statement uses, so no
 # other statement can use the index. A halted session's turn is looked up by its id, whatever the statistics are.
 # A letter is on the DLQ from when it was sent until SQS drops it. The letters of a redrive are there until its sweep, at its
@@ -42,7 +43,8 @@ WITH halted AS MATERIALIZED (
      WHERE r.started_at > now() - interval '1 day'
        AND (r.finished_at IS NULL OR r.finished_at > now() - interval '{REDRIVE_GRACE_MINUTES} minutes')
 )
-SELECT q.name AS queue, f.lately AS failed_lately, coalesce(h.sessions, 0) AS halted, coalesce(h.lately, 0) AS halted_lately,
+SELECT q.name AS queue, greatest(0, f.lately - coalesce(h.lately, 0)) AS failed_lately,
+       coalesce(h.sessions, 0) AS halted, coalesce(h.lately, 0) AS halted_lately,
        greatest(0, coalesce(h.seconds, 0))::float8 AS halted_seconds,
        f.letters + (SELECT coalesce(sum(r.letters), 0) FROM redriven r
                      WHERE r.queue IS NULL OR r.queue = q.name)::int AS letters,
@@ -69,7 +71,7 @@ class Attention:
 
     queue: str
     failed_lately: int
-    """Turns that finally failed within the last `lately_seconds` and are still FAILED."""
+    """Turns that finally failed within the last `lately_seconds`, are still FAILED and do not halt their session."""
     halted: int
     """Sessions that a FAILED turn halts."""
     halted_lately: int

@@ -153,7 +153,8 @@ WORKERS = Gauge(
     R, "turnstile_workers", "Registered workers by `state`, as `turnstile workers` has it.", ["queue", "state"],
 )  # fmt: skip
 FAILED_TURNS = Gauge(
-    R, "turnstile_failed_turns", "Turns that finally failed in the last five minutes and are FAILED still.", ["queue"],
+    R, "turnstile_failed_turns",
+    "Turns that finally failed in the last five minutes, are FAILED still and do not halt their session.", ["queue"],
 )  # fmt: skip
 SESSIONS_HALTED = Gauge(R, "turnstile_sessions_halted", "Sessions that a FAILED turn halts.", ["queue"])
 SESSIONS_HALTED_SECONDS = Gauge(

@@ -8,7 +8,7 @@ locals {
   graphs = [
     { title = "turns that wait", series = [["log", "backlog_due", "Maximum"], ["log", "backlog_ready", "Maximum"], ["log", "backlog_running", "Maximum"]] },
     { title = "oldest turn that waits, standstill, seconds", series = [["log", "backlog_oldest_seconds", "Maximum"], ["log", "standstill_seconds", "Maximum"]] },
-    { title = "turns ended", series = [["log", "turn_succeeded", "Sum"], ["log", "turn_failed", "Sum"], ["log", "turn_canceled", "Sum"]] },
+    { title = "turns ended", series = [["log", "turn_succeeded", "Sum"], ["log", "turn_failed", "Sum"], ["log", "session_halted", "Sum"], ["log", "turn_canceled", "Sum"]] },
     { title = "waiting until the first start, seconds", series = [["log", "waited_seconds", "p50"], ["log", "waited_seconds", "p95"]] },
     { title = "new for a person: failed, halted, malformed", series = [["log", "failed_lately", "Maximum"], ["log", "halted_lately", "Maximum"], ["log", "message_malformed", "Sum"]] },
     { title = "what waits longest for a person, seconds", series = [["log", "halted_seconds", "Maximum"], ["log", "untouched_seconds", "Maximum"]] },

@@ -6,10 +6,10 @@ locals {
 
   # value: what one line adds, a number or a field of the line.
   log_metrics = {
-    # One line for each turn that finally failed, and never for a retry (G26).
+    # One line for each turn that finally failed, and never for a retry (G26): the first, or the second if it halts its session.
     turn_failed    = { pattern = "{ ($.event = \"turn.failed\") && ($.level = \"error\") }", value = "1" }
     session_halted = { pattern = "{ ($.event = \"turn.halted_session\") && ($.level = \"error\") }", value = "1" }
-    # With turn_failed, every turn that a worker has ended.
+    # With turn_failed and session_halted, every turn that a worker has ended.
     turn_succeeded = { pattern = "{ $.event = \"turn.succeeded\" }", value = "1" }
     turn_canceled  = { pattern = "{ $.event = \"turn.canceled\" }", value = "1" }
     # How long a turn waited until it first began. The line of a later attempt lacks the field.

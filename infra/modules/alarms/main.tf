@@ -1,7 +1,7 @@
 # What is alarmed on, and who hears of it (G25, G26, L6). Final failures and halted sessions page by what the tables say, which
-# relays tell each minute (ADR 0024); where no relay's log is known, by the workers' ERROR lines. A dead letter alone pages nobody:
-# its turn's failure has done so already. What pages is a dead-letter queue that nobody has touched for a day, and messages on it
-# that no failed turn explains.
+# relays tell each minute (ADR 0024); where no relay's log is known, by the workers' ERROR lines. One failure pages once: as a turn
+# that has failed, or as a session that is halted. A dead letter alone pages nobody: its turn's failure has done so already. What
+# pages is a dead-letter queue that nobody has touched for a day, and messages on it that no failed turn explains.
 #
 # CloudWatch notifies when an alarm changes its state, and not again while it lasts. What must be heard until somebody has dealt
 # with it (`local.nagging`) is a formula that rests for the last ten minutes of each hour: the alarm goes back to OK, of which
@@ -51,7 +51,7 @@ locals {
   plain_alarms = {
     # Metric and statistic: local.from_facts.
     turn-failed = {
-      description = "Turns have finally failed in the last five minutes."
+      description = "Turns have finally failed in the last five minutes, and halt no session."
       runbook     = "dead-letters.md", owner = "handler"
       source      = "log", period = 60, all = 1, actions = local.page
     }
@@ -60,11 +60,12 @@ locals {
       runbook     = "halted-session.md", owner = "handler"
       source      = "log", period = 60, all = 1, actions = local.page
     }
-    # By the line alone: it is written before the message goes to the dead-letter queue, where `dlq-unexplained` sees it.
+    # By the line alone: it is written before the message goes to the dead-letter queue. There `dlq-unexplained` sees it and pages;
+    # where nobody tells what that needs, this pages (local.from_facts).
     message-malformed = {
       description = "A message that nobody understands has arrived."
       runbook     = "poison-pill.md", owner = "operators"
-      source      = "log", metric = "message_malformed", statistic = "Sum", period = 60, all = 1, actions = local.page
+      source      = "log", metric = "message_malformed", statistic = "Sum", period = 60, all = 1, actions = local.tell
     }
     # Metric: local.by_queue.
     oldest = {
@@ -130,11 +131,13 @@ locals {
 
   # Several relays tell the same: the greatest counts, never the sum.
   from_facts = local.backlog_is_told ? {
-    turn-failed    = { metric = "failed_lately", statistic = "Maximum" }
-    session-halted = { metric = "halted_lately", statistic = "Maximum" }
+    turn-failed       = { metric = "failed_lately", statistic = "Maximum" }
+    session-halted    = { metric = "halted_lately", statistic = "Maximum" }
+    message-malformed = { actions = local.tell }
     } : {
-    turn-failed    = { metric = "turn_failed", statistic = "Sum" }
-    session-halted = { metric = "session_halted", statistic = "Sum" }
+    turn-failed       = { metric = "turn_failed", statistic = "Sum" }
+    session-halted    = { metric = "session_halted", statistic = "Sum" }
+    message-malformed = { actions = local.page }
   }
 
   by_queue = {

@@ -84,6 +84,11 @@ run "by_the_lines_of_the_workers" {
   }
 
   assert {
+    condition     = aws_cloudwatch_metric_alarm.plain["turns/message-malformed"].alarm_actions == toset([aws_sns_topic.alarms["page"].arn])
+    error_message = "Nobody tells which messages failed turns explain: then the line pages."
+  }
+
+  assert {
     condition     = !contains(keys(aws_cloudwatch_metric_alarm.computed), "turns/session-still-halted") && !contains(keys(aws_cloudwatch_metric_alarm.computed), "turns/dlq-unexplained")
     error_message = "They are fed with what relays tell."
   }
@@ -133,10 +138,15 @@ run "by_what_the_tables_say" {
   }
 
   assert {
-    condition = alltrue([for name in ["plain/turn-failed", "plain/session-halted", "plain/message-malformed", "computed/session-still-halted", "computed/dlq-unexplained", "computed/dlq-untouched"] :
+    condition = alltrue([for name in ["plain/turn-failed", "plain/session-halted", "computed/session-still-halted", "computed/dlq-unexplained", "computed/dlq-untouched"] :
       merge({ for key, one in aws_cloudwatch_metric_alarm.plain : "plain/${key}" => one }, { for key, one in aws_cloudwatch_metric_alarm.computed : "computed/${key}" => one })[replace(name, "/", "/turns/")].alarm_actions == toset([aws_sns_topic.alarms["page"].arn])
     ])
     error_message = "Each of them pages."
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.plain["turns/message-malformed"].alarm_actions == toset([aws_sns_topic.alarms["tell"].arn])
+    error_message = "The message is on the dead-letter queue, where dlq-unexplained sees it: one of the two pages."
   }
 }
 
@@ -318,7 +328,7 @@ run "thresholds_and_owners" {
   }
 
   assert {
-    condition     = aws_cloudwatch_metric_alarm.plain["turns/turn-failed"].alarm_description == "Turns have finally failed in the last five minutes. Owner: chat. Runbook: https://wiki.example/turnstile/dead-letters.md"
+    condition     = aws_cloudwatch_metric_alarm.plain["turns/turn-failed"].alarm_description == "Turns have finally failed in the last five minutes, and halt no session. Owner: chat. Runbook: https://wiki.example/turnstile/dead-letters.md"
     error_message = "Whoever is paged reads whose it is, and where to look."
   }
 
