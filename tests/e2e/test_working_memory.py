@@ -35,13 +35,13 @@ async def test_later_turns_find_what_one_turn_keeps(product: Product, start_work
 
 async def test_a_worker_without_a_relay_notices_that_redis_fills_up(start_worker: StartWorker, stack: Stack) -> None:
     client = redis.Redis.from_url(stack.redis.url)
-    used = client.info("memory")["used_memory"]
+    used, limit = client.info("memory")["used_memory"], client.config_get("maxmemory")["maxmemory"]
     client.config_set("maxmemory", int(used / 0.85))
     try:
         worker = start_worker(TURNSTILE_RELAY="false")
         await until(lambda: worker.said("memory.high") or worker.said("memory.critical"))
     finally:
-        client.config_set("maxmemory", 0)
+        client.config_set("maxmemory", limit)
         client.close()
 
 

@@ -1,9 +1,11 @@
 """The image, its locks and the compose file, as far as reading them tells; `make test-containers` builds and runs them."""
 
+import itertools
 import json
 import re
 import tomllib
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -141,6 +143,14 @@ def test_compose_runs_the_servers_that_the_tests_run_on() -> None:
 
     assert (services["postgres"]["image"], services["redis"]["image"]) == (containers.POSTGRES, containers.REDIS)
     assert services["sqs"]["build"]["target"] == "emulator"
+
+
+def test_compose_s_redis_has_a_limit_and_a_password_that_the_processes_use() -> None:
+    redis, url = COMPOSE["services"]["redis"], COMPOSE["x-turnstile"]["environment"]["REDIS_URL"]
+    given = dict(itertools.pairwise(redis["command"]))
+
+    assert (given["--maxmemory"], given["--maxmemory-policy"]) == ("2gb", "noeviction")
+    assert urlsplit(url).password == given["--requirepass"] == redis["environment"]["REDISCLI_AUTH"]
 
 
 def test_compose_gives_a_worker_the_time_that_it_takes_to_drain() -> None:

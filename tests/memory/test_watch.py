@@ -28,6 +28,9 @@ class Full:
     def __init__(self, keys: redis.asyncio.Redis) -> None:
         self._keys = keys
 
+    async def limit(self) -> int:
+        return int((await self._keys.config_get("maxmemory"))["maxmemory"])
+
     async def to(self, ratio: float) -> None:
         used = (await self._keys.info("memory"))["used_memory"]
         await self._keys.config_set("maxmemory", int(used / ratio) if ratio else 0)
@@ -35,8 +38,10 @@ class Full:
 
 @pytest.fixture
 async def full(keys: redis.asyncio.Redis) -> AsyncIterator[Full]:
-    yield Full(keys)
-    await keys.config_set("maxmemory", 0)
+    made = Full(keys)
+    limit = await made.limit()
+    yield made
+    await keys.config_set("maxmemory", limit)
 
 
 @pytest.fixture
@@ -49,6 +54,13 @@ async def guarded(settings: Settings) -> AsyncIterator[Guarded]:
 @pytest.fixture
 def watch(guarded: Guarded) -> MemoryWatch:
     return MemoryWatch(guarded)
+
+
+@pytest.mark.usefixtures("recording")
+async def test_the_stack_s_own_redis_has_a_limit_that_the_watch_measures(watch: MemoryWatch) -> None:
+    await watch.look()
+
+    assert 0 < (reading("turnstile_redis_memory_ratio", role="memory") or 0) < 0.5
 
 
 async def test_each_level_is_logged_once_and_left_with_some_slack(

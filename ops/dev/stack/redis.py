@@ -35,6 +35,8 @@ class Redis(Service):
             "daemonize": "no",
             "save": "",
             "appendonly": "no",
+            # Redis takes it only as it needs it. Without a limit the memory watch has nothing to compare with.
+            "maxmemory": "2gb",
             "maxmemory-policy": "noeviction",
             "loglevel": "notice",
         }

@@ -237,6 +237,7 @@ def test_redis_can_be_stopped_for_a_while_and_comes_back_empty_on_the_same_port(
         assert stack.redis.address == address
         assert client.get("lock") is None
         assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+        assert client.config_get("maxmemory") == {"maxmemory": str(2 * 1024**3)}
 
 
 def test_an_immediate_restart_of_postgres_keeps_what_was_committed_and_cuts_connections(stack: LocalStack) -> None:

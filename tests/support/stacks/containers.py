@@ -182,7 +182,7 @@ class ContainerPostgres(ContainerService):
 class ContainerRedis(ContainerService):
     def __init__(self) -> None:
         container = DockerContainer(REDIS).with_command(
-            ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"]
+            ["--save", "", "--appendonly", "no", "--maxmemory", "2gb", "--maxmemory-policy", "noeviction"]
         )
         super().__init__(container, scheme="redis", port=choose_free(), inside=6379, answers=_pongs)
         self.url = f"{self.address}/0"
