@@ -122,9 +122,9 @@ async def test_what_pressure_does_to_writes_is_counted(
     room: Room, settings: Settings, guarded: Guarded, watch: MemoryWatch
 ) -> None:
     memory = WorkingMemory(ItemCache(settings, guarded, lambda: watch.pressure), room.database, room.turn, at_once)
-    evictions = "turnstile_memory_evictions_total"
+    cut = "turnstile_memory_writes_cut_total"
 
-    with rising(evictions, 1, level="high"), rising(evictions, 2, level="critical"):
+    with rising(cut, 1, level="high"), rising(cut, 2, level="critical"):
         for level in Pressure:
             watch.pressure = level
             await memory.set("low", 1, priority=1)

@@ -28,7 +28,7 @@ from turnstile.memory.item import (
 )
 from turnstile.memory.item_cache import CONFLICT, NO_ROOM, ItemCache
 from turnstile.memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, Pressure, find_kind, is_shed
-from turnstile.telemetry.metrics import MEMORY_EVICTIONS
+from turnstile.telemetry.metrics import MEMORY_WRITES_CUT
 from turnstile.turn.claimed_turn import ClaimedTurn
 
 Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -116,7 +116,7 @@ class WorkingMemory(Memory):
         pressure = self._cache.pressure()
         if pressure is not Pressure.NONE:
             low = [write for write in writes if is_shed(write.place.kind, write.priority, Pressure.CRITICAL)]
-            MEMORY_EVICTIONS.add(len(low), pressure.name.lower())
+            MEMORY_WRITES_CUT.add(len(low), pressure.name.lower())
         kept = [write for write in writes if not is_shed(write.place.kind, write.priority, pressure)]
         versions = await self._cache.write(self._session, kept)
         answers = {write.place: Written(Verdict.NOT_KEPT) for write in writes}

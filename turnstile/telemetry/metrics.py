@@ -202,9 +202,9 @@ REDIS_INFO = Gauge(
     "What INFO says of memory, clients, commands, hits, evictions, network and uptime, under Redis's own names.",
     ["role", "fact"],
 )  # fmt: skip
-MEMORY_EVICTIONS = Counter(
-    W, "turnstile_memory_evictions_total",
-    "Items of low priority that were kept for the shortest time (`high`) or not at all (`critical`): memory ran short.",
+MEMORY_WRITES_CUT = Counter(
+    W, "turnstile_memory_writes_cut_total",
+    "Writes of items of low priority that were kept for the shortest time (`high`) or not at all (`critical`): memory ran short.",
     ["level"],
 )  # fmt: skip
 
