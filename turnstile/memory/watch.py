@@ -1,5 +1,5 @@
-"""The memory watch: the fill level of the memory's Redis (H6, H10). Each worker has one, because workers write items. A
-relay in its own process has one, too: where functions write items, they can't report it.
+"""The memory watch: the fill level of the memory's Redis (H6, H10). Each worker has one, because workers write items, and so
+has each invocation of a function. A relay in its own process has one, too: functions export no metrics.
 
 At 80 % it warns, at 90 % it alerts, with one log line for each change of level. The level takes effect in the writes: items of
 low priority are kept for the shortest time at first, and then not at all.

@@ -55,6 +55,7 @@ class Invocation:
         self._room = asyncio.Semaphore(resources.settings.concurrency)
         self._done: set[str] = set()
         self._begun: set[str] = set()
+        self._watching: asyncio.Task[None] | None = None
         self._work = TurnWork(
             resources,
             self._shutdown,
@@ -87,6 +88,8 @@ class Invocation:
     async def _process(self, messages: Sequence[ReceivedMessage]) -> None:
         await self._read_pause()
         self._work.start()
+        # It looks at once, and ends with the invocation; what it has found is kept for the next one.
+        self._watching = asyncio.create_task(self._resources.memory_watch.run(self._shutdown.stopping))
         for message in messages:
             self._work.in_flight.begin(self._serve(message))
         grace = min(self._resources.settings.grace_seconds, self._seconds_left() / 3)
