@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from turnstile.config import logs
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.memory.working_memory import WorkingMemory
+from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.telemetry.metrics import TURN_WAITING
 from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -50,7 +51,8 @@ class Handling:
         self._pause = pause
         self._outlast = outlast
         self._longest_attempt_seconds = longest_attempt_seconds
-        self._child_intake = ChildIntake(resources.settings, resources.database, resources.queues)
+        hints = CancelHints(resources.settings, resources.redis)
+        self._child_intake = ChildIntake(resources.settings, resources.database, resources.queues, hints)
         # A dict used as an ordered set: the iteration order of a set would depend on memory addresses.
         self._attempts: dict[Attempt, float] = {}
         """When each began, by the monotonic clock."""

@@ -63,7 +63,8 @@ async def _fan_out(turn: Turn, ctx: Context, order: dict[str, Any]) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
     await asyncio.to_thread(record, turn, ctx, "joins")
     try:
-        return await ctx.join(children, policy=order.get("policy", "all"))
+        policy, on_failure = order.get("policy", "all"), order.get("on_failure", "leave")
+        return await ctx.join(children, policy=policy, on_failure=on_failure)
     except ChildFailedError as failed:
         if order.get("catch"):
             return {"failed": failed.child.key, "status": failed.status, "error_class": failed.error_class}

@@ -84,6 +84,23 @@ async def test_a_cancelled_child_wakes_its_parent(product: Product, start_worker
     assert await product.reply_of(parent) == {"failed": "#1", "status": "CANCELED", "error_class": None}
 
 
+async def test_a_failed_child_stops_its_siblings_if_the_join_says_so(
+    product: Product, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    start_worker(**HANDLER)
+    never = {"do": "wait", "until": str(tmp_path / "never")}
+
+    [parent] = await product.submit(
+        {"do": "fan out", "orders": [never, {"do": "bug"}], "on_failure": "cancel", "catch": True}
+    )
+
+    await product.status_is(parent, "SUCCEEDED")
+    assert await product.reply_of(parent) == {"failed": "#2", "status": "FAILED", "error_class": "ValueError"}
+    [waiting] = [child["id"] for child in await children_of(product, parent) if child["child_key"] == "#1"]
+    await product.status_is(waiting, "CANCELED")
+    assert (await product.row(waiting))["cancel_reason"] == "parent"
+
+
 async def test_a_recorded_side_effect_is_not_repeated_after_a_kill(product: Product, start_worker: StartWorker) -> None:
     start_worker(**HANDLER)
     start_worker(**HANDLER)

@@ -146,12 +146,13 @@ class Context(Protocol):
         """
         ...
 
-    async def join(self, children: Sequence[Child], policy: str = "all") -> list[Any]:
+    async def join(self, children: Sequence[Child], policy: str = "all", *, on_failure: str = "leave") -> list[Any]:
         """The replies of the children, in the order of `children`, once the children have ended.
 
         Until then the call does not return: the attempt ends, at no cost in attempts, and the handler runs again from its
         start when the children have ended. The code before `join` must therefore be safe to repeat; use `once` for code that
         is not. With `all`, the first child that fails or is cancelled raises ChildFailedError. With `any`, one success is
-        enough and the other children give None; ChildFailedError means that no child succeeded.
+        enough and the other children give None; ChildFailedError means that no child succeeded. Where a failure ends the join,
+        children that are open still go on with `leave`; `cancel` cancels them.
         """
         ...

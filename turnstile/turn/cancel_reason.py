@@ -10,6 +10,8 @@ class CancelReason(StrEnum):
     """A client cancelled the turn, or its session."""
     OPERATOR = "operator"
     """An operator cancelled the turn."""
+    PARENT = "parent"
+    """Its parent joined it with `on_failure="cancel"`, and another of these children has failed."""
     TIMEOUT = "timeout"
     """The attempt exceeded its timeout. The turn may be retried."""
     SHUTDOWN = "shutdown"

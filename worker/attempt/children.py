@@ -6,7 +6,10 @@ recorded values, `ctx.submit` returns the same children, and the join returns th
 
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from enum import StrEnum
+from functools import partial
+from typing import Any, assert_never
+from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.handlers.child import Child, ChildFailedError
@@ -40,6 +43,13 @@ MAX_INPUT_CHARACTERS = 200_000
 MAX_METADATA_CHARACTERS = 16_384
 
 _LOST = frozenset({TurnStatus.FAILED, TurnStatus.CANCELED})
+
+
+class OnFailure(StrEnum):
+    """What becomes of a join's open children once a failure has ended the join."""
+
+    LEAVE = "leave"
+    CANCEL = "cancel"
 
 
 class Children:
@@ -113,12 +123,13 @@ class Children:
             return Child(known.id, known.session_id, key)
         return Child(child_id, session_id, key)
 
-    async def join(self, children: Sequence[Child], policy: str = "all") -> list[Any]:
+    async def join(self, children: Sequence[Child], policy: str = "all", *, on_failure: str = "leave") -> list[Any]:
         """The children's outputs, in the order of `children`; raises JoinPending while the policy must wait for children.
 
-        Raises ChildFailedError as soon as the policy can't be met any more, and ValueError for children of other turns.
+        Raises ChildFailedError as soon as the policy can't be met any more, after the cancel of those that are still open if
+        `on_failure` says so, and ValueError for children of other turns.
         """
-        wanted = JoinPolicy(policy)
+        wanted, others = JoinPolicy(policy), OnFailure(on_failure)
         ids = [child.id for child in children]
         if not ids:
             if wanted is JoinPolicy.ANY:
@@ -129,10 +140,22 @@ class Children:
             raise ValueError(f"not started by this turn: {', '.join(strangers)}")
         if not is_joined([states[one] for one in ids], wanted):
             raise JoinPending(tuple(dict.fromkeys(ids)), wanted)
-        _check_joined(children, [states[one] for one in ids], wanted)
+        if (failed := _find_failure(children, states, wanted)) is not None:
+            match others:
+                case OnFailure.LEAVE:
+                    pass
+                case OnFailure.CANCEL:
+                    await self._cancel([one for one in states if states[one].status.is_open])
+                case _:
+                    assert_never(others)
+            raise failed
         answered = [one for one in ids if states[one].status is TurnStatus.SUCCEEDED]
         outputs = await self._outlast(lambda: read_outputs(self._database, answered))
         return [outputs.get(one) for one in ids]
+
+    async def _cancel(self, children: Sequence[UUID]) -> None:
+        for child_id in children:
+            await self._outlast(partial(self._intake.cancel, self._turn.tenant_id, child_id))
 
     async def _read(self) -> dict[str, KnownChild]:
         if self._known is None:
@@ -161,11 +184,17 @@ class Children:
         )
 
 
-def _check_joined(children: Sequence[Child], states: Sequence[ChildState], policy: JoinPolicy) -> None:
-    lost = [(child, state) for child, state in zip(children, states, strict=True) if state.status in _LOST]
-    if lost and (policy is JoinPolicy.ALL or len(lost) == len(states)):
-        child, state = lost[0]
-        raise ChildFailedError(child, state.status.value, state.error_class, state.error)
+def _find_failure(
+    children: Sequence[Child], states: Mapping[UUID, ChildState], policy: JoinPolicy
+) -> ChildFailedError | None:
+    """Why the policy can't be met any more; None if it is met."""
+    lost = [child for child in children if states[child.id].status in _LOST]
+    if not lost or (policy is JoinPolicy.ANY and len(lost) < len(children)):
+        return None
+    # A FAILED one before a CANCELED one, which may have been cancelled for it.
+    child = min(lost, key=lambda one: states[one.id].status is not TurnStatus.FAILED)
+    state = states[child.id]
+    return ChildFailedError(child, state.status.value, state.error_class, state.error)
 
 
 def _check_session(turn: ClaimedTurn, session: str) -> str:

@@ -1,12 +1,13 @@
 """What an attempt has around it: threads, an emitter, a parent turn with its children."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import cast
 
 import pytest
 
 from tests.support.claims import submit_turns
+from tests.support.redis_hands import OwnCancelHints
 from tests.worker.attempt.attempts import THREADS, Bench
 from tests.worker.attempt.child_turns import PARENT, Family, NoQueues
 from tests.worker.attempt.emitted_events import EmitterRig
@@ -39,8 +40,15 @@ def no_queues() -> NoQueues:
 
 
 @pytest.fixture
-def intake(settings: Settings, database: Database, no_queues: NoQueues) -> ChildIntake:
-    return ChildIntake(settings, database, cast("MessageQueues", no_queues))
+async def hints(settings: Settings) -> AsyncIterator[OwnCancelHints]:
+    made = OwnCancelHints(settings)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def intake(settings: Settings, database: Database, no_queues: NoQueues, hints: OwnCancelHints) -> ChildIntake:
+    return ChildIntake(settings, database, cast("MessageQueues", no_queues), hints)
 
 
 @pytest.fixture

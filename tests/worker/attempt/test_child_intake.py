@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.factories import make_submission
 from tests.support.probes import until
+from tests.support.redis_hands import OwnCancelHints
 from tests.worker.attempt.child_turns import Family, NoQueues
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -54,10 +55,12 @@ def one_silent() -> OneSilentQueue:
 
 
 @pytest.fixture
-def with_silent(settings: Settings, database: Database, one_silent: OneSilentQueue) -> ChildIntake:
+def with_silent(
+    settings: Settings, database: Database, one_silent: OneSilentQueue, hints: OwnCancelHints
+) -> ChildIntake:
     silent = QueueSettings(name="silent", visibility_seconds=4.0)
     both = settings.model_copy(update={"queues": (*settings.queues, silent)})
-    return ChildIntake(both, database, cast("MessageQueues", one_silent))
+    return ChildIntake(both, database, cast("MessageQueues", one_silent), hints)
 
 
 async def test_a_missing_queue_delays_no_wake_up_of_another_queue(
