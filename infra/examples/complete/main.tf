@@ -258,6 +258,13 @@ module "network" {
   account_id                = var.account_id
 }
 
+# Made by hand before the first apply: caches can't be made with a password that is not there yet.
+data "aws_secretsmanager_secret_version" "redis_auth_token" {
+  count = var.check_account ? 1 : 0
+
+  secret_id = var.redis_auth_token_secret_arn
+}
+
 module "data" {
   source = "../../modules/data"
 
@@ -265,4 +272,5 @@ module "data" {
   vpc_id                    = var.vpc_id
   subnet_ids                = var.private_subnet_ids
   client_security_group_ids = { tasks = aws_security_group.tasks.id }
+  redis_auth_token          = one(data.aws_secretsmanager_secret_version.redis_auth_token[*].secret_string)
 }

@@ -15,7 +15,7 @@ variable "account_id" {
 }
 
 variable "check_account" {
-  description = "Ask AWS whether the credentials are those of `account_id`. Off only for a plan without an account."
+  description = "Ask AWS whether the credentials are those of `account_id`. Off only for a plan without an account, which reads no secret either."
   type        = bool
   default     = true
 }
@@ -93,6 +93,11 @@ variable "page_emails" {
   description = "Who is paged."
   type        = list(string)
   default     = []
+}
+
+variable "redis_auth_token_secret_arn" {
+  description = "Secret that has the password of both caches, made by hand: infra/README.md. Terraform reads it, and so it is in the state: keep that encrypted."
+  type        = string
 }
 
 variable "owner" {

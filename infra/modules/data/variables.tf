@@ -61,9 +61,8 @@ variable "redis_snapshot_days" {
 }
 
 variable "redis_auth_token" {
-  description = "AUTH token of both caches. It enters the state: keep that encrypted, or leave this out and rely on the security group."
+  description = "Password (AUTH token) of both caches: 16 to 128 characters, letters and digits for instance. It enters the state, because the provider has no write-only argument for it: keep that encrypted. Null: none, and the security group alone decides who gets in."
   type        = string
-  default     = null
   sensitive   = true
 }
 

@@ -9,6 +9,19 @@ mock_provider "aws" {
   }
 }
 
+run "the_caches_have_a_password" {
+  command = plan
+
+  variables {
+    check_account = true
+  }
+
+  assert {
+    condition     = data.aws_secretsmanager_secret_version.redis_auth_token[0].secret_id == var.redis_auth_token_secret_arn
+    error_message = "It is read from the secret, whose value is in no file."
+  }
+}
+
 run "a_failover_of_the_database_costs_no_task" {
   command = plan
 

@@ -11,6 +11,14 @@ variables {
   vpc_id                    = "vpc-0123456789abcdef0"
   subnet_ids                = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
   client_security_group_ids = { tasks = "sg-0123456789abcdef0" }
+  redis_auth_token          = "0123456789abcdef"
+}
+
+run "nobody_gets_into_the_caches_without_the_password" {
+  assert {
+    condition     = alltrue([for cache in aws_elasticache_replication_group.redis : nonsensitive(cache.auth_token) == "0123456789abcdef" && cache.transit_encryption_enabled])
+    error_message = "Both have it, and it goes over TLS."
+  }
 }
 
 run "the_log_of_the_database" {
