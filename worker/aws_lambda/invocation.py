@@ -32,8 +32,8 @@ PAUSE_SECONDS = 1.0
 """How long to ask whether the queue is paused. A Postgres that does not answer lets no turn begin either."""
 HEARTBEAT_END_SECONDS = 1.0
 BACK_AFTER_SECONDS = 10
-"""When a message is delivered again that could not be processed. Not after the queue's visibility timeout, which is six times the
-function's timeout and would block a FIFO group for as long; and not at once, into the same outage."""
+"""When a message is delivered again that could not be processed. Not after the queue's visibility timeout, which may be six times
+the function's timeout and would block a FIFO group for as long; and not at once, into the same outage."""
 MARGIN_SECONDS = 2.0
 
 

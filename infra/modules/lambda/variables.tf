@@ -49,8 +49,8 @@ variable "timeout_seconds" {
   }
 
   validation {
-    condition     = var.visibility_seconds >= 6 * var.timeout_seconds
-    error_message = "The queue's visibility timeout must be at least six times the function's, or retried batches overlap."
+    condition     = var.visibility_seconds >= var.timeout_seconds
+    error_message = "The queue's visibility timeout is shorter than the function's time-out, which AWS refuses. Make visibility_seconds of the queue longer."
   }
 }
 

@@ -103,6 +103,16 @@ run "a_visibility_timeout_that_is_too_short" {
   expect_failures = [var.timeout_seconds]
 }
 
+run "a_visibility_timeout_that_aws_would_have_longer" {
+  command = plan
+
+  variables {
+    visibility_seconds = 600
+  }
+
+  expect_failures = [check.six_times]
+}
+
 run "a_source_that_outruns_the_reserve" {
   command = plan
 
