@@ -34,7 +34,7 @@ def up(home: Home = DEFAULT_HOME) -> None:
     say(f'  eval "$(turnstile local env{named})"')
     say("  turnstile worker --handler turnstile.examples.eliza:respond &")
     say("  turnstile api &")
-    say("  turnstile submit alice 'Good morning' --wait 60")
+    say("  turnstile submit chat-1 'Good morning' --wait 60")
 
 
 @commands.command()

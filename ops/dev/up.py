@@ -99,7 +99,7 @@ def _print_welcome(url: str, settings: Settings) -> None:
     key = settings.api_key or ""
     body = '{"input": "I have been thinking about the sea"}'
     curl = (
-        f"curl -s {url}/v1/sessions/alice/turns -H {shlex.quote(f'Authorization: Bearer {key}')} "
+        f"curl -s {url}/v1/sessions/chat-1/turns -H {shlex.quote(f'Authorization: Bearer {key}')} "
         f"-H 'Content-Type: application/json' -d {shlex.quote(body)}"
     )
     say("")
@@ -111,7 +111,7 @@ def _print_welcome(url: str, settings: Settings) -> None:
     say(f"  {curl}")
     say("or, and wait for the reply, in another shell:")
     say(
-        f"  TURNSTILE_API_URL={url} TURNSTILE_API_KEY={shlex.quote(key)} turnstile submit alice 'Good morning' --wait 60"
+        f"  TURNSTILE_API_URL={url} TURNSTILE_API_KEY={shlex.quote(key)} turnstile submit chat-1 'Good morning' --wait 60"
     )
     say("Ctrl-C stops the API and the worker.")
     say("")

@@ -128,7 +128,11 @@ def admit(behind: Backend, scope: Scope, tenant: str) -> None:
 
 Tenant = Annotated[str, Depends(find_tenant)]
 SessionId = Annotated[
-    str, Path(pattern=rf"^{ID_PATTERN}$", description=f"The conversation, as the client names it: {ID_RULE}.")
+    str,
+    Path(
+        pattern=rf"^{ID_PATTERN}$",
+        description=f"The conversation, as the client names it: {ID_RULE}. Name no person: this id is in queues and logs.",
+    ),
 ]
 TurnIdText = Annotated[str, Path(alias="turn_id", json_schema_extra={"format": "uuid"})]
 Limit = Annotated[int, Query(ge=1, le=100, description="How many at most.")]

@@ -93,7 +93,8 @@ class Settings(BaseSettings):
     """Connections of clients to an API process, half of them for event streams and waits. Left out: three quarters of the files
     that it may open, 10,000 at most ([what happens beyond](adr/0020-api-limits.md))."""
     api_keys: Annotated[tuple[tuple[str, str], ...], NoDecode, Field(repr=False)] = ()
-    """`tenant:key` pairs, separated by commas; a key has 8 characters or more. Left out: everything is tenant `default`."""
+    """`tenant:key` pairs, separated by commas; a key has 8 characters or more. A tenant is in messages and logs: name no person.
+    Left out: everything is tenant `default`."""
     api_url: str = "http://127.0.0.1:8080"
     """Where `turnstile submit` sends."""
     api_key: Annotated[str | None, Field(repr=False)] = None

@@ -147,7 +147,7 @@ def test_up_answers_the_line_it_prints_and_ends_cleanly_with_ctrl_c(foreground: 
     messages = foreground.messages()
     assert re.search(r"curl -s (\S+) -H '(Authorization: Bearer \S+)'", messages)
     printed = re.search(
-        r"TURNSTILE_API_URL=(\S+) TURNSTILE_API_KEY=(\S+) turnstile submit alice 'Good morning' --wait 60", messages
+        r"TURNSTILE_API_URL=(\S+) TURNSTILE_API_KEY=(\S+) turnstile submit chat-1 'Good morning' --wait 60", messages
     )
     assert printed
     children = foreground.children()
