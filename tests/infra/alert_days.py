@@ -4,6 +4,7 @@ A worker that runs a relay and an API are scraped every fifteen seconds of a tim
 fault itself is tested where it is counted (tests/telemetry, tests/relay, tests/worker, tests/statements).
 """
 
+import math
 from collections.abc import Callable, Iterable
 
 from tests.infra.promql import Scrape, Series
@@ -121,3 +122,54 @@ def fails(*backends: str, calls: int = 1) -> None:
 def responds(*backends: str) -> None:
     for backend in backends:
         metrics.BACKEND_UP.set(1, backend)
+
+
+# --- days of session locks
+
+
+def ordinary(now: int) -> None:
+    """A calm day."""
+    traffic()
+    backlog(now, due=4, ready=2, oldest=1.0)
+
+
+def busy_locks(now: int) -> None:
+    """One session's lock is taken, again and again, and nothing waits behind others."""
+    traffic(locked=60, busy=6 if now >= 0 else 0)
+    backlog(now, due=4, ready=2)
+
+
+def skipped_locks(now: int) -> None:
+    """Redis is away for one lock in sixty."""
+    traffic(unguarded=1 if now >= 0 else 0)
+    backlog(now, due=4, ready=2)
+
+
+def holds(seconds: int) -> Happening:
+    """One session run after the other holds its lock for so long."""
+
+    def happening(now: int) -> None:
+        ordinary(now)
+        metrics.LOCK_LONGEST.set(now % seconds if now >= 0 else 1, QUEUE)
+
+    return happening
+
+
+def one_hold(seconds: float) -> Happening:
+    """One lock among many is held for so long."""
+
+    def happening(now: int) -> None:
+        ordinary(now)
+        metrics.LOCK_LONGEST.set(now if 0 <= now < seconds else 1, QUEUE)
+
+    return happening
+
+
+def slow_locks(seconds: float, *, lasting: float = math.inf) -> Happening:
+    """Redis takes so long to lock a session."""
+
+    def happening(now: int) -> None:
+        traffic(lock_seconds=seconds if 0 <= now < lasting else 0.001)
+        backlog(now, due=4, ready=2)
+
+    return happening

@@ -18,9 +18,15 @@ from tests.infra.alert_days import (
     WORKER,
     Happening,
     backlog,
+    busy_locks,
     fails,
+    holds,
     live,
+    one_hold,
+    ordinary,
     responds,
+    skipped_locks,
+    slow_locks,
     standstill,
     traffic,
 )
@@ -35,11 +41,6 @@ RULES: dict[str, dict[str, Any]] = {
 MINUTE, HOUR = 60, 3600
 
 pytestmark = pytest.mark.usefixtures("recording")
-
-
-def ordinary(now: int) -> None:
-    traffic()
-    backlog(now, due=4, ready=2, oldest=1.0)
 
 
 def gauge(instrument: m.Gauge, value: float, *labels: str) -> Happening:
@@ -210,43 +211,6 @@ def refusals(share: int, *, requests: int = 100) -> Happening:
     def happening(now: int) -> None:
         refused = requests * share // 100 if now >= 0 else 0
         traffic(submitted=requests - refused, refused=refused)
-        backlog(now, due=4, ready=2)
-
-    return happening
-
-
-def busy_locks(now: int) -> None:
-    """One session's lock is taken, again and again, and nothing waits behind others."""
-    traffic(locked=60, busy=6 if now >= 0 else 0)
-    backlog(now, due=4, ready=2)
-
-
-def skipped_locks(now: int) -> None:
-    traffic(unguarded=1 if now >= 0 else 0)
-    backlog(now, due=4, ready=2)
-
-
-def holds(seconds: int) -> Happening:
-    """One session run after the other holds its lock for so long."""
-
-    def happening(now: int) -> None:
-        ordinary(now)
-        m.LOCK_LONGEST.set(now % seconds if now >= 0 else 1, QUEUE)
-
-    return happening
-
-
-def one_hold(seconds: float) -> Happening:
-    def happening(now: int) -> None:
-        ordinary(now)
-        m.LOCK_LONGEST.set(now if 0 <= now < seconds else 1, QUEUE)
-
-    return happening
-
-
-def slow_locks(seconds: float, *, lasting: float = math.inf) -> Happening:
-    def happening(now: int) -> None:
-        traffic(lock_seconds=seconds if 0 <= now < lasting else 0.001)
         backlog(now, due=4, ready=2)
 
     return happening
