@@ -19,6 +19,7 @@ from typer.completion import get_completion_inspect_parameters
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from turnstile import distribution
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 from turnstile.ops.terminal.options import make_typer
 from turnstile.ops.terminal.output import print_text, say
@@ -171,7 +172,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         import importlib.metadata
 
-        print_text(importlib.metadata.version("turnstile"))
+        print_text(importlib.metadata.version(distribution.NAME))
         raise typer.Exit
 
 

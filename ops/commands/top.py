@@ -8,6 +8,7 @@ from uuid import UUID
 
 import typer
 
+from turnstile import distribution
 from turnstile.ops.doctor.run_checks import look
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
@@ -51,7 +52,8 @@ def top(
     if not has_terminal():
         raise CommandError("the live screen needs a terminal; --json prints one snapshot", ExitCode.USAGE)
     if importlib.util.find_spec("textual") is None:
-        raise CommandError("the live screen needs Textual: pip install 'turnstile[top]', or use --json", ExitCode.USAGE)
+        line = f"the live screen needs Textual: {distribution.install('top')}, or use --json"
+        raise CommandError(line, ExitCode.USAGE)
     operate(settings, _show, since, every)
 
 

@@ -29,7 +29,7 @@ def test_without_the_packages_a_process_starts_with_a_warning(monkeypatch: pytes
     assert tracing.active is None
     [line] = lines
     assert (line["event"], line["log_level"]) == ("tracing.off", "warning")
-    assert "turnstile[telemetry]" in line["reason"]
+    assert "pip install 'turnstile-sqs[telemetry]'" in line["reason"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from tests.support.metric_readings import reading
 from tests.support.probes import until, wait_until
 from tests.support.processors import ECHO
+from turnstile import distribution
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -48,7 +49,7 @@ async def test_the_registry_has_versions_and_lease_and_for_how_long_no_receive_h
         assert await until(registered) == [
             {
                 "worker_id": "worker-a",
-                "version": importlib.metadata.version("turnstile"),
+                "version": importlib.metadata.version(distribution.NAME),
                 "release": "r7",
                 "deaf_for_seconds": 300.0,
                 "lease_seconds": settings.lease_seconds,

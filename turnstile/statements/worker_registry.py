@@ -6,6 +6,7 @@ from functools import cache
 from typing import LiteralString
 from uuid import UUID
 
+from turnstile import distribution
 from turnstile.backends.postgres.database import Database
 
 # After its last heartbeat, in leases of the worker's own: workers may differ, and nobody else's lease says anything of it.
@@ -56,7 +57,7 @@ def program_version() -> str:
     It is read once: an upgrade of the files does not change a running process.
     """
     try:
-        return importlib.metadata.version("turnstile")
+        return importlib.metadata.version(distribution.NAME)
     except importlib.metadata.PackageNotFoundError:
         return ""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
+from turnstile import distribution
 from turnstile.telemetry.instruments import REGISTRY
 from turnstile.telemetry.own_log import log
 
@@ -38,9 +39,12 @@ def _export_until(ending: threading.Event, process: str, interval_seconds: float
     try:
         # Here, on the thread: these imports take a third of a second.
         export = _make_export(process, since)
+    except ImportError as error:
+        # Platforms set OpenTelemetry's variables for whatever they run, so they must not end a process.
+        log.warning("metrics.no_otlp", error=f"{error.name} is missing: {distribution.install('telemetry')}")
+        return
     except Exception as error:
-        # The extra `telemetry` is not installed, or the SDK refuses a variable, in whatever way. Platforms set these variables
-        # for whatever they run, so they must not end a process.
+        # The SDK refuses a variable, in whatever way.
         log.warning("metrics.no_otlp", error=f"{type(error).__name__}: {error}")
         return
     while not ending.wait(interval_seconds):

@@ -6,6 +6,7 @@ While traces are off, `active` is None: that is all that a step of a turn looks 
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from turnstile import distribution
 from turnstile.telemetry.own_log import log
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def start(service: str, *, wanted: bool, shared: bool = False) -> None:
         from turnstile.telemetry.spans import Spans
         from turnstile.telemetry.turn_spans import TurnSpans
     except ImportError as error:
-        log.warning("tracing.off", reason=f"{error.name} is missing: install turnstile[telemetry]")
+        log.warning("tracing.off", reason=f"{error.name} is missing: {distribution.install('telemetry')}")
         return
     try:
         active = TurnSpans(Spans.exporting(service, shared=shared))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from turnstile import distribution
 from turnstile.ops.dev.stack.ports import LOOPBACK, is_free
 from turnstile.ops.dev.stack.processes import DetachedProcess, Launch, LocalStackError
 from turnstile.ops.dev.stack.run_as import RunAs
@@ -33,7 +34,7 @@ def package_folder(package: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise LocalStackError(
-            f"the package {package} of the local stack is not installed: pip install 'turnstile[local]'"
+            f"the package {package} of the local stack is not installed: {distribution.install('local')}"
         )
     return Path(next(iter(spec.submodule_search_locations)))
 

