@@ -26,7 +26,8 @@ COPY requirements-image.lock ./
 RUN python -m pip --no-cache-dir install --no-deps --require-hashes -r requirements-image.lock
 
 FROM packages AS product
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
+COPY docs/ docs/
 COPY turnstile/ turnstile/
 COPY worker/ worker/
 COPY producer/ producer/
