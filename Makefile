@@ -3,7 +3,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-containers test-aws up down check format lock clean chaos crashpoints simulate planted-bugs soak \
+.PHONY: help setup demo test test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints simulate planted-bugs soak \
 	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load image-lock bench-lock infra-check
 
 VENV := .venv
@@ -120,6 +120,15 @@ up: setup ## the local stack with API and worker in the foreground, until Ctrl-C
 
 down: setup ## stop the local stack; its data stays
 	@$(BIN)/turnstile local down
+
+# From nothing: a file that was deleted would come back out of the remains of an earlier build.
+wheel: setup ## the wheel, in dist/: what pip installs elsewhere
+	@rm -rf build dist ./*.egg-info
+	@$(PIP) wheel --no-deps --no-build-isolation --no-index --wheel-dir dist .
+	@ls dist/*.whl
+
+wheel-check: setup ## the handler of README.md from the wheel, in an empty environment and another folder
+	@$(BIN)/python -m tests.wheel
 
 check: setup ## lint, format, types, import directions
 	@$(BIN)/ruff check .

@@ -2,17 +2,22 @@
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import turnstile
 from turnstile.ops.doctor.repair import plan, repair
-from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary
+from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary, where_pages_are
 from turnstile.ops.doctor.run_checks import look
 from turnstile.ops.terminal.folding import terminal_columns
 from turnstile.ops.terminal.operator_access import load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Yes, confirm
 from turnstile.ops.terminal.output import print_json, print_text, say
+
+DOCS = Path(turnstile.__file__).with_name("docs").resolve()
+"""Of the clone, or of the wheel."""
 
 
 def doctor(
@@ -53,5 +58,7 @@ def doctor(
     else:
         for line in as_lines(findings, terminal_columns()):
             print_text(line)
+    if (pages := where_pages_are(findings, DOCS)) is not None:
+        say(pages)
     say(summary(findings))
     raise typer.Exit(exit_code(findings))

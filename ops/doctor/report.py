@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import asdict
 from datetime import datetime
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from turnstile.doctor.check import Severity
@@ -86,6 +87,12 @@ def _advice(one: DoctorFinding) -> str:
                 if one.check.remedy
                 else one.advice
             )
+
+
+def where_pages_are(findings: Findings, folder: Path) -> str | None:
+    """The line that says where the pages lie that the advice names; None if it names none. `folder` is that of `docs`."""
+    names_one = any("docs/" in one.advice for one in findings if not one.fixed)
+    return f"the pages of docs/ are in {folder}" if names_one else None
 
 
 def summary(findings: Findings) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from tests.conftest import ROOT
 from turnstile.doctor.check import Remedy
 from turnstile.doctor.checks import CHECKS
+from turnstile.ops.commands.doctor import DOCS
 from turnstile.ops.doctor.repair import plan
-from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary
+from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary, where_pages_are
 from turnstile.ops.doctor.run_checks import DoctorFinding
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.output import print_json
@@ -131,3 +133,12 @@ def test_the_runbook_lists_every_code_in_order() -> None:
     listed = re.findall(r"^\| `([a-z-]+)` \| (error|warning) \|.*\| (?:`(\w+)`)? *\|$", page, re.MULTILINE)
 
     assert listed == [(one.code, one.severity.value, one.remedy.value if one.remedy else "") for one in CHECKS]
+
+
+def test_the_report_says_where_the_pages_are_that_its_advice_names(tmp_path: Path) -> None:
+    named, unnamed = found("redis-slow"), found("no-worker")
+
+    assert where_pages_are([unnamed, named], tmp_path) == f"the pages of docs/ are in {tmp_path}"
+    assert where_pages_are([unnamed], tmp_path) is None
+    assert where_pages_are([], tmp_path) is None
+    assert (DOCS / "runbooks" / "redis-down.md").is_file()
