@@ -46,10 +46,12 @@ METRICS = """# Metrics
 Generated from `turnstile/telemetry/metrics.py` by `python -m turnstile.ops.dev.reference`.
 
 - **Prometheus**: set `TURNSTILE_METRICS_PORT` for the API, workers and relays, and scrape `http://HOST:PORT/metrics`. The
-  port asks for no key, and answers while a handler blocks the event loop. Two processes on one host need two ports.
+  port asks for no key, and answers while a handler blocks the event loop. Two processes on one host need two ports. It also
+  serves what your handler's module has in prometheus_client's default registry (`prometheus_client.Counter(...)`), except for
+  names that Turnstile has itself.
 - **OTLP over HTTP**: install the extra `telemetry` and set `OTEL_EXPORTER_OTLP_ENDPOINT`. The names are the same, without
-  `_total`. Metrics are sent every 60 s (`OTEL_METRIC_EXPORT_INTERVAL`), and once at the end of the process, which waits 1 s
-  for it at most.
+  `_total`. Only Turnstile's own metrics are sent, every 60 s (`OTEL_METRIC_EXPORT_INTERVAL`), and once at the end of the
+  process, which waits 1 s for it at most.
 - With neither, nothing listens and nothing is recorded. A Lambda function exports no metrics.
 - `docker compose --profile monitoring up` scrapes and shows them. `metrics_port` and `telemetry` of `infra/examples/complete`
   turn them on there ([how](../infra/README.md#metrics-and-traces)).

@@ -44,8 +44,8 @@ class Scrape:
         return {sample.name for sample in self._samples}
 
 
-def fetch(port: int, accept: str = "text/plain") -> str:
+def fetch(port: int, accept: str = "text/plain", query: str = "") -> str:
     """The body that the port answers with."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics?{query}", headers={"Accept": accept})
     with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310
         return str(response.read().decode())

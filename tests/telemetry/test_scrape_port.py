@@ -1,8 +1,13 @@
 """The port that a process's metrics are scraped at."""
 
+import re
 import socket
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import prometheus_client
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.metric_readings import Scrape, fetch
 from turnstile.errors import AddressUnusableError
@@ -35,3 +40,55 @@ def test_after_the_block_nothing_listens() -> None:
 def test_a_taken_port_is_one_clear_error() -> None:
     with serving_metrics(0) as port, pytest.raises(AddressUnusableError, match=str(port)), serving_metrics(port):
         pass
+
+
+@pytest.fixture
+def of_the_handler() -> Iterator[Callable[..., Any]]:
+    """Makes metrics in prometheus_client's default registry, as a handler's module does."""
+    made: list[Any] = []
+
+    def make(kind: Callable[..., Any], name: str) -> Any:
+        made.append(kind(name, "of a handler"))
+        return made[-1]
+
+    yield make
+    for one in made:
+        prometheus_client.REGISTRY.unregister(one)
+
+
+def test_the_metrics_of_a_handlers_module_are_served(of_the_handler: Callable[..., Any]) -> None:
+    of_the_handler(prometheus_client.Counter, "myapp_calls").inc(2)
+
+    with serving_metrics(0) as port:
+        scrape = Scrape(fetch(port))
+        restricted = Scrape(fetch(port, query="name[]=myapp_calls_total&name[]=turnstile_messages_received_total"))
+
+    assert scrape.total("myapp_calls_total") == 2
+    assert "process_cpu_seconds_total" in scrape.names
+    assert restricted.names - {"turnstile_messages_received_total"} == {"myapp_calls_total"}
+
+
+@pytest.mark.usefixtures("recording")
+def test_no_name_is_served_twice(of_the_handler: Callable[..., Any]) -> None:
+    MESSAGES_RECEIVED.add(1, "scraped")
+    of_the_handler(prometheus_client.Counter, "turnstile_messages_received").inc(5)
+    of_the_handler(prometheus_client.Gauge, "turnstile_takeovers_total").set(5)
+
+    with serving_metrics(0) as port:
+        text = fetch(port)
+
+    heads = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
+    assert sorted(set(heads)) == sorted(heads)
+    assert "process_cpu_seconds_total" in heads
+    assert "of a handler" not in text
+
+
+def test_a_collector_that_raises_hides_no_metric_of_turnstiles(of_the_handler: Callable[..., Any]) -> None:
+    of_the_handler(prometheus_client.Gauge, "myapp_broken").set_function(lambda: 1 / 0)
+
+    with capture_logs() as lines, serving_metrics(0) as port:
+        names = Scrape(fetch(port)).names
+
+    assert "process_cpu_seconds_total" in names
+    [line] = [line for line in lines if line["event"] == "metrics.not_collected"]
+    assert (line["log_level"], "ZeroDivisionError" in line["error"]) == ("warning", True)

@@ -1,5 +1,5 @@
 """The kinds of metrics. `telemetry.metrics` declares them all, on a registry of Turnstile's own: a handler may use
-prometheus_client's default registry for metrics of its own.
+prometheus_client's default registry for metrics of its own, and the scrape port serves both.
 
 The numbers are kept here. Those of prometheus_client's own classes go into files of the folder that PROMETHEUS_MULTIPROC_DIR
 names, in every process that has the variable, and a handler's metrics may need it.
