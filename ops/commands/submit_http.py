@@ -82,15 +82,11 @@ def _code(status: int) -> ExitCode:
 
 
 def find_proxy(url: str) -> str | None:
-    """The proxy of the environment for this URL, if any. Raises CommandError if it is not a URL."""
+    """The proxy of the environment for this URL, if any."""
     # Not aiohttp's `trust_env`: it also reads a login from .netrc, and refuses that together with the API key.
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = urlsplit("")
-    if not parts.hostname:
-        raise CommandError(f"TURNSTILE_API_URL: {url!r} is no URL", ExitCode.USAGE)
+    parts = urlsplit(url)
+    host = parts.hostname or ""
     # A configured proxy can't reach the loopback of this machine.
-    if parts.hostname in LOCAL_HOSTS or proxy_bypass(parts.hostname):
+    if host in LOCAL_HOSTS or proxy_bypass(host):
         return None
     return getproxies().get(parts.scheme)

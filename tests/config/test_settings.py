@@ -111,6 +111,11 @@ def test_one_error_names_every_offending_setting(monkeypatch: pytest.MonkeyPatch
         ("ECS_AGENT_URI", "169.254.170.2", "is not an http URL"),
         ("ECS_AGENT_URI", "https://agent", "is not an http URL"),
         ("ECS_AGENT_URI", "http://agent:port", "is not an http URL"),
+        ("TURNSTILE_API_URL", "ftp://a:pass-word@api", "must be http://HOST or https://HOST.*"),
+        ("TURNSTILE_API_URL", "localhost:8080", "must be http://HOST or https://HOST.*"),
+        ("TURNSTILE_API_URL", "http://[::1", "must be http://HOST or https://HOST.*"),
+        ("TURNSTILE_API_URL", "http://api:port", "must be http://HOST or https://HOST.*"),
+        ("TURNSTILE_API_URL", "http://", "must be http://HOST or https://HOST.*"),
     ],
 )
 def test_an_invalid_value_is_refused_and_not_quoted(
@@ -151,13 +156,32 @@ def test_every_form_of_a_database_url_is_accepted(url: str, monkeypatch: pytest.
 def test_the_arn_of_a_queue_is_refused(fields: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_QUEUES", json.dumps([fields]))
 
-    assert "DLQ: is an ARN: give the name or the URL of the queue" in refusal()
+    assert refusal().endswith("TURNSTILE_QUEUES, queue 1: dlq: is an ARN: give the name or the URL of the queue")
 
 
-def test_an_option_of_a_queue_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "turnstile.toml").write_text('[[queues]]\nname = "a"\nmax_atempts = 3\n')
+def test_a_fault_in_the_file_is_named_by_the_file_and_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNSTILE_CONFIG", "bad.toml")
+    (tmp_path / "bad.toml").write_text('[[queues]]\nname = "a"\nmax_atempts = 3\n[[queues]]\nnmae = "b"\n')
 
-    assert "MAX_ATEMPTS" in refusal()
+    assert refusal() == (
+        "bad.toml, queue 1: max_atempts: is no option of a queue; "
+        "bad.toml, queue 2: name: Field required; bad.toml, queue 2: nmae: is no option of a queue"
+    )
+
+
+def test_a_queue_of_the_file_that_is_no_table_is_named_by_its_place(tmp_path: Path) -> None:
+    (tmp_path / "turnstile.toml").write_text('queues = ["a"]\n')
+
+    assert refusal().startswith("turnstile.toml, queue 1: Input should be")
+
+
+def test_a_fault_in_the_variable_is_named_by_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "turnstile.toml").write_text('[[queues]]\nname = "a"\n')
+    monkeypatch.setenv("TURNSTILE_QUEUES", '[{"name": "a"}, {"nmae": "b", "name": "c"}]')
+
+    assert refusal() == "TURNSTILE_QUEUES, queue 2: nmae: is no option of a queue"
 
 
 # --- rules that span settings

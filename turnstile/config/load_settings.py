@@ -16,15 +16,17 @@ def load(**overrides: Any) -> Settings:
     Raises SettingsError with every invalid setting in one message.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
+    declared_by = f"{PREFIX}QUEUES"
     try:
         settings = Settings(**given)
         if settings.queues:
             return settings
+        declared_by = str(settings.config)
         # Validated again as a whole: the rules that span settings must see the queues.
         named = "config" in settings.model_fields_set
         return Settings(**given, queues=_declared(settings.config, settings.queue, named=named))
     except ValidationError as error:
-        raise SettingsError("; ".join(map(_explain, error.errors()))) from None
+        raise SettingsError("; ".join(_explain(fault, declared_by) for fault in error.errors())) from None
     except ValueError as error:
         raise SettingsError(str(error)) from None
 
@@ -51,10 +53,16 @@ def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], 
     return tuple(queues)
 
 
-def _explain(error: Any) -> str:
-    name = ".".join(str(part) for part in error["loc"])
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if not name:
-        return message
-    variable = name if name.isupper() else f"{PREFIX}{name.upper()}"
-    return f"{variable}: {message}"
+def _explain(fault: Any, declared_by: str) -> str:
+    """`declared_by`: the file or the variable that declares the queues."""
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    match fault["loc"]:
+        case ():
+            return message
+        case ("queues", int(place), *keys):
+            # Keys stand in the file, and in the variable, as they are here.
+            if fault["type"] == "extra_forbidden":
+                message = "is no option of a queue"
+            return ": ".join([f"{declared_by}, queue {place + 1}", *map(str, keys), message])
+        case (name, *_):
+            return f"{name if name.isupper() else f'{PREFIX}{name.upper()}'}: {message}"

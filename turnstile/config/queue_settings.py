@@ -1,5 +1,6 @@
-"""The declaration of one queue."""
+"""The declaration of a queue, and the rules that span all of them."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -59,3 +60,19 @@ class QueueSettings(BaseModel):
             stem = sqs.removesuffix(".fifo")
             fields = {"dlq": f"{stem}-dlq{sqs[len(stem) :]}", **fields, "sqs": sqs}
         return fields
+
+
+def find_conflicts(queues: Sequence[QueueSettings], heartbeat_seconds: float, lease_seconds: float) -> list[str]:
+    """What does not fit together: the queues with each other, and their visibility timeouts with heartbeat and lease."""
+    problems = []
+    for queue in queues:
+        visibility = f"the visibility timeout of queue {queue.name!r} ({queue.visibility_seconds:g} s)"
+        if heartbeat_seconds > queue.visibility_seconds / 2:
+            problems.append(f"heartbeat ({heartbeat_seconds:g} s) must be at most half {visibility}")
+        if lease_seconds > queue.visibility_seconds:
+            problems.append(f"lease ({lease_seconds:g} s) must not be longer than {visibility}")
+    if len({queue.name for queue in queues}) != len(queues):
+        problems.append("each queue may be declared only once")
+    if len({queue.sqs for queue in queues} | {queue.dlq for queue in queues}) != 2 * len(queues):
+        problems.append("each queue needs an SQS queue and a dead-letter queue of its own")
+    return problems

@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from turnstile.config.queue_settings import QueueSettings, Seconds
+from turnstile.config.queue_settings import QueueSettings, Seconds, find_conflicts
 from turnstile.config.validators import (
     check_agent_uri,
     check_api_key,
     check_api_keys,
+    check_api_url,
     check_database_url,
     check_redis_url,
     check_webhook_hosts,
@@ -95,9 +96,9 @@ class Settings(BaseSettings):
     api_keys: Annotated[tuple[tuple[str, str], ...], NoDecode, Field(repr=False)] = ()
     """`tenant:key` pairs, separated by commas; a key has 8 characters or more. A tenant is in messages and logs: name no person.
     Left out: everything is tenant `default`."""
-    api_url: str = "http://127.0.0.1:8080"
+    api_url: Annotated[str, AfterValidator(check_api_url)] = "http://127.0.0.1:8080"
     """Where `turnstile submit` sends."""
-    api_key: Annotated[str | None, Field(repr=False)] = None
+    api_key: Annotated[str | None, AfterValidator(check_api_key), Field(repr=False)] = None
     """The key that `turnstile submit` shows."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 65_536
     """Largest body of a request."""
@@ -207,7 +208,6 @@ class Settings(BaseSettings):
 
     _check_database_url = field_validator("database_url")(check_database_url)
     _check_redis_urls = field_validator("redis_url", "memory_redis_url")(check_redis_url)
-    _check_api_key = field_validator("api_key")(check_api_key)
     _parse_api_keys = field_validator("api_keys", mode="before")(parse_api_keys)
     _check_api_keys = field_validator("api_keys")(check_api_keys)
     _parse_lists = field_validator("webhook_hosts", "webhook_secrets", mode="before")(parse_list)
@@ -223,21 +223,7 @@ class Settings(BaseSettings):
             )
         if not self.watchdog_seconds > 2 * self.heartbeat:
             problems.append(f"watchdog ({self.watchdog_seconds:g} s) must be longer than two heartbeats")
-        for queue in self.queues:
-            if self.heartbeat > queue.visibility_seconds / 2:
-                problems.append(
-                    f"heartbeat ({self.heartbeat:g} s) must be at most half the visibility timeout of queue "
-                    f"{queue.name!r} ({queue.visibility_seconds:g} s)"
-                )
-            if self.lease_seconds > queue.visibility_seconds:
-                problems.append(
-                    f"lease ({self.lease_seconds:g} s) must not be longer than the visibility timeout of queue "
-                    f"{queue.name!r} ({queue.visibility_seconds:g} s)"
-                )
-        if len({queue.name for queue in self.queues}) != len(self.queues):
-            problems.append("each queue may be declared only once")
-        if len({queue.sqs for queue in self.queues} | {queue.dlq for queue in self.queues}) != 2 * len(self.queues):
-            problems.append("each queue needs an SQS queue and a dead-letter queue of its own")
+        problems += find_conflicts(self.queues, self.heartbeat, self.lease_seconds)
         if not self.api_keys and self.api_host not in LOCAL_HOSTS:
             problems.append("without api_keys the API serves the loopback address only; set TURNSTILE_API_KEYS")
         if self.webhook_hosts and not self.webhook_secrets:

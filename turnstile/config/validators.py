@@ -54,6 +54,18 @@ def check_agent_uri(uri: str | None) -> str | None:
     return uri.rstrip("/")
 
 
+def check_api_url(url: str) -> str:
+    """Accepts an http or https URL, with or without a port and a path."""
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError("must be http://HOST or https://HOST, perhaps with :PORT")
+    return url
+
+
 def check_api_key(key: str | None) -> str | None:
     """Accepts printable ASCII, which a header can carry."""
     if key is not None and not (key.isascii() and key.isprintable()):

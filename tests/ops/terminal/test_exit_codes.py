@@ -68,6 +68,7 @@ def test_on_request_an_error_is_a_stack_trace() -> None:
         ("api", {"TURNSTILE_API_HOST": "192.0.2.1", "TURNSTILE_API_KEYS": "a:0123456789"}, ExitCode.USAGE),
         ("submit a b", {"TURNSTILE_API_URL": "http://127.0.0.1:1"}, ExitCode.UNAVAILABLE),
         ("submit a b", {"TURNSTILE_API_URL": "nowhere"}, ExitCode.USAGE),
+        ("submit a b", {"TURNSTILE_API_URL": "ftp://api"}, ExitCode.USAGE),
         ("submit a b", {"TURNSTILE_API_KEY": "0123456789\n"}, ExitCode.USAGE),
         ("submit a b --idempotency-key schlüssel", {}, ExitCode.USAGE),
         ("submit a b --idempotency-key=", {}, ExitCode.USAGE),

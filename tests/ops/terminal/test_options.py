@@ -11,7 +11,7 @@ from tests.ops.command_line import NOBODY, NOWHERE, invoke_plain
 from turnstile.ops.command_line import COMMANDS, LazyCommand, app
 from turnstile.ops.commands.archive import parse_rest
 from turnstile.ops.commands.submit_http import find_proxy
-from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
 
 
@@ -193,9 +193,3 @@ def test_the_proxy_is_that_of_the_environment_and_none_for_the_loopback(
     monkeypatch.setenv("no_proxy", "internal.example.com")
 
     assert find_proxy(url) == proxy
-
-
-@pytest.mark.parametrize("url", ["localhost", "http://[::1"])
-def test_an_api_url_that_is_no_url_is_a_usage_error(url: str) -> None:
-    with pytest.raises(CommandError, match="is no URL"):
-        find_proxy(url)
