@@ -103,7 +103,11 @@ def _read_object(line: bytes) -> dict[str, Any]:
         raise CommandError("the file is in UTF-16: write it in UTF-8", ExitCode.USAGE)
     # Some editors and shells begin a file with the mark.
     text = line.removeprefix(codecs.BOM_UTF8)
-    document = from_json(text)
+    try:
+        document = from_json(text)
+    except ValueError as error:
+        # The parser sees one line, and calls it the first.
+        raise CommandError(re.sub(r" at line 1 (column \d+)$", r" at \1", str(error)), ExitCode.USAGE) from error
     if isinstance(document, dict):
         refuse_repeated_members(text)
         return document

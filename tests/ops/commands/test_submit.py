@@ -242,6 +242,13 @@ def test_a_bad_line_of_a_file_is_named_before_anything_is_submitted(tmp_path: Pa
         assert "nothing was submitted" in ran.err
 
 
+def test_a_line_that_is_not_json_has_one_number_that_of_the_file() -> None:
+    with pytest.raises(CommandError) as refused:
+        read_lines([line(), b"not JSON\n"], SETTINGS, "default", None)
+
+    assert str(refused.value) == "line 2: expected ident at column 2; nothing was submitted"
+
+
 def test_a_mark_of_utf_8_at_the_start_of_a_file_is_no_part_of_it() -> None:
     [read] = read_lines([codecs.BOM_UTF8 + line()], SETTINGS, "default", None)
 
