@@ -31,7 +31,7 @@ from turnstile.producer.http.parameters import refuse_repeated_headers, refuse_u
 from turnstile.producer.http.problems import Kind, ProblemError, respond
 from turnstile.producer.http.request_metrics import RequestMetrics
 from turnstile.producer.routes import cancel as cancel_routes
-from turnstile.producer.routes import error_handlers, openapi, stream
+from turnstile.producer.routes import docs_page, error_handlers, openapi, stream
 from turnstile.producer.routes import submit as submit_routes
 from turnstile.producer.routes import turns as api
 from turnstile.producer.routes.readiness import probe_of
@@ -147,7 +147,12 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         # No redirect to the path without a slash: the client would send a POST twice.
         redirect_slashes=False,
+        # FastAPI's pages load their scripts from another host.
+        docs_url=None,
+        redoc_url=None,
     )
+    if settings.serves_docs:
+        app.include_router(docs_page.routes)
     for routes in (submit_routes.v1, api.v1, cancel_routes.v1, stream.v1):
         app.include_router(
             routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(414, 422, 431)

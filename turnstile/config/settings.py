@@ -100,6 +100,8 @@ class Settings(BaseSettings):
     """Where `turnstile submit` sends."""
     api_key: Annotated[str | None, AfterValidator(check_api_key), Field(repr=False)] = None
     """The key that `turnstile submit` shows."""
+    api_docs: bool | None = None
+    """Whether the API serves `/docs`, where a browser tries its calls. Left out: only at the loopback address."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 65_536
     """Largest body of a request."""
 
@@ -273,6 +275,10 @@ class Settings(BaseSettings):
     @cached_property
     def queues_by_name(self) -> dict[str, QueueSettings]:
         return {queue.name: queue for queue in self.queues}
+
+    @property
+    def serves_docs(self) -> bool:
+        return self.api_host in LOCAL_HOSTS if self.api_docs is None else self.api_docs
 
     def find_queue(self, name: str) -> QueueSettings:
         """The declaration of queue `name`; raises UnknownQueueError."""
