@@ -2,6 +2,8 @@
 
 import os
 import shlex
+import shutil
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -28,13 +30,13 @@ def up(home: Home = DEFAULT_HOME) -> None:
     # The other commands do not need it, and its imports take half a second.
     from turnstile.ops.dev.up import bring_up
 
-    named = home_option(home)
+    named, program = home_option(home), program_name()
     bring_up(home)
     say(f"The stack at {home.resolve()} is up. Next, in this shell:")
-    say(f'  eval "$(turnstile local env{named})"')
-    say("  turnstile worker --handler turnstile.examples.eliza:respond &")
-    say("  turnstile api &")
-    say("  turnstile submit chat-1 'Good morning' --wait 60")
+    say(f'  eval "$({program} local env{named})"')
+    say(f"  {program} worker --handler turnstile.examples.eliza:respond &")
+    say(f"  {program} api &")
+    say(f"  {program} submit chat-1 'Good morning' --wait 60")
 
 
 @commands.command()
@@ -56,7 +58,8 @@ def env(home: Home = DEFAULT_HOME) -> None:
     for name, value in (stack.environment() | SHORT_POLL).items():
         print_text(f"export {name}={shlex.quote(value)}")
     if not stack.is_running():
-        say(f"note: the stack is not running; `turnstile local up{home_option(home)}` starts it at these addresses")
+        again = f"{program_name()} local up{home_option(home)}"
+        say(f"note: the stack is not running; `{again}` starts it at these addresses")
 
 
 @commands.command()
@@ -86,9 +89,19 @@ def status(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
 def _find(home: Path) -> LocalStack:
     stack = local.find(home)
     if stack is None:
-        line = f"there is no stack at {home}: `turnstile local up{home_option(home)}` makes one"
+        line = f"there is no stack at {home}: `{program_name()} local up{home_option(home)}` makes one"
         raise CommandError(line, ExitCode.NOT_FOUND)
     return stack
+
+
+def program_name() -> str:
+    """What a line to copy calls this program: its name, or its path if the shell does not find it by its name."""
+    own = Path(sys.executable).with_name("turnstile")
+    found = shutil.which("turnstile")
+    if not own.exists() or (found is not None and own.samefile(found)):
+        return "turnstile"
+    here = Path.cwd()
+    return shlex.quote(str(own.relative_to(here) if own.is_relative_to(here) else own))
 
 
 def home_option(home: Path) -> str:

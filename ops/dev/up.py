@@ -1,10 +1,12 @@
 """`turnstile up`: the local stack, an API and a worker in the foreground, until Ctrl-C."""
 
 import asyncio
+import json
 import os
 import shlex
 import signal
 import time
+import uuid
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Annotated
@@ -15,7 +17,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.commands.queues import create_declared
 from turnstile.ops.container_health import is_live
 from turnstile.ops.dev.child_processes import ChildProcesses
-from turnstile.ops.dev.local_command import DEFAULT_HOME, SHORT_POLL, Home, home_option
+from turnstile.ops.dev.local_command import DEFAULT_HOME, SHORT_POLL, Home, home_option, program_name
 from turnstile.ops.dev.stack import stack
 from turnstile.ops.dev.stack.ports import choose_free, is_free
 from turnstile.ops.migration_run import apply
@@ -60,7 +62,7 @@ def up(
         raise CommandError(f"the {name} ended with exit code {code}; see its last lines above")
     if not stopped:
         raise CommandError("not all of it ended by itself, the rest was killed")
-    say(f"stopped; the stack is still up (turnstile local down{named})")
+    say(f"stopped; the stack is still up ({program_name()} local down{named})")
 
 
 def bring_up(home: Path) -> Settings:
@@ -97,21 +99,26 @@ def _choose_port(wanted: int | None, usual: int) -> int:
 
 def _print_welcome(url: str, settings: Settings) -> None:
     key = settings.api_key or ""
-    body = '{"input": "I have been thinking about the sea"}'
-    curl = (
-        f"curl -s {url}/v1/sessions/chat-1/turns -H {shlex.quote(f'Authorization: Bearer {key}')} "
-        f"-H 'Content-Type: application/json' -d {shlex.quote(body)}"
-    )
+    authorization = f"-H {shlex.quote(f'Authorization: Bearer {key}')}"
+    # The id is chosen here, so that the second line finds the turn of the first.
+    turn_id = uuid.uuid4()
+    body = json.dumps({"input": "I have been thinking about the sea", "turn_id": str(turn_id)})
     say("")
     say(f"API        {url}   (docs: {url}/docs)")
     say(f"database   {settings.database_url}")
     say(f"queue      {settings.queue} at {settings.sqs_endpoint_url}")
     say("")
-    say("Submit a turn:")
-    say(f"  {curl}")
-    say("or, and wait for the reply, in another shell:")
+    say("In another shell in this folder: submit a turn, and wait for its reply, the `output`:")
     say(
-        f"  TURNSTILE_API_URL={url} TURNSTILE_API_KEY={shlex.quote(key)} turnstile submit chat-1 'Good morning' --wait 60"
+        f"  curl -s {url}/v1/sessions/chat-1/turns {authorization} -H 'Content-Type: application/json' -H 'Prefer: wait=30' "
+        f"-d {shlex.quote(body)}"
+    )
+    say("See the same turn as it happened, event by event:")
+    say(f"  curl -sN {url}/v1/turns/{turn_id}/events {authorization}")
+    say("Or by the command line:")
+    say(
+        f"  TURNSTILE_API_URL={url} TURNSTILE_API_KEY={shlex.quote(key)} "
+        f"{program_name()} submit chat-1 'Good morning' --wait 60"
     )
     say("Ctrl-C stops the API and the worker.")
     say("")

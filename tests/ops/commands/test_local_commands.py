@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 
 from tests.ops.command_line import invoke
 from tests.support.probes import wait_until
+from turnstile.ops.dev.local_command import program_name
 from turnstile.ops.dev.stack.stack import LocalStack, down
 
 pytestmark = pytest.mark.not_on("containers", "it is about the embedded stack itself")
@@ -63,9 +65,9 @@ def test_from_nothing_to_a_stack_with_tables_and_queues_and_back(tmp_path: Path)
 
     assert (up.code, up.out) == (0, "")
     # The hint works as it stands, in a shell that knows the home and in one that does not.
-    assert hinted(up.err) == 'eval "$(turnstile local env)"'
-    assert hinted(named.err) == f'eval "$(turnstile local env --home {shlex.quote(str(home))})"'
-    assert "turnstile worker --handler turnstile.examples.eliza:respond" in up.err
+    assert hinted(up.err) == f'eval "$({program_name()} local env)"'
+    assert hinted(named.err) == f'eval "$({program_name()} local env --home {shlex.quote(str(home))})"'
+    assert f"{program_name()} worker --handler turnstile.examples.eliza:respond" in up.err
     assert other["TURNSTILE_HOME"] == str(home)
     # An idle worker's stop waits so long.
     assert other["TURNSTILE_RECEIVE_WAIT_SECONDS"] == "1"
@@ -75,6 +77,25 @@ def test_from_nothing_to_a_stack_with_tables_and_queues_and_back(tmp_path: Path)
     assert json.loads(letters.out)["queues"] == [{"queue": "turns", "messages": 0}]
     assert (stopped.code, after.code, purged.code) == (0, 1, 0)
     assert not home.exists()
+
+
+@pytest.mark.parametrize("finds_it", [True, False])
+def test_a_line_to_copy_calls_the_program_as_the_shell_finds_it(
+    finds_it: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", os.pathsep.join(path_without_the_program()))
+    if finds_it:
+        monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    monkeypatch.chdir(tmp_path)
+    shown = subprocess.run(["sh", "-c", f"{program_name()} --version"], capture_output=True, text=True, check=True)
+
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", shown.stdout)
+    assert (program_name() == "turnstile") is finds_it
+
+
+def path_without_the_program() -> list[str]:
+    """The PATH of a shell in which no environment of Python is active."""
+    return [one for one in os.environ["PATH"].split(os.pathsep) if not Path(one, "turnstile").exists()]
 
 
 def hinted(messages: str) -> str:
@@ -144,10 +165,9 @@ def foreground(stack: LocalStack, tmp_path: Path) -> Iterator[Foreground]:
 
 
 def test_up_answers_the_line_it_prints_and_ends_cleanly_with_ctrl_c(foreground: Foreground, stack: LocalStack) -> None:
-    messages = foreground.messages()
-    assert re.search(r"curl -s (\S+) -H '(Authorization: Bearer \S+)'", messages)
     printed = re.search(
-        r"TURNSTILE_API_URL=(\S+) TURNSTILE_API_KEY=(\S+) turnstile submit chat-1 'Good morning' --wait 60", messages
+        r"TURNSTILE_API_URL=(\S+) TURNSTILE_API_KEY=(\S+) \S+ submit chat-1 'Good morning' --wait 60",
+        foreground.messages(),
     )
     assert printed
     children = foreground.children()
@@ -175,6 +195,25 @@ def test_up_answers_the_line_it_prints_and_ends_cleanly_with_ctrl_c(foreground: 
     assert code == 0, foreground.messages()
     assert f"turnstile local down --home {stack.home}" in foreground.messages()
     assert not any(child.is_running() for child in children.values())
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, as who copies its lines does")
+def test_the_lines_that_up_prints_work_in_a_plain_shell(foreground: Foreground) -> None:
+    plain = {**os.environ, "PATH": os.pathsep.join(path_without_the_program())}
+    lines = [line.strip() for line in foreground.messages().splitlines() if line.startswith("  ")]
+
+    submit, events, command = [
+        subprocess.run(
+            ["sh", "-c", line], env=plain, capture_output=True, text=True, timeout=SECONDS, check=True
+        ).stdout
+        for line in lines
+    ]
+
+    turn = json.loads(submit)
+    assert (turn["status"], bool(turn["output"])) == ("SUCCEEDED", True)
+    assert events.count("event: end") == 1
+    assert json.dumps(turn["output"], ensure_ascii=False) in events
+    assert command.strip()
 
 
 def test_up_says_which_child_died_and_stops_the_other(foreground: Foreground) -> None:
