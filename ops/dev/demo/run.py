@@ -30,7 +30,7 @@ from turnstile.ops.dev.demo.checks import Finding, judge, read_rows
 from turnstile.ops.dev.demo.clients import Ledger, Sessions, talk, write_sessions
 from turnstile.ops.dev.demo.handler import OUTAGE_FILE
 from turnstile.ops.dev.demo.screen import Screen, print_outcome
-from turnstile.ops.dev.local_command import DEFAULT_HOME, Home
+from turnstile.ops.dev.local_command import DEFAULT_HOME, Home, home_option, program_name
 from turnstile.ops.dev.stack.ports import choose_free
 from turnstile.ops.dev.stack.stack import LocalStack, down, find, up
 from turnstile.ops.migration_run import apply
@@ -44,6 +44,10 @@ LEASE_SECONDS = 2.0
 """Short, so that the turns of the killed worker continue soon."""
 KILL_AT = 0.3
 """Share of succeeded turns at which a worker is killed."""
+
+TURN = "(a turn: a user's message in a conversation, and the reply to it)"
+DEAD_LETTER = "(a dead letter: the message that says of a turn that it has finally failed; it waits for an operator)"
+REDRIVE = "(a redrive: failed turns are put back to work, and their dead letters deleted)"
 
 COUNT: LiteralString = "SELECT status, count(*)::int AS many FROM turns GROUP BY 1"
 
@@ -91,6 +95,8 @@ class Stage:
 
 def demo(home: Home = DEFAULT_HOME) -> None:
     """The whole thing at work: conversations, a killed worker, dead letters, a redrive, and a check."""
+    # Before the stack's variables are in the environment.
+    named = home_option(home)
     sessions = write_sessions(load_conversations())
     say("Starting PostgreSQL, Redis and SQS …")
     before = find(home)
@@ -113,6 +119,8 @@ def demo(home: Home = DEFAULT_HOME) -> None:
         if not was_running:
             # Only a stack that the demo itself has started.
             down(home)
+    if holds:
+        say(f"next: `{program_name()} up{named}` runs an API and a worker, and prints lines to talk to them")
     raise typer.Exit(ExitCode.OK if holds else ExitCode.FAILED)
 
 
@@ -174,6 +182,7 @@ async def _open(stage: Stage) -> None:
     stage.processes.start("api", "api")
     for worker in ("worker-1", "worker-2"):
         stage.processes.start(worker, "worker")
+    stage.screen.output(TURN)
     stage.screen.event(
         f"an API and two workers are starting; {len(stage.sessions)} clients have {stage.total} turns to submit"
     )
@@ -217,9 +226,11 @@ async def _repair(stage: Stage) -> None:
         return await stage.queues.count(stage.settings.queue, dead=True) >= failed
 
     await stage.until("the dead letters", dead_lettered)
+    stage.screen.output(DEAD_LETTER)
     await _command(stage, "dlq", "list")
     await asyncio.to_thread(stage.outage.unlink)
     stage.screen.event("the cause is repaired")
+    stage.screen.output(REDRIVE)
     await _command(stage, "redrive", "--queue", stage.settings.queue, "--yes")
     succeeded = stage.total - len(stage.ledger.turns("endless"))
     await stage.until("the redriven turns", lambda counts: counts.get(TurnStatus.SUCCEEDED, 0) == succeeded)
