@@ -59,10 +59,11 @@ def _explain(fault: Any, declared_by: str) -> str:
     match fault["loc"]:
         case ():
             return message
-        case ("queues", int(place), *keys):
+        case ("queues", int(index), *keys):
             # Keys stand in the file, and in the variable, as they are here.
             if fault["type"] == "extra_forbidden":
                 message = "is no option of a queue"
-            return ": ".join([f"{declared_by}, queue {place + 1}", *map(str, keys), message])
-        case (name, *_):
+            return ": ".join([f"{declared_by}, queue {index + 1}", *map(str, keys), message])
+        case place:
+            name = str(place[0])
             return f"{name if name.isupper() else f'{PREFIX}{name.upper()}'}: {message}"
