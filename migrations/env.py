@@ -13,12 +13,15 @@ def run() -> None:
     All in one transaction. A version that builds an index concurrently (`lock_timeouts.build_index`) commits and starts another.
     """
     with make_engine(context.config.attributes["url"]).connect() as connection:
-        context.configure(connection=connection, version_table=VERSION_TABLE)
         if context.is_offline_mode():
+            # Not by the connection, whose dialect would print each per cent sign twice: in a RAISE that is another text.
+            named = {"paramstyle": "named"}
+            context.configure(dialect_name="postgresql", dialect_opts=named, version_table=VERSION_TABLE)
             # Printed, so that a migration that an operator runs by hand has the same bounds.
             for statement in (f"SELECT pg_advisory_lock({MIGRATION_LOCK})", *statements_before()):
                 context.execute(statement)
         else:
+            context.configure(connection=connection, version_table=VERSION_TABLE)
             wait_for_others(connection)
             for statement in statements_before():
                 connection.execute(text(statement))

@@ -124,6 +124,8 @@ async def test_it_goes_down_and_up_again_and_its_printed_sql_gives_way_too(turns
         printed.index(one) for one in ("pg_advisory_lock", "lock_timeout = '3s'", "CREATE TABLE archived_turns")
     )
     assert alone < give_way < change < printed.rindex("COMMIT;")
+    # A RAISE reads a doubled sign as another text, and its arguments as too many.
+    assert "may not go from % to %" in printed
 
 
 async def test_tables_of_a_later_program_are_left_alone_in_one_line(turnstile: Turnstile, database: Database) -> None:
