@@ -11,6 +11,7 @@ import redis
 
 from bench.accounting import Tree
 from bench.emulated_sqs import EmulatedSqs, start_emulator
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.ops.dev.stack.processes import plain_environment
 from turnstile.ops.dev.stack.sqs import REGION
 from turnstile.ops.dev.stack.stack import LocalStack, temporary
@@ -108,7 +109,7 @@ def open_stage(folder: Path, stack: LocalStack | None = None) -> Iterator[Stage]
             running.sqs.stop()
         url = running.postgres.create_database(TEMPLATE)
         exits.callback(running.postgres.drop_database, TEMPLATE)
-        apply(url, "head", down=False, sql=False)
+        apply(DatabasePlace(url), "head", down=False, sql=False)
         sqs = exits.enter_context(start_emulator(folder / "emulator.log"))
         yield Stage(
             folder=folder,

@@ -16,6 +16,7 @@ import psycopg
 from bench.emulated_sqs import Entry
 from bench.stage import Room
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.turn.identifiers import start_trace, uuid7
 
@@ -87,7 +88,7 @@ def schedule_turns(room: Room, queue: str, count: int, execute_at: datetime) -> 
 
 async def _record(room: Room, count: int, make: Callable[[int], Submission]) -> list[Entry]:
     entries: list[Entry] = []
-    async with Database(room.database_url, "bench", size=1) as database:
+    async with Database(DatabasePlace(room.database_url), "bench", size=1) as database:
         for start in range(0, count, BATCH):
             batch = [make(number) for number in range(start, min(start + BATCH, count))]
             for accepted in await submit(database, batch, resend_seconds=RESEND_SECONDS):

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from turnstile.backends.postgres.database import conninfo
-from turnstile.backends.postgres.startup_options import encoding_refused
+from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.postgres.startup_options import encoding_refused, option_dropped
 from turnstile.errors import SettingsError
 from turnstile.migrations.lock_timeouts import MIGRATION_LOCK
 
@@ -22,21 +23,34 @@ VERSION_TABLE = "turnstile_version"
 """Holds the revision of the tables. Not alembic's default name: another program may keep its own revision there."""
 
 
-def make_engine(url: str) -> Engine:
+def make_engine(place: DatabasePlace) -> Engine:
     """Takes the URL in any form that the settings take. There is no statement time-out: an index on a large table takes long.
 
-    A connection raises SettingsError if the database can't hold every text.
+    A connection raises SettingsError if the database can't hold every text, or if the tables would be made in another schema.
     """
-    given = conninfo(url, "turnstile-migrate", statement_timeout_seconds=0)
-    return create_engine("postgresql+psycopg://", creator=lambda: _connect(given), poolclass=NullPool)
+    return create_engine("postgresql+psycopg://", creator=lambda: _connect(place), poolclass=NullPool)
 
 
-def _connect(given: str) -> psycopg.Connection[Any]:
-    connection = psycopg.connect(given)
-    if (refused := encoding_refused(connection)) is not None:
+def _connect(place: DatabasePlace) -> psycopg.Connection[Any]:
+    connection = psycopg.connect(conninfo(place, "turnstile-migrate", statement_timeout_seconds=0))
+    if (refused := encoding_refused(connection) or _other_schema(connection, place)) is not None:
         connection.close()
         raise SettingsError(f"DATABASE_URL: {refused}")
     return connection
+
+
+def _other_schema(connection: psycopg.Connection[Any], place: DatabasePlace) -> str | None:
+    found = connection.execute("SELECT current_setting('search_path')").fetchone()
+    connection.rollback()
+    return option_dropped("search_path", place.schema, found and found[0])
+
+
+def make_schema(connection: Connection, place: DatabasePlace) -> list[str]:
+    """The statements that make the schema; none if it is there, because `IF NOT EXISTS` asks for the right to make one all the
+    same."""
+    if connection.scalar(text("SELECT to_regnamespace(:schema)"), {"schema": place.schema}) is not None:
+        return []
+    return [f'CREATE SCHEMA "{place.schema}"']
 
 
 def wait_for_others(connection: Connection) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from turnstile.backends.postgres.certificate import certificate_refused
 from turnstile.backends.postgres.database import is_outage
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.migrations.engine import VERSION_TABLE, make_engine
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
@@ -28,11 +29,13 @@ _IN_THE_WAY = (
     "xact_start. The migration would have held up turns, so it was given up, with nothing half done: run it again later"
 )
 
-_OWN_DATABASE = "let DATABASE_URL name a database that is Turnstile's own; nothing was changed"
+_OWN_SCHEMA = "let TURNSTILE_DATABASE_SCHEMA name a schema that is Turnstile's own; nothing was changed"
+_NOT_ALLOWED = frozenset({"42501", "3F000"})
+"""insufficient_privilege, and invalid_schema_name: of a schema that the role may not use."""
 
 
 def apply(
-    url: str, revision: str = "head", *, down: bool = False, sql: bool = False, wait_seconds: float = 0.0
+    place: DatabasePlace, revision: str = "head", *, down: bool = False, sql: bool = False, wait_seconds: float = 0.0
 ) -> tuple[str, str]:
     """Migrates, or prints the SQL. Returns the revisions before and after ("nothing" if there are no tables).
 
@@ -42,11 +45,11 @@ def apply(
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            with _named_outages():
-                before = _current(url)
+            with _named_outages(place):
+                before = _current(place)
                 _refuse_later(before)
-                _run(_config(url), before, revision, down=down, sql=sql)
-                return before or "nothing", _current(url) or "nothing"
+                _run(_config(place), before, revision, down=down, sql=sql)
+                return before or "nothing", _current(place) or "nothing"
         except DatabaseUnavailableError:
             if time.monotonic() >= deadline:
                 raise
@@ -73,7 +76,7 @@ def _run(config: Config, before: str | None, revision: str, *, down: bool, sql: 
 
 
 @contextmanager
-def _named_outages() -> Iterator[None]:
+def _named_outages(place: DatabasePlace) -> Iterator[None]:
     # A failover may happen after the first connection. SQLAlchemy wraps the driver's errors in its own.
     try:
         yield
@@ -87,10 +90,20 @@ def _named_outages() -> Iterator[None]:
             raise CommandError(_IN_THE_WAY, ExitCode.UNAVAILABLE) from error
         if cause.sqlstate in _TAKEN:
             taken = str(cause).partition("\n")[0]
-            raise CommandError(f"{taken}, of another program: {_OWN_DATABASE}", ExitCode.USAGE) from error
+            raise CommandError(f"{taken}, of another program: {_OWN_SCHEMA}", ExitCode.USAGE) from error
+        if cause.sqlstate in _NOT_ALLOWED:
+            raise CommandError(_not_allowed(cause, place), ExitCode.USAGE) from error
         if is_outage(cause):
             raise DatabaseUnavailableError(str(cause)) from error
         raise
+
+
+def _not_allowed(error: psycopg.Error, place: DatabasePlace) -> str:
+    refused = str(error).partition("\n")[0]
+    return (
+        f"{refused}: let DATABASE_URL name the role that owns the schema {place.schema}; where there is no such schema, the "
+        f"database's owner makes it: CREATE SCHEMA {place.schema} AUTHORIZATION role; nothing was changed"
+    )
 
 
 def known_revision() -> str | None:
@@ -99,15 +112,15 @@ def known_revision() -> str | None:
 
 
 def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config(""))
+    return ScriptDirectory.from_config(_config())
 
 
-def _config(url: str) -> Config:
-    config = Config(attributes={"url": url})
+def _config(place: DatabasePlace | None = None) -> Config:
+    config = Config(attributes={"place": place})
     config.set_main_option("script_location", "turnstile:migrations")
     return config
 
 
-def _current(url: str) -> str | None:
-    with make_engine(url).connect() as connection:
+def _current(place: DatabasePlace) -> str | None:
+    with make_engine(place).connect() as connection:
         return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()

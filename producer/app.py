@@ -97,7 +97,7 @@ def create_app(settings: Settings) -> FastAPI:
         async with AsyncExitStack() as stack:
             pool = partial(
                 Database,
-                settings.database_url,
+                settings.database,
                 wait_seconds=DATABASE_WAIT_SECONDS,
                 lock_timeout_seconds=ROW_WAIT_SECONDS,
             )

@@ -36,7 +36,7 @@ async def run_relay(settings: Settings) -> None:
     memory_watch = MemoryWatch(redis)
     try:
         await queues.check_credentials()
-        async with Database(settings.database_url, "turnstile-relay", size=3, pinned=True) as database:
+        async with Database(settings.database, "turnstile-relay", size=3, pinned=True) as database:
             log.info("relay.started", queues=list(settings.queues_by_name))
             try:
                 async with asyncio.TaskGroup() as together:

@@ -32,6 +32,7 @@ from tests.support.stacks.choice import (
 )
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -88,7 +89,7 @@ def stack(pytestconfig: pytest.Config) -> Iterator[Stack]:
 def template(stack: Stack) -> str:
     """A migrated database that each test's own is cloned from."""
     name = "template_turnstile"
-    apply(stack.postgres.create_database(name))
+    apply(DatabasePlace(stack.postgres.create_database(name)))
     return name
 
 
@@ -273,7 +274,7 @@ async def keys(settings: Settings) -> AsyncIterator[redis.asyncio.Redis]:
 async def database(settings: Settings) -> AsyncIterator[Database]:
     """A pool as the product opens it."""
     # Patient: fifty at a time wait for one another on a busy machine.
-    async with Database(settings.database_url, "test", size=4, pinned=True, wait_seconds=30.0) as opened:
+    async with Database(settings.database, "test", size=4, pinned=True, wait_seconds=30.0) as opened:
         yield opened
 
 

@@ -88,7 +88,7 @@ async def _run(settings: Settings, handler: Handler) -> int:
     await check_certificates(settings)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(
-            Database(settings.database_url, "turnstile-worker", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE)
+            Database(settings.database, "turnstile-worker", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE)
         )
         queues = MessageQueues(settings)
         stack.push_async_callback(queues.close)

@@ -181,7 +181,7 @@ class Heartbeat:
         settings = self._settings
         # Locks, messages and the watchdog wait for the database call: a silent server must not delay more than the next beat.
         database = Database(
-            settings.database_url, "turnstile-heartbeat", size=1, pinned=True,
+            settings.database, "turnstile-heartbeat", size=1, pinned=True,
             wait_seconds=PATIENCE_SECONDS, patience_seconds=max(PATIENCE_SECONDS, settings.heartbeat),
         )  # fmt: skip
         redis = connect_lock(settings)

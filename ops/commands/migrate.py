@@ -25,7 +25,7 @@ def migrate(
     if down and not sql:
         confirm(f"Go down to {revision} and drop what was added since?", yes=yes)
     try:
-        before, after = apply(settings.database_url, revision or "head", down=down, sql=sql, wait_seconds=wait)
+        before, after = apply(settings.database, revision or "head", down=down, sql=sql, wait_seconds=wait)
     except DatabaseUnavailableError as error:
         raise database_away(settings, error) from error
     if not sql:

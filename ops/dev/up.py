@@ -74,7 +74,7 @@ def bring_up(home: Path) -> Settings:
     say(f"queues ({', '.join(queue.name for queue in settings.queues)}) …")
     asyncio.run(create_declared(settings))
     say("migrations …")
-    apply(settings.database_url)
+    apply(settings.database)
     return settings
 
 

@@ -175,7 +175,7 @@ async def _look_at_tables(found: Findings, settings: Settings, database: Databas
             if (detail := describe_standstill(one))
         ]
     with _noting(found, "idle-in-transaction-timeout"):
-        for row in await find_roles_without_idle_timeout(settings.database_url):
+        for row in await find_roles_without_idle_timeout(settings.database):
             found.append(DoctorFinding(code="idle-in-transaction-timeout", **row))
     with _noting(found, "fences-behind"):
         await _look_at_fences(found, settings, database)

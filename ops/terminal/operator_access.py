@@ -115,12 +115,12 @@ async def operator_database(settings: Settings, *, pinned: bool = False) -> Asyn
     """
     # A probe, because the pool retries in the background and in the end reports only a timeout.
     try:
-        probe = await psycopg.AsyncConnection.connect(conninfo(settings.database_url, APPLICATION))
+        probe = await psycopg.AsyncConnection.connect(conninfo(settings.database, APPLICATION))
         await probe.close()
     except psycopg.Error as error:
         refused = certificate_refused("DATABASE_URL", error)
         raise refused or database_away(settings, error) from error
-    async with Database(settings.database_url, APPLICATION, size=2, pinned=pinned) as database:
+    async with Database(settings.database, APPLICATION, size=2, pinned=pinned) as database:
         yield database
 
 

@@ -16,7 +16,7 @@ MAX_TEST_LINES = 400
 VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"}
 
 # The table's name after a word of SQL, apart from prose ("from turns that ...") by the capitals that our SQL is written in.
-SQL_OF_TURNS = re.compile(r"\b(FROM|JOIN|UPDATE|INTO|TABLE|TRUNCATE)\s+(ONLY\s+)?(public\.)?turns\b")
+SQL_OF_TURNS = re.compile(r"\b(FROM|JOIN|UPDATE|INTO|TABLE|TRUNCATE)\s+(ONLY\s+)?(\w+\.)?turns\b")
 
 HOMES_OF_SQL = ("turnstile",)
 ONLOOKERS = ("ops/dev/demo",)
@@ -29,6 +29,15 @@ HANDS_THE_ENVIRONMENT_ON = {
     "ops/command_line.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
     "turnstile/config/unknown_variables.py": "looks at the names alone",
 }
+
+CONNECTS_WITHOUT_A_POOL = {
+    "turnstile/backends/postgres/certificate.py": "by `conninfo`, and runs no statement",
+    "turnstile/doctor/idle_timeout.py": "by `conninfo`, with the schema and without the other options",
+    "ops/terminal/operator_access.py": "by `conninfo`, and runs no statement",
+    "migrations/engine.py": "by `conninfo`, and checks the schema itself",
+    "ops/dev/stack/postgres.py": "administers the embedded server, and sees no table",
+}
+"""All others use `Database`, which takes the schema and checks each new connection."""
 
 MAY_SLEEP = {
     "tests/support/probes.py": "the one place that waits",
@@ -76,6 +85,18 @@ def find_environment(tree: ast.AST) -> list[int]:
     ]
 
 
+def find_connects(tree: ast.AST) -> list[int]:
+    """Connections to Postgres that no pool has made."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "connect"
+        and "psycopg" in {one.id for one in ast.walk(node.func) if isinstance(one, ast.Name)}
+    ]
+
+
 def find_bare_folders(tree: ast.AST) -> list[int]:
     """Imports of a process by its folder's name, which would load a second copy of it (ADR 0031)."""
     return [
@@ -119,6 +140,7 @@ def find_naps(tree: ast.AST) -> list[int]:
 HINTS: dict[Finder, re.Pattern[str]] = {
     find_sql_of_turns: re.compile("turns"),
     find_environment: re.compile("env"),
+    find_connects: re.compile("psycopg"),
     find_bare_folders: re.compile(rf"(from|import)\s+({'|'.join(LINKED)})"),
     find_test_modules: re.compile("test_"),
     find_naps: re.compile("sleep"),
@@ -134,6 +156,8 @@ HINTS: dict[Finder, re.Pattern[str]] = {
         (find_environment, "import os; os.environ['X']"),
         (find_environment, "import os; os.getenv('X')"),
         (find_environment, "from os import environ"),
+        (find_connects, "import psycopg; psycopg.connect(url)"),
+        (find_connects, "import psycopg; psycopg.AsyncConnection.connect(url)"),
         (find_bare_folders, "from worker.app import run"),
         (find_bare_folders, "import relay"),
         (find_test_modules, "from tests.relay.test_loop import make_due"),
@@ -155,6 +179,7 @@ def test_what_is_looked_for_would_be_found(finder: Finder, text: str) -> None:
         (find_sql_of_turns, "'The turns that are due, taken from turns in the table'"),
         (find_sql_of_turns, "X = 'SELECT 1 FROM turn_attempts'"),
         (find_environment, "def environment(): ..."),
+        (find_connects, "import psycopg; database.connect(psycopg)"),
         (find_bare_folders, "from turnstile.worker import app"),
         (find_test_modules, "from tests.support.fakes import lock"),
         (find_test_modules, "from tests.relay.conftest import relay"),
@@ -198,6 +223,12 @@ def test_the_environment_is_read_in_one_place() -> None:
 
     known = (*HOMES_OF_THE_ENVIRONMENT, *HANDS_THE_ENVIRONMENT_ON)
     assert [where for where in found if not where.startswith(known)] == []
+
+
+def test_every_connection_to_postgres_takes_the_schema() -> None:
+    found = found_in(find_connects, *PRODUCT, "examples", "migrations")
+
+    assert {where.partition(":")[0] for where in found} == set(CONNECTS_WITHOUT_A_POOL)
 
 
 def test_a_process_is_imported_by_its_place_in_the_package_only() -> None:

@@ -271,7 +271,7 @@ def test_a_batch_is_read_by_index(settings: Settings, filled: bool) -> None:
               SELECT gen_random_uuid(), 't', 's' || g, 1, 'q', 'SUCCEEDED', now() - g * interval '1 minute', now(), now(),
                      't', 's'
                 FROM generate_series(1, 3000) g"""
-    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+    with psycopg.connect(conninfo(settings.database, "test", pinned=True), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         if filled:
             connection.execute(fill)

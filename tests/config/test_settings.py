@@ -150,6 +150,25 @@ def test_every_form_of_a_database_url_is_accepted(url: str, monkeypatch: pytest.
     assert load().database_url == url
 
 
+@pytest.mark.parametrize("name", ["turnstile", "chat_turns", "_1", "public", "pgqueue", "x" * 63])
+def test_a_plain_name_of_a_schema_is_accepted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_DATABASE_SCHEMA", name)
+
+    assert load().database.schema == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "Turns", "1st", "a-b", "a, b", 'a"b', "a.b", "$user", "é", "x" * 64, "pg_turns", "information_schema", "a\n"],
+)
+def test_a_name_of_a_schema_that_needs_quotes_or_is_postgres_s_own_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNSTILE_DATABASE_SCHEMA", name)
+
+    assert "DATABASE_SCHEMA: must be 1 to 63 of a-z 0-9 _" in refusal()
+
+
 @pytest.mark.parametrize(
     "fields", [{"name": "arn:aws:sqs:us-east-1:1:a"}, {"name": "a", "dlq": "arn:aws:sqs:us-east-1:1:a"}]
 )

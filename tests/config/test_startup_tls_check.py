@@ -60,7 +60,7 @@ async def test_a_postgres_that_shows_its_certificate_is_worked_with(
 
     await check_certificates(trusting)
 
-    async with Database(trusting.database_url, "test", size=1, wait_seconds=30.0) as database:
+    async with Database(trusting.database, "test", size=1, wait_seconds=30.0) as database:
         assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
 
 

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.support.database_roles import database_with_roles
+from tests.support.outside import outside
 from tests.support.row_locks import rows_locked, until_a_call_waits
 from tests.support.stacks.stack import Stack
 from tests.support.tampered_turns import make_pending, tamper
@@ -99,7 +100,7 @@ async def test_a_transaction_of_a_moment_is_no_finding(database: Database, setti
 async def test_of_another_role_s_transaction_the_age_is_hidden_and_the_rest_is_told(
     settings: Settings, stack: Stack
 ) -> None:
-    with database_with_roles(stack) as roles, psycopg.connect(roles.owner) as transaction:
+    with database_with_roles(stack) as roles, psycopg.connect(outside(roles.owner)) as transaction:
         transaction.execute("SELECT FROM turns FOR UPDATE")
 
         found = await look(settings.model_copy(update={"database_url": roles.application}), dlq=False)

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.e2e.harness import Product, WorkerProcess
+from tests.support.outside import outside
 from turnstile.config.settings import Settings
 
 EVIDENCE = """
@@ -20,11 +21,11 @@ CREATE TABLE evidence (
 @pytest.fixture
 def evidence(settings: Settings) -> Iterator[None]:
     """A table in which the test's handler records what it did."""
-    with psycopg.connect(settings.database_url, autocommit=True) as connection:
+    with psycopg.connect(outside(settings.database_url), autocommit=True) as connection:
         connection.execute(EVIDENCE)
     yield
     # A database that still has the table is not used again.
-    with suppress(psycopg.Error), psycopg.connect(settings.database_url, autocommit=True) as connection:
+    with suppress(psycopg.Error), psycopg.connect(outside(settings.database_url), autocommit=True) as connection:
         connection.execute("SET lock_timeout = '2s'")
         connection.execute("DROP TABLE evidence")
 

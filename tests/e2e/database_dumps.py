@@ -9,9 +9,9 @@ from turnstile.ops.dev.stack.processes import run
 _PROGRAMS = "pginstall18/bin"
 
 
-def dump(database_url: str, into: Path) -> None:
+def dump(database_url: str, into: Path, *options: str) -> None:
     """pg_dump, of one moment, beside whatever goes on in the database."""
-    _run("pg_dump", "--format=custom", f"--file={into}", f"--dbname={database_url}")
+    _run("pg_dump", "--format=custom", f"--file={into}", f"--dbname={database_url}", *options)
 
 
 def restore(stack: Stack, database_url: str, dumped: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import structlog
 
+from tests.support.outside import outside
 from turnstile import Context, Retry, Snooze, Turn, handler
 
 log = structlog.get_logger("tests.handler")
@@ -24,7 +25,7 @@ log = structlog.get_logger("tests.handler")
 
 def record(turn: Turn, ctx: Context, *what: str) -> None:
     """Evidence that can't be lost with the process: committed rows."""
-    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+    with psycopg.connect(outside(os.environ["DATABASE_URL"]), autocommit=True) as connection:
         connection.execute(
             "INSERT INTO evidence (turn_id, session_id, seq, attempt, fence, pid, what, at)"
             " SELECT %s, %s, %s, %s, %s, %s, unnest(%s::text[]), clock_timestamp()",

@@ -92,7 +92,7 @@ class Product:
     @asynccontextmanager
     async def open(cls, settings: Settings) -> AsyncIterator["Product"]:
         # Patient: dozens ask at a time, and wait for one another on a busy machine.
-        async with Database(settings.database_url, "rig", size=3, wait_seconds=30.0) as database:
+        async with Database(settings.database, "rig", size=3, wait_seconds=30.0) as database:
             queues = MessageQueues(settings)
             yield cls(settings, database, queues)
             await queues.close()

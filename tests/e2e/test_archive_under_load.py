@@ -28,7 +28,7 @@ async def test_turns_that_are_archived_while_workers_answer_are_kept_once_and_in
 
     async def archive_repeatedly() -> None:
         # A pool of its own, as the command has it.
-        async with Database(product.settings.database_url, "archive", size=2, pinned=True) as database:
+        async with Database(product.settings.database, "archive", size=2, pinned=True) as database:
             while submitting.is_set():
                 cutoff = await read_cutoff(database, 0.5)
                 moved.extend([step async for step in archive_sessions(database, cutoff, batch=10, pause_seconds=0)])

@@ -10,6 +10,7 @@ from tests.archive.archiving import age, archive, in_archive
 from tests.e2e.conftest import EVIDENCE, StartWorker
 from tests.e2e.harness import Product
 from tests.support.database_roles import database_with_roles
+from tests.support.outside import outside
 from tests.support.stacks.stack import Stack
 from turnstile.ops.doctor.run_checks import look
 from turnstile.queries.turns import read_turn
@@ -19,7 +20,7 @@ from turnstile.queries.turns import read_turn
 def database_url(stack: Stack) -> Iterator[str]:
     """The application's URL of a database with the roles of the page."""
     with database_with_roles(stack) as made:
-        with psycopg.connect(made.owner, autocommit=True) as connection:
+        with psycopg.connect(outside(made.owner), autocommit=True) as connection:
             connection.execute(EVIDENCE)
         yield made.application
 

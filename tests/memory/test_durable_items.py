@@ -11,6 +11,7 @@ from tests.support.claims import settle_one
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.errors import RowLockedError, SupersededError
 from turnstile.memory.durable_items import prune_items
 from turnstile.memory.item import MAX_ITEMS, MemoryFullError, Verdict, Write
@@ -51,7 +52,9 @@ async def test_a_write_does_not_wait_for_a_row_locked_by_another_transaction(roo
     await memory.set("visitor", "Ann", kind="fact")
     url = room.settings.database_url
     async with (
-        Database(url, "test", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600) as patient,
+        Database(
+            DatabasePlace(url), "test", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600
+        ) as patient,
         await psycopg.AsyncConnection.connect(url) as other,
     ):
         await other.execute("SELECT FROM turns FOR NO KEY UPDATE")

@@ -9,6 +9,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.ops.migration_run import apply
 from turnstile.turn.status import TRANSITIONS, TurnStatus
 
@@ -17,13 +18,13 @@ Connection = psycopg.Connection[dict[str, Any]]
 # Everything that our migrations can have made.
 CATALOG: LiteralString = """
 SELECT c.relkind::text AS kind, c.relname::text AS name FROM pg_class c
- WHERE c.relnamespace = 'public'::regnamespace AND c.relname NOT LIKE 'turnstile_version%'
+ WHERE c.relnamespace = to_regnamespace('turnstile') AND c.relname NOT LIKE 'turnstile_version%'
 UNION ALL
-SELECT 'function', p.proname FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace
+SELECT 'function', p.proname FROM pg_proc p WHERE p.pronamespace = to_regnamespace('turnstile')
 ORDER BY 1, 2
 """
 
-INDEXES: LiteralString = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1"
+INDEXES: LiteralString = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'turnstile' ORDER BY 1"
 
 LEGAL_WAY_TO = {
     TurnStatus.PENDING: (),
@@ -109,11 +110,11 @@ def allows(connection: Connection, statement: LiteralString, parameters: dict[st
 def test_the_migrations_go_up_and_down_and_up_again(bare_url: str) -> None:
     before = look(bare_url, CATALOG)
 
-    apply(bare_url)
+    apply(DatabasePlace(bare_url))
     up = look(bare_url, CATALOG)
-    apply(bare_url, "base", down=True)
+    apply(DatabasePlace(bare_url), "base", down=True)
     down = look(bare_url, CATALOG)
-    apply(bare_url)
+    apply(DatabasePlace(bare_url))
 
     assert down == before == []
     assert look(bare_url, CATALOG) == up != []

@@ -24,11 +24,11 @@ def settings_of(url: str) -> Settings:
 
 
 def test_the_cache_is_the_table_on_the_real_servers(stack: Stack, database_url: str) -> None:
-    put_on_virtual_clock(database_url)
+    place = put_on_virtual_clock(database_url)
     looking = redis.Redis.from_url(stack.redis.url)
 
     with asyncio.Runner() as runner:
-        database = Database(database_url, "model", size=2, pinned=True)
+        database = Database(place, "model", size=2, pinned=True)
         runner.run(database.open())
         stand = PostgresStand(database)
 

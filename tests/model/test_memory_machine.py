@@ -23,7 +23,7 @@ def queue() -> QueueSettings:
 @pytest.fixture
 def machine(settings: Settings) -> Iterator[type[MemoryMachine]]:
     with asyncio.Runner() as runner:
-        database = Database(settings.database_url, "model", size=1, pinned=True)
+        database = Database(settings.database, "model", size=1, pinned=True)
         keys = redis.asyncio.Redis.from_url(settings.memory_redis, decode_responses=True)
         runner.run(database.open())
 

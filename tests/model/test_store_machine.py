@@ -14,9 +14,9 @@ from turnstile.backends.postgres.database import Database
 
 @pytest.fixture
 def pair(database_url: str) -> Iterator[Pair]:
-    put_on_virtual_clock(database_url)
+    place = put_on_virtual_clock(database_url)
     with asyncio.Runner() as runner:
-        database = Database(database_url, "model", size=1, pinned=True)
+        database = Database(place, "model", size=1, pinned=True)
         runner.run(database.open())
         stand = PostgresStand(database)
         yield Pair(runner, stand)

@@ -268,7 +268,7 @@ def fill(connection: "psycopg.Connection[Any]", many: int) -> None:
 
 @pytest.mark.parametrize("filled", [False, True], ids=["empty table", "full table"])
 def test_the_scan_is_by_the_indexes_and_reads_no_more_than_its_bound(settings: Settings, filled: bool) -> None:
-    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+    with psycopg.connect(conninfo(settings.database, "test", pinned=True), autocommit=True) as connection:
         if filled:
             connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
             fill(connection, 2_000)

@@ -13,6 +13,7 @@ from tests.statements.plans.touched import explain
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database, conninfo
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.queries.backlog import BACKLOG
 from turnstile.relay.backlog_metric import report_backlog
@@ -22,7 +23,7 @@ from turnstile.statements.submit import submit
 
 @pytest.mark.parametrize("filled", [False, True], ids=["empty table", "full table"])
 def test_the_scan_is_by_the_index_and_reads_no_more_than_its_bound(settings: Settings, filled: bool) -> None:
-    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+    with psycopg.connect(conninfo(settings.database, "test", pinned=True), autocommit=True) as connection:
         if filled:
             connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
             connection.execute(
@@ -91,7 +92,7 @@ async def test_an_unexpected_error_is_logged_and_the_reports_go_on(
 
 
 async def test_an_outage_of_postgres_is_logged_and_the_reports_go_on() -> None:
-    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+    async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
         lines = await logged(away, 2, every_seconds=0.01)
 
     assert {line["event"] for line in lines} == {"backlog.not_read"}

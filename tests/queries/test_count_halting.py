@@ -87,7 +87,7 @@ class Asked:
 async def test_the_count_reads_only_the_turns_that_halt(database: Database, settings: Settings) -> None:
     asked = Asked(database)
     stand_in: Any = asked
-    with psycopg.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
+    with psycopg.connect(conninfo(settings.database, "test"), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(CROWD, {"many": MANY})
         connection.execute(SESSIONS)

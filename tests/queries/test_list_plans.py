@@ -28,7 +28,7 @@ SELECT gen_random_uuid(), 't', 'w' || g, CASE WHEN g <= 5 THEN 1 END, 'q', 'PEND
 @pytest.fixture
 def crowded(settings: Settings) -> Iterator[psycopg.Connection]:
     """5,000 turns of a tenant have ended; five wait, and five are scheduled."""
-    with psycopg.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
+    with psycopg.connect(conninfo(settings.database, "test"), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(ENDED)
         connection.execute(WAITING)

@@ -62,7 +62,7 @@ async def test_ended_turns_are_not_read(settings: Settings, wanted: dict[str, st
     asked: Any = Asked()
     await list_open(asked, OpenFilter(**wanted))  # type: ignore[arg-type]
 
-    with psycopg.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
+    with psycopg.connect(conninfo(settings.database, "test"), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(ENDED)
         connection.execute("ANALYZE turns")

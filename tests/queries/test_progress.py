@@ -169,7 +169,7 @@ async def test_a_failed_turn_has_ended(database: Database, settings: Settings) -
 
 @pytest.mark.parametrize("filled", [False, True], ids=["empty table", "full table"])
 def test_only_what_waits_runs_or_has_ended_lately_is_read(settings: Settings, filled: bool) -> None:
-    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+    with psycopg.connect(conninfo(settings.database, "test", pinned=True), autocommit=True) as connection:
         if filled:
             connection.execute("SET session_replication_role = replica")
             connection.execute(

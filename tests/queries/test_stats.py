@@ -94,7 +94,7 @@ async def test_too_many_ended_turns_are_refused_with_what_to_do(
 ) -> None:
     monkeypatch.setattr("turnstile.queries.stats.ENDED", "SELECT pg_sleep(60)")
 
-    async with Database(settings.database_url, "test", size=1, statement_timeout_seconds=0.2) as impatient:
+    async with Database(settings.database, "test", size=1, statement_timeout_seconds=0.2) as impatient:
         with pytest.raises(StatsTooBroadError, match="give a shorter --since"):
             await read_stats(impatient, since_seconds=HOUR)
 
@@ -104,7 +104,7 @@ async def test_too_many_ended_turns_are_refused_with_what_to_do(
 
 @pytest.fixture
 def crowded(settings: Settings) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
+    with psycopg.connect(conninfo(settings.database, "test"), autocommit=True) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(CROWD, {"first": 0})
         # As autovacuum does it: the index knows the last rows. Without statistics the planner takes each tenant for a small one.
@@ -153,7 +153,7 @@ async def test_a_scan_of_the_whole_table_is_ruled_out_whatever_the_planner_belie
 ) -> None:
     monkeypatch.setattr("turnstile.queries.stats.ENDED", SETTINGS)
 
-    async with Database(settings.database_url, "test", size=1) as operators:
+    async with Database(settings.database, "test", size=1) as operators:
         found = await read_stats(operators, since_seconds=HOUR)
 
     assert found.by_status == {"off": 1, "on": 2}

@@ -157,7 +157,7 @@ async def test_of_a_large_table_only_the_oldest_due_turns_are_read(
     asked = Asked()
     database: Any = asked
     await find(database, limit=10)
-    with psycopg.connect(conninfo(settings.database_url, "test")) as connection:
+    with psycopg.connect(conninfo(settings.database, "test")) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(CROWD)
         connection.execute("ANALYZE turns")

@@ -14,6 +14,7 @@ from tests.support.row_locks import rows_locked
 from tests.support.tampered_turns import make_pending, tamper
 from tests.support.waiting_turns import make_scheduled
 from turnstile.backends.postgres.database import Database, Parameters, conninfo
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.queries.wait_facts import OLDER, ROW_LOCKS, KnownSession, find_session, read_wait_facts
 from turnstile.turn.wait_facts import MOST_OLDER
@@ -29,8 +30,8 @@ SELECT gen_random_uuid(), 't', 'older' || g, 1, (ARRAY[%(queue)s, 'b', 'c'])[1 +
 class Recording(Database):
     """Takes down the statements that it runs."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url, "test", size=2)
+    def __init__(self, place: DatabasePlace) -> None:
+        super().__init__(place, "test", size=2)
         self.asked: list[tuple[LiteralString, Parameters]] = []
 
     async def fetch_pipelined(
@@ -43,8 +44,8 @@ class Recording(Database):
 class Releasing(Database):
     """Ends another transaction once its locks have been seen."""
 
-    def __init__(self, url: str, transaction: psycopg.Connection) -> None:
-        super().__init__(url, "test", size=2)
+    def __init__(self, place: DatabasePlace, transaction: psycopg.Connection) -> None:
+        super().__init__(place, "test", size=2)
         self._transaction = transaction
 
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[dict[str, Any]]:
@@ -96,7 +97,7 @@ async def test_a_transaction_that_ends_within_a_moment_locks_nothing(database: D
 
     with rows_locked(settings) as transaction:
         stays = (await read_wait_facts(database, [turn]))[turn].row_lock
-        async with Releasing(settings.database_url, transaction) as releasing:
+        async with Releasing(settings.database, transaction) as releasing:
             ends = (await read_wait_facts(releasing, [turn]))[turn].row_lock
 
     assert stays is not None
@@ -108,14 +109,14 @@ async def test_of_a_long_backlog_only_as_many_older_turns_are_read_as_are_counte
     database: Database, settings: Settings, behind: bool
 ) -> None:
     turns = [await make_pending(database, settings) for _ in range(2)]
-    with psycopg.connect(conninfo(settings.database_url, "test"), autocommit=True) as connection:
+    with psycopg.connect(conninfo(settings.database, "test"), autocommit=True) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(BACKLOG, {"queue": settings.queue})
         connection.execute("VACUUM ANALYZE turns")
-    async with Recording(settings.database_url) as recording:
+    async with Recording(settings.database) as recording:
         facts = await read_wait_facts(recording, [turns[behind]])
         *first, (statement, parameters) = recording.asked[1:]
-    with psycopg.connect(conninfo(settings.database_url, "test")) as connection:
+    with psycopg.connect(conninfo(settings.database, "test")) as connection:
         for before, given in first:
             connection.execute(before, given)
         prepare(connection, "older", OLDER)

@@ -14,6 +14,7 @@ from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.factories import Proven
 from tests.support.metric_readings import rising
 from turnstile.backends.postgres.database import Database, Parameters
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import PRUNE_ITEMS
 from turnstile.relay.loop import Relay
@@ -138,8 +139,8 @@ async def test_a_dead_letter_that_can_not_be_noted_delays_no_other(database: Dat
 class Refusing(Database):
     """Refuses one statement, whatever it is about."""
 
-    def __init__(self, url: str, statement: str) -> None:
-        super().__init__(url, "test", size=2, pinned=True)
+    def __init__(self, place: DatabasePlace, statement: str) -> None:
+        super().__init__(place, "test", size=2, pinned=True)
         self._statement = statement
 
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
@@ -162,7 +163,7 @@ class Refusing(Database):
 async def test_a_step_that_always_fails_does_not_stop_the_others(
     settings: Settings, statement: LiteralString, step: str
 ) -> None:
-    async with Refusing(settings.database_url, statement) as database:
+    async with Refusing(settings.database, statement) as database:
         await schedule(database, settings, "scheduled")
         await submit_due(database, settings.queue, 1)
         sqs = Sqs()
@@ -176,7 +177,7 @@ async def test_a_step_that_always_fails_does_not_stop_the_others(
 
 @pytest.mark.parametrize("statement", [TAKE_DUE, DEAD_LETTERED], ids=["take", "dead_letter"])
 async def test_nothing_that_fails_ends_the_round(settings: Settings, statement: LiteralString) -> None:
-    async with Refusing(settings.database_url, statement) as database:
+    async with Refusing(settings.database, statement) as database:
         await submit_turns(database, settings, "fails")
         await settle_one(database, settings, await claim_one(database, settings), FAILURE)
 

@@ -12,6 +12,7 @@ from tests.relay.relays import Sqs
 from tests.support.claims import submit_turns
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database, Parameters, conninfo, number_placeholders
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.memory.durable_items import PRUNE_ITEMS
@@ -85,8 +86,8 @@ async def left(database: Database) -> list[int]:
 class Asked(Database):
     """Notes which deletes it is asked for."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url, "test", size=1, pinned=True)
+    def __init__(self, place: DatabasePlace) -> None:
+        super().__init__(place, "test", size=1, pinned=True)
         self.deletes: list[str] = []
 
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
@@ -119,7 +120,7 @@ async def test_a_table_with_more_old_rows_does_not_wait_for_the_others(database:
 
 
 async def test_without_more_old_rows_the_next_delete_is_a_minute_later(settings: Settings) -> None:
-    async with Asked(settings.database_url) as database:
+    async with Asked(settings.database) as database:
         await database.fetch(FILL_OLD[0], {"many": 999})
         relay = Relay(database, Sqs(), settings)
 
@@ -133,7 +134,7 @@ async def test_a_delete_that_times_out_is_not_repeated_in_each_round(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each try would delay what is due for as long as a statement may take."""
-    async with Asked(settings.database_url) as database:
+    async with Asked(settings.database) as database:
         await database.fetch(FILL_OLD[0], {"many": 2_500})
         relay = Relay(database, Sqs(), settings)
         monkeypatch.setattr(relay_module, "forget_chosen_ids", breaks_off)
@@ -178,7 +179,7 @@ def test_old_rows_are_found_by_their_age_and_no_others_are_read(settings: Settin
         FORGET_CHOSEN_IDS: "chosen_ids_created_at",
         PRUNE_ITEMS: "memory_items_expires_at",
     }
-    with psycopg.connect(conninfo(settings.database_url, "test", pinned=True), autocommit=True) as connection:
+    with psycopg.connect(conninfo(settings.database, "test", pinned=True), autocommit=True) as connection:
         for fill, table in zip(FILL_OLD, FORGOTTEN, strict=True):
             connection.execute(fill, {"many": 3_000})
             connection.execute(f"ANALYZE {table}")

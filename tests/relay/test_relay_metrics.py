@@ -16,6 +16,7 @@ from tests.support.factories import Proven
 from tests.support.metric_readings import reading, rising
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.queries.attention import Attention
@@ -98,7 +99,7 @@ async def test_the_backlog_is_shown_and_not_shown_while_postgres_is_away(
 
     assert [backlog(state) for state in ("due", "ready", "running")] == [2, 1, 0]
     assert 100 <= (reading("turnstile_backlog_oldest_seconds", queue=settings.queue) or 0.0) < 160
-    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+    async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
         await measured(report_backlog, away, [settings.queue], enough=lambda: backlog("due") is None)
     assert reading("turnstile_backlog_oldest_seconds", queue=settings.queue) is None
 
@@ -113,7 +114,7 @@ async def test_a_pause_is_shown_and_not_shown_while_postgres_is_away(database: D
     await measured(report_backlog, database, ["paused", "open"], enough=lambda: None not in shown())
 
     assert shown() == [1, 0]
-    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+    async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
         await measured(report_backlog, away, ["paused", "open"], enough=lambda: shown() == [None, None])
 
 
@@ -146,7 +147,7 @@ async def test_nothing_that_needs_an_operator_is_shown_while_postgres_is_away() 
         return [sample.name for sample in samples if sample.labels == {"queue": "away"}]
 
     assert len(shown()) == 5
-    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+    async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
         await measured(report_attention, away, ["away"], enough=lambda: not shown())
 
 
@@ -211,7 +212,7 @@ async def test_how_many_webhooks_are_due_is_unknown_while_postgres_is_away(
     WEBHOOKS_OWED.set(7)
     allowing = settings.model_copy(update={"webhook_hosts": ("*",)})
 
-    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+    async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
         await measured(
             measure, away, queues, allowing, enough=lambda: math.isnan(reading("turnstile_webhooks_owed") or 0.0)
         )

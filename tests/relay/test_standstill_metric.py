@@ -9,6 +9,7 @@ from tests.support.metric_readings import reading
 from tests.support.probes import until
 from tests.support.tampered_turns import make_pending, tamper
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.relay.standstill_metric import report_standstill
 
@@ -49,5 +50,5 @@ async def test_a_standstill_is_measured_and_logged_while_it_lasts(database: Data
 async def test_nothing_is_shown_while_postgres_is_away(database: Database, settings: Settings) -> None:
     await reported(database, [settings.queue], 0)
 
-    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+    async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
         await reported(away, [settings.queue], None)

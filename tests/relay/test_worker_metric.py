@@ -11,6 +11,7 @@ from tests.support.factories import make_worker_record
 from tests.support.metric_readings import reading
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.queries.workers import WorkerState
 from turnstile.relay.worker_metric import report_workers
@@ -69,5 +70,5 @@ async def test_workers_that_are_well_or_as_somebody_wants_them_are_no_warning(
 async def test_nothing_is_shown_while_postgres_is_away(database: Database, settings: Settings) -> None:
     await reported(database, settings, lambda: shown(settings)["well"] is not None)
 
-    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+    async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
         await reported(away, settings, lambda: set(shown(settings).values()) == {None})

@@ -10,6 +10,7 @@ from tests.e2e.harness import Product
 from tests.runbooks.deployment import NAME, Deployment
 from tests.runbooks.reader import Reader
 from tests.support.database_roles import RoleUrls
+from tests.support.outside import outside
 from tests.support.probes import until
 from tests.support.tampered_turns import make_pending
 from turnstile.statements.paused_queues import pause_queue, read_paused_queues
@@ -18,7 +19,7 @@ from turnstile.statements.paused_queues import pause_queue, read_paused_queues
 @pytest.fixture
 def evidence(roles: RoleUrls) -> None:
     """The page has SQL, so the application's role can't make the table of the test's handler."""
-    with psycopg.connect(roles.owner, autocommit=True) as connection:
+    with psycopg.connect(outside(roles.owner), autocommit=True) as connection:
         connection.execute(EVIDENCE)
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.runbooks.deployment import NAME, Deployment
 from tests.runbooks.reader import Reader
 from tests.support.database_roles import RoleUrls
+from tests.support.outside import outside
 from tests.support.tampered_turns import make_pending
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -18,7 +19,7 @@ async def test_the_page(
     reader: Reader, database: Database, settings: Settings, roles: RoleUrls, emulated: Callable[[], Deployment]
 ) -> None:
     await make_pending(database, settings)
-    with psycopg.connect(roles.owner) as forgotten:
+    with psycopg.connect(outside(roles.owner)) as forgotten:
         forgotten.execute("SELECT FROM turns FOR UPDATE")
         pid = forgotten.info.backend_pid
 

@@ -37,7 +37,7 @@ async def test_the_page(
     await reader.up_to("turnstile migrate")
     await announce(database, make_worker_record(settings.queue, "of the backup"))
     await database.fetch("UPDATE workers SET lost_at = now()", {})
-    await reader.up_to('psql "$DATABASE_URL" -c "DELETE FROM workers"')
+    await reader.up_to('psql "$DATABASE_URL" -c "DELETE FROM turnstile.workers"')
     checked = await reader.up_to("turnstile doctor", code=ExitCode.FINDINGS)
     assert "fences-behind" in checked.out
     assert "workers-lost" not in checked.out
@@ -45,7 +45,7 @@ async def test_the_page(
     assert await keys.dbsize() == 0
     await see(lately)
     await reader.up_to("aws ecs update-service")
-    async with Database(settings.database_url, "worker", size=1, pinned=True, first=ADVANCE) as worker:
+    async with Database(settings.database, "worker", size=1, pinned=True, first=ADVANCE) as worker:
         await worker.fetch("SELECT", {})
     assert "fences-behind" not in (await reader.up_to("turnstile doctor", code=ExitCode.FINDINGS)).out
     assert "unknown_turn" in (await reader.up_to("turnstile dlq list --messages")).out

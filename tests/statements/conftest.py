@@ -8,6 +8,7 @@ import pytest_asyncio
 from tests.support.fakes.store_pair import FakeStand, PostgresStand, Stand, put_on_virtual_clock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.queue_settings import QueueSettings
 
 DATABASE = "contract_store"
@@ -27,18 +28,17 @@ def queue() -> QueueSettings:
 
 
 @pytest.fixture(scope="session")
-def virtual_database_url(stack: Stack, template: str) -> Iterator[str]:
+def virtual_database(stack: Stack, template: str) -> Iterator[DatabasePlace]:
     """One database for all tests of this package; each begins with it empty."""
     url = stack.postgres.create_database(DATABASE, template=template)
-    put_on_virtual_clock(url)
-    yield url
+    yield put_on_virtual_clock(url)
     stack.postgres.drop_database(DATABASE)
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
-async def real_store(virtual_database_url: str) -> AsyncIterator[PostgresStand]:
+async def real_store(virtual_database: DatabasePlace) -> AsyncIterator[PostgresStand]:
     """Postgres, by one connection."""
-    async with Database(virtual_database_url, "contract", size=1, pinned=True) as database:
+    async with Database(virtual_database, "contract", size=1, pinned=True) as database:
         yield PostgresStand(database)
 
 

@@ -17,7 +17,7 @@ DRAW = "SELECT nextval('fence_seq') AS fence, nextval('memory_version_seq') AS v
 
 def as_worker(settings: Settings, **how: float) -> Database:
     """A pool as workers open it."""
-    return Database(settings.database_url, "worker", size=1, pinned=True, first=ADVANCE, **how)
+    return Database(settings.database, "worker", size=1, pinned=True, first=ADVANCE, **how)
 
 
 async def draw(database: Database) -> tuple[int, int]:

@@ -74,7 +74,7 @@ async def test_a_claim_that_would_halt_a_locked_session_skips_it_and_claims_the_
     await expire_leases(database)
     terms = make_terms(settings, halt=True, max_crashes=1)
     async with Database(
-        settings.database_url, "patient", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600
+        settings.database, "patient", size=1, statement_timeout_seconds=600, lock_timeout_seconds=600
     ) as patient:
         with rows_locked(settings, "session_id = 's'", table="sessions"):
             async with asyncio.timeout(HANGS):

@@ -55,7 +55,7 @@ async def test_a_dead_letter_whose_turn_is_locked_stays_and_revives_its_turn_lat
 
 
 async def test_the_connection_keeps_its_lock_timeout_for_its_next_user(settings: Settings) -> None:
-    async with Database(settings.database_url, "test", size=1, pinned=True) as database:
+    async with Database(settings.database, "test", size=1, pinned=True) as database:
         before = await database.fetch("SHOW lock_timeout", {})
 
         await revive(database, [], [], expires_in_seconds=[], resend_seconds=60.0, wait_seconds=0.1)

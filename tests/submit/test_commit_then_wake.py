@@ -47,7 +47,7 @@ async def test_a_call_that_has_waited_for_a_locked_session_is_not_repeated(
     monkeypatch.setattr(turnstile.submit.commit_then_wake, "submit", count)
     with psycopg.connect(settings.database_url) as other:
         other.execute("SELECT FROM sessions FOR NO KEY UPDATE")
-        async with Database(settings.database_url, "test", size=1, lock_timeout_seconds=0.1) as impatient:
+        async with Database(settings.database, "test", size=1, lock_timeout_seconds=0.1) as impatient:
             with pytest.raises(RowLockedError):
                 await Submitting(settings, impatient, cast("Any", None)).commit([make_submission(settings.queue)])
 

@@ -14,6 +14,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.ops.migration_run import apply
 
 PAGE = Path(__file__).parents[2] / "infra/README.md"
@@ -44,6 +45,7 @@ def database_with_roles(stack: Stack) -> Iterator[RoleUrls]:
     for role in passwords:
         # A role is of the whole cluster, and tests run side by side.
         statements = re.sub(rf"\b{role}\b", f"{role}_{suffix}", statements)
+    statements = statements.replace("ON DATABASE turnstile ", f"ON DATABASE {name} ")
 
     def url(role: str, password: str) -> str:
         place = urlsplit(stack.postgres.database_url(name))
@@ -57,7 +59,7 @@ def database_with_roles(stack: Stack) -> Iterator[RoleUrls]:
         with psycopg.connect(url(master, "master"), autocommit=True) as connection:
             connection.execute(cast("LiteralString", statements))
         owner, application = (url(f"{role}_{suffix}", password) for role, password in passwords.items())
-        apply(owner)
+        apply(DatabasePlace(owner))
         yield RoleUrls(name, url(master, "master"), owner, application)
         stack.postgres.drop_database(name)
         for role in (*(f"{role}_{suffix}" for role in passwords), master):

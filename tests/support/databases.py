@@ -18,23 +18,25 @@ from tests.support.stacks.stack import Stack
 GROWN_BYTES = 4_000_000
 """By so much more than the template: emptied tables keep their files, and their dead rows slow the next test down."""
 
+# What the server brings has numbers below 16384.
 SCHEMA = """
 SELECT md5(string_agg(one, ',' ORDER BY one)) FROM (
-    SELECT format('relation %s %s %s', oid, relname, reloptions) FROM pg_class WHERE relnamespace = 'public'::regnamespace
+    SELECT format('schema %s', nspname) FROM pg_namespace WHERE nspname !~ '^pg_'
+    UNION ALL SELECT format('relation %s %s %s', oid, relname, reloptions) FROM pg_class WHERE oid >= 16384
     UNION ALL SELECT format('column %s %s %s %s', attrelid, attnum, attname, attnotnull) FROM pg_attribute
-               WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace)
+               WHERE attrelid >= 16384
     UNION ALL SELECT format('constraint %s %s', oid, conname) FROM pg_constraint
     UNION ALL SELECT format('trigger %s %s %s', oid, tgname, tgenabled) FROM pg_trigger
-    UNION ALL SELECT format('function %s %s', oid, proname) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+    UNION ALL SELECT format('function %s %s', oid, proname) FROM pg_proc WHERE oid >= 16384
     UNION ALL SELECT format('setting %s', setconfig) FROM pg_db_role_setting
                WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
-    UNION ALL SELECT format('version %s', version_num) FROM turnstile_version) every (one)
+    UNION ALL SELECT format('version %s', version_num) FROM turnstile.turnstile_version) every (one)
 """
 OTHERS = """
 SELECT count(pg_terminate_backend(pid, 2000)) FROM pg_stat_activity
  WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
-TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'turnstile_version'"
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'turnstile' AND tablename <> 'turnstile_version'"
 RESTART_SEQUENCES = "SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence"
 SIZE = "SELECT pg_database_size(current_database())"
 
@@ -95,7 +97,9 @@ class Databases:
             return False
         tables = connection.execute(TABLES).fetchall()
         # One command, so one round trip and one commit.
-        connection.execute(SQL("; ").join(SQL("DELETE FROM {}").format(Identifier(table)) for (table,) in tables))
+        connection.execute(
+            SQL("; ").join(SQL("DELETE FROM {}").format(Identifier("turnstile", table)) for (table,) in tables)
+        )
         connection.execute(RESTART_SEQUENCES)
         return True
 

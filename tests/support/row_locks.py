@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
+from tests.support.outside import outside
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -16,7 +17,7 @@ HANGS = 15.0
 @contextmanager
 def rows_locked(settings: Settings, on: str = "true", *, table: str = "turns") -> Iterator[psycopg.Connection]:
     """A transaction that has locked those rows, until the block ends or the test rolls it back."""
-    with psycopg.connect(settings.database_url) as transaction:
+    with psycopg.connect(outside(settings.database_url)) as transaction:
         transaction.execute(f"SELECT 1 FROM {table} WHERE {on} FOR NO KEY UPDATE")  # type: ignore[call-overload]
         yield transaction
         transaction.rollback()

@@ -6,6 +6,7 @@ from uuid import UUID
 import psycopg
 
 from tests.support.factories import make_claim, make_submission, make_terms
+from tests.support.outside import outside
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.claim import claim
@@ -25,7 +26,7 @@ FRUITLESS: LiteralString = "UPDATE turns SET sends = 9, send_at = now() + interv
 
 async def tamper(settings: Settings, statement: LiteralString) -> None:
     """Runs a statement without the triggers."""
-    async with await psycopg.AsyncConnection.connect(settings.database_url, autocommit=True) as connection:
+    async with await psycopg.AsyncConnection.connect(outside(settings.database_url), autocommit=True) as connection:
         await connection.execute("SET session_replication_role = replica")
         await connection.execute(statement)
 

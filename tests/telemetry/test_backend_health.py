@@ -12,6 +12,7 @@ from tests.support.giving_credentials import found
 from tests.support.metric_readings import reading, rising
 from tests.support.scripted_sqs import answer
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.redis.client import Command, NodeAwayError
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
@@ -43,18 +44,18 @@ def test_before_the_first_call_nothing_is_claimed() -> None:
 
 
 async def test_postgres_is_up_while_it_responds(database_url: str) -> None:
-    async with Database(database_url, "test", size=1) as database:
+    async with Database(DatabasePlace(database_url), "test", size=1) as database:
         await database.ping()
     assert up("postgres") == 1
 
-    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.05) as away:
+    async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
         with rising(FAILURES, backend="postgres"), pytest.raises(DatabaseUnavailableError):
             await away.ping()
     assert up("postgres") == 0
 
 
 async def test_a_statement_that_waits_for_a_lock_or_takes_too_long_is_no_outage(database_url: str) -> None:
-    async with Database(database_url, "test", size=1, statement_timeout_seconds=0.05) as database:
+    async with Database(DatabasePlace(database_url), "test", size=1, statement_timeout_seconds=0.05) as database:
         await database.ping()
         with rising(FAILURES, 0, backend="postgres"), pytest.raises(DatabaseUnavailableError):
             await database.fetch("SELECT pg_sleep(10)", {})

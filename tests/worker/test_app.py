@@ -45,7 +45,7 @@ async def test_a_worker_whose_calls_get_no_connection_is_starved_and_not_live(
     settings: Settings, queues: MessageQueues
 ) -> None:
     async with (
-        Database(settings.database_url, "test", size=1, wait_seconds=60.0) as database,
+        Database(settings.database, "test", size=1, wait_seconds=60.0) as database,
         beating(settings, database, queues) as worker,
         await psycopg.AsyncConnection.connect(settings.database_url, autocommit=True, row_factory=dict_row) as outside,
     ):
@@ -70,7 +70,7 @@ async def test_an_outage_of_postgres_starves_no_worker(settings: Settings, queue
     async with cable_to("127.0.0.1", address.port or 5432) as cable:
         cabled = settings.model_copy(update={"database_url": at_port(settings.database_url, cable.port)})
         async with (
-            Database(cabled.database_url, "test", size=1) as database,
+            Database(cabled.database, "test", size=1) as database,
             beating(cabled, database, queues) as worker,
         ):
             await database.ping()

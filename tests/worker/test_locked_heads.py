@@ -60,7 +60,7 @@ async def test_locked_heads_delay_no_other_session_and_are_answered_after_the_lo
 ) -> None:
     wanted = [make_submission(settings.queue, name) for name in (*(f"locked-{n}" for n in range(POOL + 2)), "free")]
     stopping = asyncio.Event()
-    async with Database(settings.database_url, "test", size=POOL, pinned=True, wait_seconds=30.0) as pool:
+    async with Database(settings.database, "test", size=POOL, pinned=True, wait_seconds=30.0) as pool:
         await submit(pool, wanted, resend_seconds=RESEND_SECONDS)
         *locked, free = [OutgoingMessage(WakeUp("t", one.session_id, one.turn_id), "") for one in wanted]
         with processing(settings, pool, lock, "w", queues=queues, stopping=stopping) as processor:

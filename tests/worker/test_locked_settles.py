@@ -42,7 +42,7 @@ def queue() -> QueueSettings:
 async def patient(settings: Settings) -> AsyncIterator[Database]:
     """Waits for locked rows longer than any test."""
     async with Database(
-        settings.database_url, "patient", size=6, statement_timeout_seconds=600, lock_timeout_seconds=600
+        settings.database, "patient", size=6, statement_timeout_seconds=600, lock_timeout_seconds=600
     ) as opened:
         yield opened
 

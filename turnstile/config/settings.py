@@ -12,19 +12,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
+from turnstile.config import validators
 from turnstile.config.queue_settings import QueueSettings, Seconds, find_conflicts
-from turnstile.config.validators import (
-    check_agent_uri,
-    check_api_key,
-    check_api_keys,
-    check_api_url,
-    check_database_url,
-    check_redis_url,
-    check_webhook_hosts,
-    check_webhook_secrets,
-    parse_api_keys,
-    parse_list,
-)
 from turnstile.errors import UnknownQueueError
 from turnstile.turn.message import ID_RULE, is_valid_id
 
@@ -45,6 +35,8 @@ class Settings(BaseSettings):
     # `repr=False`, because URLs may contain passwords.
     database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL", repr=False)
     """PostgreSQL 18. In production with `?sslmode=verify-full&sslrootcert=FILE`."""
+    database_schema: str = DEFAULT_SCHEMA
+    """Schema of the tables. `turnstile migrate` makes it. The rest of the database may be another application's."""
     redis_url: str = Field("redis://localhost:6379/0", validation_alias="REDIS_URL", repr=False)
     """Redis 6.2 or newer, for the session locks: `redis[s]://host/0`, `redis[s]+sentinel://host,host/name/0` or
     `redis[s]+cluster://host,host`, with `?ssl_ca_certs=FILE` ([forms](runbooks/redis-and-tls.md)). TLS is always verified."""
@@ -55,11 +47,11 @@ class Settings(BaseSettings):
     sqs_endpoint_url: str | None = Field(None, validation_alias="AWS_ENDPOINT_URL_SQS")
     """Another SQS than AWS's."""
 
-    ecs_agent_uri: Annotated[str | None, AfterValidator(check_agent_uri)] = Field(
+    ecs_agent_uri: Annotated[str | None, AfterValidator(validators.check_agent_uri)] = Field(
         None, validation_alias="ECS_AGENT_URI"
     )
     """Set by ECS. A worker with turns in flight asks this agent not to end its task."""
-    ecs_metadata_uri: Annotated[str | None, AfterValidator(check_agent_uri)] = Field(
+    ecs_metadata_uri: Annotated[str | None, AfterValidator(validators.check_agent_uri)] = Field(
         None, validation_alias="ECS_CONTAINER_METADATA_URI_V4"
     )
     """Set by ECS. The task's id is read there, and stands in every log line."""
@@ -96,9 +88,9 @@ class Settings(BaseSettings):
     api_keys: Annotated[tuple[tuple[str, str], ...], NoDecode, Field(repr=False)] = ()
     """`tenant:key` pairs, separated by commas; a key has 8 characters or more. A tenant is in messages and logs: name no person.
     Left out: everything is tenant `default`."""
-    api_url: Annotated[str, AfterValidator(check_api_url)] = "http://127.0.0.1:8080"
+    api_url: Annotated[str, AfterValidator(validators.check_api_url)] = "http://127.0.0.1:8080"
     """Where `turnstile submit` sends."""
-    api_key: Annotated[str | None, AfterValidator(check_api_key), Field(repr=False)] = None
+    api_key: Annotated[str | None, AfterValidator(validators.check_api_key), Field(repr=False)] = None
     """The key that `turnstile submit` shows."""
     api_docs: bool | None = None
     """Whether the API serves `/docs`, where a browser tries its calls. Left out: only at the loopback address."""
@@ -208,13 +200,14 @@ class Settings(BaseSettings):
             raise ValueError("is empty" if not name else f"must be {ID_RULE}")
         return name
 
-    _check_database_url = field_validator("database_url")(check_database_url)
-    _check_redis_urls = field_validator("redis_url", "memory_redis_url")(check_redis_url)
-    _parse_api_keys = field_validator("api_keys", mode="before")(parse_api_keys)
-    _check_api_keys = field_validator("api_keys")(check_api_keys)
-    _parse_lists = field_validator("webhook_hosts", "webhook_secrets", mode="before")(parse_list)
-    _check_webhook_hosts = field_validator("webhook_hosts")(check_webhook_hosts)
-    _check_webhook_secrets = field_validator("webhook_secrets")(check_webhook_secrets)
+    _check_database_url = field_validator("database_url")(validators.check_database_url)
+    _check_database_schema = field_validator("database_schema")(validators.check_database_schema)
+    _check_redis_urls = field_validator("redis_url", "memory_redis_url")(validators.check_redis_url)
+    _parse_api_keys = field_validator("api_keys", mode="before")(validators.parse_api_keys)
+    _check_api_keys = field_validator("api_keys")(validators.check_api_keys)
+    _parse_lists = field_validator("webhook_hosts", "webhook_secrets", mode="before")(validators.parse_list)
+    _check_webhook_hosts = field_validator("webhook_hosts")(validators.check_webhook_hosts)
+    _check_webhook_secrets = field_validator("webhook_secrets")(validators.check_webhook_secrets)
 
     @model_validator(mode="after")
     def _nest(self) -> Self:
@@ -266,6 +259,10 @@ class Settings(BaseSettings):
     def redis_timeout_seconds(self) -> float:
         """Timeout of a Redis call: at most a tenth of the lock's time to live, so that a silent Redis can't use up a lease."""
         return min(1.0, self.lease_seconds / 10)
+
+    @property
+    def database(self) -> DatabasePlace:
+        return DatabasePlace(self.database_url, self.database_schema)
 
     @property
     def memory_redis(self) -> str:

@@ -15,7 +15,7 @@ from turnstile.config.settings import Settings
 async def check_certificates(settings: Settings) -> None:
     """Raises CertificateRefusedError, which names the setting. Takes a few seconds at most; without TLS it does nothing."""
     checks = [
-        database_certificate.check_certificate("DATABASE_URL", settings.database_url),
+        database_certificate.check_certificate("DATABASE_URL", settings.database),
         redis_connections.check_certificate("REDIS_URL", settings.redis_url),
     ]
     if settings.memory_redis != settings.redis_url:

@@ -3,6 +3,7 @@
 Each takes a value and returns it, or raises ValueError, as pydantic expects.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +14,8 @@ from turnstile.webhooks.signature import read_secret
 from turnstile.webhooks.url import is_rule
 
 MIN_API_KEY_CHARACTERS = 8
+
+_SCHEMA = re.compile(r"(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,62}")
 
 
 def check_database_url(url: str) -> str:
@@ -29,6 +32,16 @@ def check_database_url(url: str) -> str:
     if not given or not all(port.isascii() and (not port or port.isdigit()) for port in ports):
         raise ValueError("is not a PostgreSQL URL")
     return url
+
+
+def check_database_schema(name: str) -> str:
+    """Accepts a plain lower-case name: a search path folds others, or reads them as several."""
+    if not _SCHEMA.fullmatch(name):
+        raise ValueError(
+            "must be 1 to 63 of a-z 0-9 _, the first no digit; names that begin with pg_, and information_schema, are "
+            "Postgres's own"
+        )
+    return name
 
 
 def check_redis_url(url: str | None) -> str | None:

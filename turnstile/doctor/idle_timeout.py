@@ -6,6 +6,8 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 
 from turnstile.backends.postgres.database import conninfo, is_outage
+from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.postgres.startup_options import as_flags
 from turnstile.errors import DatabaseUnavailableError
 
 IDLE_TIMEOUT: LiteralString = """
@@ -34,12 +36,13 @@ specific default: of the role in this database, of the role, of the database. Su
 """
 
 
-async def find_roles_without_idle_timeout(url: str) -> list[DictRow]:
+async def find_roles_without_idle_timeout(place: DatabasePlace) -> list[DictRow]:
     """A row if a role may lock rows of turns in an idle transaction without end. Raises DatabaseUnavailableError."""
+    # A new session: the pool's connections set the timeout themselves, and do not see the default.
+    options = as_flags({"search_path": place.schema})
     try:
-        # A new session: the pool's connections set the timeout themselves, and do not see the default.
         async with await psycopg.AsyncConnection.connect(
-            conninfo(url, "turnstile-doctor"), options="", autocommit=True, row_factory=dict_row
+            conninfo(place, "turnstile-doctor"), options=options, autocommit=True, row_factory=dict_row
         ) as connection:
             return await (await connection.execute(IDLE_TIMEOUT)).fetchall()
     except psycopg.Error as error:

@@ -105,7 +105,7 @@ class Function:
         settings = self._settings
         async with AsyncExitStack() as stack:
             database = Database(
-                settings.database_url, "turnstile-lambda", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE
+                settings.database, "turnstile-lambda", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE
             )
             await stack.enter_async_context(database)
             resources = Resources.open(stack, settings, self._handler, self.worker_id, database, self._queues, address)

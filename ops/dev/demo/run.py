@@ -19,6 +19,7 @@ import aiohttp
 import typer
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
 from turnstile.config.load_settings import load
 from turnstile.config.settings import Settings
 from turnstile.examples.conversations import load as load_conversations
@@ -108,7 +109,7 @@ def demo(home: Home = DEFAULT_HOME) -> None:
     url = stack.postgres.create_database(name)
     holds = False
     try:
-        apply(url)
+        apply(DatabasePlace(url))
         holds = asyncio.run(_play(stack, url, name, folder, sessions))
     finally:
         stack.postgres.drop_database(name)
@@ -145,6 +146,7 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, sessions:
     environment = {
         **stack.environment(),
         "DATABASE_URL": url,
+        "TURNSTILE_DATABASE_SCHEMA": DEFAULT_SCHEMA,
         "TURNSTILE_QUEUES": json.dumps([{"name": name, "visibility_seconds": 4}]),
         "TURNSTILE_QUEUE": name,
         "TURNSTILE_REDIS_PREFIX": f"{name}:",
@@ -171,7 +173,7 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, sessions:
         timeout=aiohttp.ClientTimeout(total=10),
     )
     try:
-        async with Database(url, "turnstile-demo", size=2) as database, client:
+        async with Database(settings.database, "turnstile-demo", size=2) as database, client:
             yield Stage(settings, processes, database, queues, client, Screen(), outage, sessions, Ledger())
     finally:
         processes.stop()

@@ -11,12 +11,13 @@ import pytest
 
 from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.ops.dev.stack.stack import LocalStack
 
 
 def came_back(stack: LocalStack, template: str, statement: LiteralString, values: Sequence[Any]) -> list[Any]:
     async def ask() -> list[Any]:
-        async with Database(stack.postgres.database_url(template), "test", size=1) as database:
+        async with Database(DatabasePlace(stack.postgres.database_url(template)), "test", size=1) as database:
             [row] = await database.fetch(statement, {"values": list(values)})
             return list(row["values"])
 

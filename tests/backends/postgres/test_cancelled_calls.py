@@ -11,6 +11,7 @@ import pytest
 from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.probes import let_the_loop_turn
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 
 SIZE = 2
 WHOLE_SECONDS = 10.0
@@ -45,7 +46,7 @@ async def assert_whole(database: Database) -> None:
 async def test_a_call_that_is_cancelled_at_any_await_loses_no_connection(
     database_url: str, call: Call, how: Cancel
 ) -> None:
-    async with Database(database_url, "test", size=1, wait_seconds=WHOLE_SECONDS) as database:
+    async with Database(DatabasePlace(database_url), "test", size=1, wait_seconds=WHOLE_SECONDS) as database:
         async for _ in cancel_at_each_await(lambda: call(database), how, lambda: one_statement(database)):
             await database.ping()
 
@@ -63,7 +64,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_a_connection_loses_no
         return one_statement(database)
 
     others: list[asyncio.Task[None]] = []
-    async with Database(database_url, "test", size=1, wait_seconds=WHOLE_SECONDS) as database:
+    async with Database(DatabasePlace(database_url), "test", size=1, wait_seconds=WHOLE_SECONDS) as database:
         async for _ in cancel_at_each_await(ask_behind_another, how):
             await database.ping()
 
@@ -78,7 +79,7 @@ async def test_calls_that_many_callers_cancel_at_any_moment_lose_no_connection(d
                 async with asyncio.timeout(random.uniform(0, 0.02)):
                     await call(database)
 
-    async with Database(database_url, "test", size=SIZE, wait_seconds=WHOLE_SECONDS) as database:
+    async with Database(DatabasePlace(database_url), "test", size=SIZE, wait_seconds=WHOLE_SECONDS) as database:
         await asyncio.gather(*(ask_impatiently() for _ in range(32)))
 
         await assert_whole(database)

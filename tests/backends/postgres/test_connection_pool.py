@@ -9,6 +9,7 @@ import pytest
 import turnstile.backends.postgres.database
 from tests.support.probes import let_the_loop_turn, until
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 
 PATIENCE_SECONDS = 60.0
 
@@ -32,7 +33,7 @@ def end_all(url: str, application: str) -> None:
 async def test_idle_connections_are_closed(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turnstile.backends.postgres.database, "IDLE_SECONDS", 0.2)
 
-    async with Database(database_url, "test-pool", size=4) as database:
+    async with Database(DatabasePlace(database_url), "test-pool", size=4) as database:
         async with AsyncExitStack() as taken:
             for _ in range(4):
                 await taken.enter_async_context(database.connection())
@@ -44,7 +45,7 @@ async def test_idle_connections_are_closed(database_url: str, monkeypatch: pytes
 
 async def test_connections_that_the_server_has_closed_are_not_handed_out(database_url: str) -> None:
     # As at each restart: the first calls after it would fail, one for each connection that lay idle.
-    async with Database(database_url, "test-pool", size=4) as database:
+    async with Database(DatabasePlace(database_url), "test-pool", size=4) as database:
         await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.2)", {}) for _ in range(4)))
         await asyncio.to_thread(end_all, database_url, "test-pool")
         await until(lambda: opened(database_url, "test-pool") == 0)
@@ -55,7 +56,7 @@ async def test_connections_that_the_server_has_closed_are_not_handed_out(databas
 
 
 async def test_a_connection_that_the_client_has_closed_is_not_handed_out(database_url: str) -> None:
-    async with Database(database_url, "test-pool", size=1) as database:
+    async with Database(DatabasePlace(database_url), "test-pool", size=1) as database:
         await database.fetch("SELECT 1", {})
         await database._pool._pool[0].close()
 
@@ -63,7 +64,7 @@ async def test_a_connection_that_the_client_has_closed_is_not_handed_out(databas
 
 
 async def test_a_cancellation_is_never_lost_while_a_connection_is_handed_over(database_url: str) -> None:
-    async with Database(database_url, "test-pool", size=1) as database:
+    async with Database(DatabasePlace(database_url), "test-pool", size=1) as database:
         for steps in range(12):
             async with database.connection():
                 waiting = asyncio.create_task(database.fetch("SELECT pg_sleep(20)", {}))

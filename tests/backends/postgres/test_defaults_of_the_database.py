@@ -32,13 +32,15 @@ def set_for_all(settings: Settings, name: str, value: str) -> None:
         ("standard_conforming_strings", "off"),
         ("client_encoding", "LATIN1"),
         ("default_transaction_isolation", "serializable"),
+        ("search_path", "public"),
+        ("search_path", ""),
     ],
 )
 async def test_a_turn_is_stored_claimed_and_read_the_same(settings: Settings, name: str, value: str) -> None:
     set_for_all(settings, name, value)
     given = make_submission(settings.queue, content="é 🙂", timeout_seconds=123.456789)
 
-    async with Database(settings.database_url, "test", size=1, pinned=True) as database:
+    async with Database(settings.database, "test", size=1, pinned=True) as database:
         await submit(database, [given], resend_seconds=60.0)
         turn = await claimed(database, settings)
         read = await read_turn(database, "t", given.turn_id)

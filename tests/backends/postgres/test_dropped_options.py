@@ -5,14 +5,18 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import psycopg
 import pytest
 import structlog.testing
 
 from tests.support.probes import until
+from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.errors import DatabaseUnavailableError, SettingsError
+from turnstile.ops.migration_run import apply
 
 
 def _without_options(startup: bytes) -> bytes:
@@ -58,7 +62,7 @@ async def test_a_pooler_that_drops_the_options_is_refused(database_url: str) -> 
     async with pooler(database_url) as url:
         async with await psycopg.AsyncConnection.connect(url) as plain:
             assert await plain.execute("SELECT 1")
-        async with Database(url, "test-options", size=2, pinned=True, wait_seconds=1.0) as database:
+        async with Database(DatabasePlace(url), "test-options", size=2, pinned=True, wait_seconds=1.0) as database:
             with (
                 structlog.testing.capture_logs() as lines,
                 pytest.raises(DatabaseUnavailableError, match="statement_timeout is 0 and not 15000"),
@@ -76,8 +80,21 @@ async def test_a_pooler_that_drops_the_options_is_refused(database_url: str) -> 
     assert [line["log_level"] for line in lines if line["event"] == "database.refused"] == ["error"]
 
 
+async def test_through_such_a_pooler_no_table_is_made_in_another_schema(stack: Stack) -> None:
+    url = stack.postgres.create_database(f"pooled_{uuid4().hex}")
+    async with pooler(url) as pooled:
+        with pytest.raises(SettingsError, match="not turnstile: what DATABASE_URL leads to drops"):
+            await asyncio.to_thread(apply, DatabasePlace(pooled))
+
+    with psycopg.connect(url) as looking:
+        assert looking.execute("SELECT FROM pg_class WHERE relname = 'turns'").fetchall() == []
+    stack.postgres.drop_database(urlsplit(url).path[1:])
+
+
 async def test_other_options_in_the_url_are_accepted(database_url: str) -> None:
     options = "options=-c%20work_mem%3D8MB%20-c%20statement_timeout%3D1"
     joint = "&" if "?" in database_url else "?"
-    async with Database(f"{database_url}{joint}{options}", "test-options", size=1, pinned=True) as database:
+    async with Database(
+        DatabasePlace(f"{database_url}{joint}{options}"), "test-options", size=1, pinned=True
+    ) as database:
         assert await database.fetch("SHOW work_mem", {}) == [{"work_mem": "8MB"}]

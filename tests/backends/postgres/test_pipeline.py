@@ -22,7 +22,7 @@ HANGS_SECONDS = 60.0
 
 @pytest.fixture
 async def connection(settings: Settings) -> AsyncIterator[PipeliningConnection]:
-    given = conninfo(settings.database_url, "test")
+    given = conninfo(settings.database, "test")
     async with await PipeliningConnection.connect(given, autocommit=True, row_factory=dict_row) as connection:
         yield connection
 
@@ -70,7 +70,7 @@ async def test_a_name_means_the_same_statement_on_every_connection(
 ) -> None:
     # Behind a pooler that gives several clients one connection by turns, a name that meant two statements would run the wrong
     # one, and where both take one number it would say nothing.
-    given = conninfo(settings.database_url, "test")
+    given = conninfo(settings.database, "test")
     one, two = ("SELECT $1::int AS one", [1]), ("SELECT $1::int AS two", [1])
     async with await PipeliningConnection.connect(given, autocommit=True, row_factory=dict_row) as other:
         await connection.run([one, two])

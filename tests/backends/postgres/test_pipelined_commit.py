@@ -10,6 +10,7 @@ from tests.support.claims import claim_one, submit_turns
 from tests.support.probes import until
 from turnstile.backends.postgres import pipeline as postgres_pipeline
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -49,7 +50,7 @@ async def test_a_process_that_is_stopped_inside_a_pipeline_keeps_its_rows_locked
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turnstile.backends.postgres.database, "TRANSACTION_TIMEOUT_SECONDS", 1)
-    async with Database(settings.database_url, "stopped", size=1, pinned=True) as database:
+    async with Database(settings.database, "stopped", size=1, pinned=True) as database:
         await submit_turns(database, settings, "one")
         with psycopg.connect(settings.database_url, autocommit=True) as other:
             async with database.connection() as connection:
@@ -71,7 +72,7 @@ async def test_the_isolation_level_does_not_depend_on_the_servers_default(settin
         settings.database_url, options="-c default_transaction_isolation=serializable"
     )
 
-    async with Database(given, "strict", size=1) as database:
+    async with Database(DatabasePlace(given), "strict", size=1) as database:
         [row] = await database.fetch("SHOW transaction_isolation", {})
 
     assert row == {"transaction_isolation": "read committed"}
@@ -81,7 +82,7 @@ async def test_a_statement_that_the_server_ends_is_an_outage(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turnstile.backends.postgres.database, "TRANSACTION_TIMEOUT_SECONDS", 1)
-    async with Database(settings.database_url, "slow", size=1, pinned=True) as database:
+    async with Database(settings.database, "slow", size=1, pinned=True) as database:
         with pytest.raises(DatabaseUnavailableError):
             await database.fetch("SELECT pg_sleep(30)", {})
 

@@ -41,7 +41,7 @@ async def test_a_statement_without_a_response_is_an_outage(
     cabled: Settings, cable: Cable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_module, "ANSWER_SECONDS", 0.5)
-    async with Database(cabled.database_url, "test", size=1, statement_timeout_seconds=0.2) as silent:
+    async with Database(cabled.database, "test", size=1, statement_timeout_seconds=0.2) as silent:
         await silent.ping()
         cable.silent = True
 
@@ -53,7 +53,7 @@ async def test_a_statement_without_a_response_is_an_outage(
 
 
 async def test_the_limit_is_per_response(settings: Settings) -> None:
-    given = conninfo(settings.database_url, "test")
+    given = conninfo(settings.database, "test")
     async with await BoundedAsyncConnection.connect(given, autocommit=True) as connection:
         connection.patience_seconds = 1.0
         for _ in range(3):
@@ -61,7 +61,7 @@ async def test_the_limit_is_per_response(settings: Settings) -> None:
 
 
 async def test_after_the_silence_calls_succeed_again(cabled: Settings, cable: Cable) -> None:
-    async with Database(cabled.database_url, "test", size=1, patience_seconds=0.5) as silent:
+    async with Database(cabled.database, "test", size=1, patience_seconds=0.5) as silent:
         await silent.ping()
         cable.silent = True
         with pytest.raises(DatabaseUnavailableError):

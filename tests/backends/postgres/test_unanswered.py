@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.postgres.unanswered import RECENT_SECONDS, Unanswered
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
 
@@ -64,7 +65,9 @@ def test_a_cancelled_call_is_no_failure() -> None:
 @pytest.fixture
 async def single(database_url: str) -> AsyncIterator[Database]:
     """One connection, which a call gets within a tenth of a second or not at all."""
-    async with Database(database_url, "test", size=1, wait_seconds=0.1, lock_timeout_seconds=0.05) as opened:
+    async with Database(
+        DatabasePlace(database_url), "test", size=1, wait_seconds=0.1, lock_timeout_seconds=0.05
+    ) as opened:
         await opened.ping()
         yield opened
 
@@ -97,7 +100,7 @@ async def test_a_lock_that_is_refused_is_an_answer(single: Database, database_ur
 
 
 async def test_a_server_that_refuses_connections_answers() -> None:
-    async with Database("postgresql://127.0.0.1:1/none", "test", size=1, wait_seconds=0.1) as refused:
+    async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.1) as refused:
         began = time.monotonic()
         asking = asyncio.create_task(ask(refused, 20.0))
 

@@ -10,6 +10,7 @@ from tests.support.claims import claimed, expire_leases, settle_one, submit_turn
 from tests.support.database_clock import with_other_clock
 from tests.support.tampered_turns import make_running, tamper
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 
 
@@ -87,7 +88,7 @@ async def test_how_long_a_turn_has_run_is_by_the_clock_that_wrote_its_start(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     url = with_other_clock(settings, -300)
-    async with Database(url, "test", size=1) as behind:
+    async with Database(DatabasePlace(url), "test", size=1) as behind:
         turn = await make_running(behind, settings)
 
     ran = await turnstile("status", str(turn), "--json", DATABASE_URL=url)

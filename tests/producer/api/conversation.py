@@ -103,7 +103,7 @@ async def conversing(
     lock = OwnSessionLock(settings)
     emitters = Emitters(settings, OwnEventWriter(settings))
     async with (
-        Database(settings.database_url, "worker", size=4, pinned=True) as database,
+        Database(settings.database, "worker", size=4, pinned=True) as database,
         serving(served_by or settings) as served,
     ):
         async with served.client() as client:

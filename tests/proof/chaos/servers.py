@@ -16,6 +16,7 @@ from tests.proof.chaos import audit
 from tests.proof.chaos.quiescence import Remains
 from tests.proof.chaos.scaled_settings import Options, scaled
 from tests.proof.proxy.control import ProxyControl
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.ops.dev.stack.stack import LocalStack, temporary
 from turnstile.ops.migration_run import apply
 
@@ -27,8 +28,10 @@ COMMITS_HANG = "postgres-commits-hang"
 """The kind of fault in which every COMMIT of the server waits for a standby; those of other runs on the same server must not."""
 
 GRANTS = f"""
-GRANT ALL ON ALL TABLES IN SCHEMA public TO {ROLE};
-GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {ROLE};
+GRANT USAGE ON SCHEMA turnstile TO {ROLE};
+GRANT ALL ON ALL TABLES IN SCHEMA turnstile TO {ROLE};
+GRANT ALL ON ALL SEQUENCES IN SCHEMA turnstile TO {ROLE};
+GRANT ALL ON ALL FUNCTIONS IN SCHEMA turnstile TO {ROLE};
 """
 
 
@@ -122,7 +125,7 @@ def _make_database(stack: LocalStack, name: str) -> None:
         if known is None:
             connection.execute(f"CREATE ROLE {ROLE} LOGIN")
             url = stack.postgres.create_database(TEMPLATE)
-            apply(url)
+            apply(DatabasePlace(url))
             audit.install(url)
             with psycopg.connect(url, autocommit=True) as template:
                 template.execute(GRANTS)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.proof.crashpoints import passing, survey
+from turnstile.backends.postgres.place import DatabasePlace
 
 if TYPE_CHECKING:
     from tests.proof.crashpoints.cell import Cell, Director, Result
@@ -98,7 +99,7 @@ def _warm_up(stack: "LocalStack") -> None:
     boto3.session.Session(botocore_session=session).client("sqs", endpoint_url=stack.sqs.address).close()
     botocore.session.get_session = lambda: session
     url = stack.postgres.create_database(TEMPLATE)
-    apply(url)
+    apply(DatabasePlace(url))
     audit.install(url)
     gc.collect()
     gc.freeze()

@@ -201,7 +201,7 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
 
     queues = MessageQueues(settings)
     try:
-        async with Database(settings.database_url, "turnstile-api", size=SUBMIT_CONNECTIONS, pinned=True) as database:
+        async with Database(settings.database, "turnstile-api", size=SUBMIT_CONNECTIONS, pinned=True) as database:
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings, RedisClients.open(settings))
             intake = Intake(settings, Submitting(settings, database, sending), hints, SessionGate())

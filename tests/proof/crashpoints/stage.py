@@ -30,6 +30,7 @@ from tests.proof.crashpoints.terms import (
 )
 from tests.support.factories import PROVEN, make_submission
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.sweep import sweep
@@ -99,7 +100,7 @@ class Stage:
         self.journal = Journal(folder)
         self.fifo = fifo
         self._runner = asyncio.Runner()
-        self._database = Database(self.database_url, "director", size=1, pinned=True)
+        self._database = Database(DatabasePlace(self.database_url), "director", size=1, pinned=True)
         self.run(self._database.open())
         self._queues = MessageQueues(self.settings)
         self._sql = psycopg.connect(self.database_url, autocommit=True)

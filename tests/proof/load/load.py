@@ -32,6 +32,7 @@ from tests.proof.load.stage import install_audit, remains_of, terms_of, variable
 from tests.proof.load.ways import Submit, open_direct, open_over_http
 from tests.proof.terms import write_terms
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.queries.backlog import read_backlog
 
 LOOK_AHEAD_SECONDS = 0.1
@@ -169,7 +170,7 @@ async def _scale(
     numbers = itertools.count(plan.workers + 1)
     workers = processes.of("worker")
     most = len(workers)
-    async with Database(room.database_url, "load", size=1) as database:
+    async with Database(DatabasePlace(room.database_url), "load", size=1) as database:
         while not await pause(plan.point_seconds, stopping):
             [backlog] = await read_backlog(database, [room.queue])
             standing = track(policy, standing, backlog.ready + backlog.running, len(workers))

@@ -58,7 +58,7 @@ async def open_direct(environment: Mapping[str, str], queue: str, journal: Journ
             return turn_id
 
         try:
-            async with Database(settings.database_url, "load", size=LANES) as database:
+            async with Database(settings.database, "load", size=LANES) as database:
                 submitting = Submitting(settings, database, WakeUpSending(queues, list(settings.queues_by_name)))
                 yield submit
         finally:

@@ -17,6 +17,7 @@ from tests.statements.plans.touched import Touched, execute, prepare
 from tests.support.databases import Databases
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import conninfo
+from turnstile.backends.postgres.place import DatabasePlace
 
 MOST_ROWS = MANY // 3
 MOST_PAGES = 900
@@ -79,7 +80,7 @@ def used(stack: Stack, template: str) -> Iterator[str]:
     """A database that has had a burst. Cloned, because its turns take longer to insert than to copy."""
     name = "plans_used"
     with psycopg.connect(stack.postgres.create_database(name, template=template), autocommit=True) as connection:
-        for (table,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall():
+        for (table,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'turnstile'").fetchall():
             connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
         arrive(connection, "old")
     yield name
@@ -104,14 +105,14 @@ def greedy(url: str, state: str) -> dict[str, Touched]:
     asked = list(calls())
     # As the product's connections do: each text is prepared once, and its plan is pinned at the first call.
     names = {call.statement: f"hot_{number}" for number, call in enumerate(asked)}
-    pinned = conninfo(url, "test", pinned=True)
+    pinned = conninfo(DatabasePlace(url), "test", pinned=True)
     with (
         psycopg.connect(url, autocommit=True) as connection,
         psycopg.connect(pinned, autocommit=True) as before,
         psycopg.connect(pinned, autocommit=True) as during,
         psycopg.connect(pinned, autocommit=True) as fitted,
     ):
-        for (table,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall():
+        for (table,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'turnstile'").fetchall():
             connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
         STATES[state](connection)
 

@@ -1,6 +1,6 @@
 """The two stores side by side, each on a virtual clock: what the contract suite and the Hypothesis machine ask alike.
 
-The real Postgres gets its clock by a schema that stands before `pg_catalog` in the search path: its `now()`,
+The real Postgres gets its clock by a schema that stands before `pg_catalog` in the product's search path: its `now()`,
 `clock_timestamp()` and `pg_postmaster_start_time()` read a row. The product's statements are unchanged, no lease runs out
 because the machine is slow, and the two stores can be compared to the microsecond.
 """
@@ -24,7 +24,8 @@ from tests.support.fakes.store_rows import (
     columns,
 )
 from tests.support.fakes.store_tables import Tables
-from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.database import Database, conninfo
+from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
 
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
 START_SECONDS = 86_400.0
@@ -45,10 +46,9 @@ DO $$
 DECLARE of record;
 BEGIN
     FOR of IN SELECT table_name, column_name FROM information_schema.columns
-               WHERE table_schema = 'public' AND column_default = 'clock_timestamp()' LOOP
+               WHERE table_schema = 'turnstile' AND column_default = 'clock_timestamp()' LOOP
         EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET DEFAULT virtual.clock_timestamp()', of.table_name, of.column_name);
     END LOOP;
-    EXECUTE format('ALTER DATABASE %I SET search_path = public, virtual, pg_catalog', current_database());
 END $$;
 """
 
@@ -143,13 +143,15 @@ class PostgresStand:
         return _normal(dict(zip(READ, found, strict=True)), ORIGIN.timestamp())
 
 
-def put_on_virtual_clock(url: str) -> None:
-    """Gives a migrated database its virtual clock and the audit."""
+def put_on_virtual_clock(url: str) -> DatabasePlace:
+    """Gives a migrated database its virtual clock and the audit. Connections to the place see the clock."""
+    seen = DatabasePlace(url, f"{DEFAULT_SCHEMA}, virtual, pg_catalog")
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(VIRTUAL_CLOCK)
-    # Anew: the search path holds for new connections, and the audit's defaults are bound when it is made.
-    with psycopg.connect(url, autocommit=True) as connection:
+    # The audit's defaults are bound when it is made.
+    with psycopg.connect(conninfo(seen, "audit"), autocommit=True) as connection:
         connection.execute(INSTALL)
+    return seen
 
 
 AUDIT_TIMES = ("at", "lease_until", "lease_before", "execute_at", "send_at")

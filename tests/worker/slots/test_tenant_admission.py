@@ -13,6 +13,7 @@ from tests.support.processors import message_about, processing
 from tests.support.redis_hands import OwnSessionLock
 from tests.support.row_locks import rows_locked
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
@@ -188,7 +189,9 @@ async def test_the_table_is_read_once_a_second_at_most(fair: Door) -> None:
 
 
 async def test_while_the_database_is_away_a_flood_is_not_deferred_for_unknown_tenants(settings: Settings) -> None:
-    async with Database("postgresql://127.0.0.1:1/nowhere", "test", size=1, wait_seconds=0.1) as database:
+    async with Database(
+        DatabasePlace("postgresql://127.0.0.1:1/nowhere"), "test", size=1, wait_seconds=0.1
+    ) as database:
         fair = Door(settings, database, TenantSlots("fair", 4))
 
         assert {await fair.enters(f"s{n}") for n in range(5)} == {True}

@@ -6,6 +6,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from turnstile.backends.postgres.database import conninfo
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.errors import CertificateRefusedError
 
 # libpq has no codes for these errors. The last two are not outages either: the server has no TLS, or a local file is invalid.
@@ -22,10 +23,10 @@ def certificate_refused(setting: str, error: psycopg.Error) -> CertificateRefuse
     return None if found is None else CertificateRefusedError(setting, found["why"])
 
 
-async def check_certificate(setting: str, url: str) -> None:
+async def check_certificate(setting: str, place: DatabasePlace) -> None:
     """Raises CertificateRefusedError if the URL asks for TLS and the server's certificate does not verify. Any other failure is
     an outage and raises nothing."""
-    given = conninfo(url, "turnstile-check")
+    given = conninfo(place, "turnstile-check")
     # libpq also reads `sslmode` from its own environment variables.
     defaults = {option.keyword: option.val for option in psycopg.pq.Conninfo.get_defaults()}
     if (conninfo_to_dict(given).get("sslmode") or (defaults[b"sslmode"] or b"").decode()) not in _TLS_MODES:

@@ -27,6 +27,7 @@ from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS
 from turnstile.backends.postgres.lending import Lending
 from turnstile.backends.postgres.pipeline import PipeliningConnection
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.postgres.startup_options import FORM, StartupOptions, as_flags
 from turnstile.backends.postgres.unanswered import Unanswered
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
@@ -69,16 +70,16 @@ PINNED = {
 
 
 def conninfo(
-    url: str,
+    place: DatabasePlace,
     application: str,
     *,
     pinned: bool = False,
     statement_timeout_seconds: float = STATEMENT_TIMEOUT_SECONDS,
     lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
 ) -> str:
-    """The libpq connection string: `url` with timeouts that detect a silent server within seconds."""
-    given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
-    options = _options(pinned, statement_timeout_seconds, lock_timeout_seconds)
+    """The libpq connection string: the place's URL and schema, with timeouts that detect a silent server within seconds."""
+    given = conninfo_to_dict(place.url.replace("postgresql+psycopg://", "postgresql://", 1))
+    options = _options(place.schema, pinned, statement_timeout_seconds, lock_timeout_seconds)
     defaults = {
         "application_name": application,
         "connect_timeout": CONNECT_TIMEOUT_SECONDS,
@@ -94,12 +95,15 @@ def conninfo(
     return make_conninfo(**cast("dict[str, Any]", merged))
 
 
-def _options(pinned: bool, statement_timeout_seconds: float, lock_timeout_seconds: float) -> dict[str, str]:
+def _options(
+    schema: str, pinned: bool, statement_timeout_seconds: float, lock_timeout_seconds: float
+) -> dict[str, str]:
     return {
         "statement_timeout": f"{statement_timeout_seconds * 1000:.0f}",
         "lock_timeout": f"{lock_timeout_seconds * 1000:.0f}",
         "idle_in_transaction_session_timeout": "10000",
         **FORM,
+        "search_path": schema,
         # The statements rely on it: after a wait for a row lock they read the row again. With a stricter default of the
         # server they would fail instead, some only at the commit.
         "default_transaction_isolation": "read committed",
@@ -124,7 +128,7 @@ class Database:
 
     def __init__(
         self,
-        url: str,
+        place: DatabasePlace,
         application: str,
         *,
         size: int,
@@ -137,10 +141,10 @@ class Database:
     ) -> None:
         """`first` is a statement that each new connection runs before its first use. `patience_seconds` bounds the wait for a
         response; by default it is as long as a healthy server may take."""
-        self._options = StartupOptions(_options(pinned, statement_timeout_seconds, lock_timeout_seconds))
+        self._options = StartupOptions(_options(place.schema, pinned, statement_timeout_seconds, lock_timeout_seconds))
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(
-                url,
+                place,
                 application,
                 pinned=pinned,
                 statement_timeout_seconds=statement_timeout_seconds,

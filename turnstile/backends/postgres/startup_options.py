@@ -47,13 +47,18 @@ class StartupOptions:
         raise psycopg.OperationalError(refused)
 
     def _dropped(self, found: Mapping[str, str]) -> str | None:
-        different = next((name for name, wanted in self._options.items() if found.get(name) != wanted), None)
-        if different is None:
-            return None
-        return (
-            f"{different} is {found.get(different)} and not {self._options[different]}: what DATABASE_URL leads to drops a "
-            "connection's startup options, as some poolers do; let it lead to Postgres itself"
-        )
+        all_dropped = (option_dropped(name, wanted, found.get(name)) for name, wanted in self._options.items())
+        return next(filter(None, all_dropped), None)
+
+
+def option_dropped(name: str, wanted: str, found: str | None) -> str | None:
+    """Why a connection is refused that has another value of an option than it was started with; None if it has this one."""
+    if found == wanted:
+        return None
+    return (
+        f"{name} is {found} and not {wanted}: what DATABASE_URL leads to drops a connection's startup options, as some poolers "
+        "do; let it lead to Postgres itself"
+    )
 
 
 def encoding_refused(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> str | None:

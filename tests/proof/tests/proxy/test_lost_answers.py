@@ -17,6 +17,7 @@ from tests.support.processors import message_about, processing
 from tests.support.redis_hands import OwnSessionLock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.worker.session_lock import Extension, Guard, name_lock
@@ -85,7 +86,9 @@ async def test_reads_are_answered_and_do_not_use_the_fault_up(
 async def test_of_a_pipeline_everything_is_committed_and_nothing_answered(
     proxy: ProxyControl, settings: Settings, port: int, outside: Session
 ) -> None:
-    async with Database(through(settings.database_url, port), "test", size=1, wait_seconds=10.0) as database:
+    async with Database(
+        DatabasePlace(through(settings.database_url, port)), "test", size=1, wait_seconds=10.0
+    ) as database:
         statements = [
             ("SELECT n FROM notes", {}),
             ("INSERT INTO notes VALUES (%(n)s) RETURNING n", {"n": 1}),
