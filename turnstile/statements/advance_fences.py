@@ -35,6 +35,6 @@ async def read_last_fence(database: Database) -> int:
 async def advance_beyond(database: Database, fence: int) -> None:
     """Advances the sequences beyond `fence`, which Redis has seen; they never go back.
 
-    Raises DatabaseUnavailableError, or InvalidParameterValue beyond what Redis counts exactly.
+    Raises DatabaseUnavailableError, or InvalidParameterValue if they would be more than 30 days ahead of the clock.
     """
     await database.fetch(_ADVANCE_TO, {"at_least": fence + MARGIN})

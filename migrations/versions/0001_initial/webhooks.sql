@@ -28,6 +28,11 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- Another application's table may have the same name, and a manual statement on `turns` may come from a session with its search path.
+DO $$ BEGIN
+    EXECUTE format('ALTER FUNCTION turns_owe_webhook SET search_path = %I, pg_temp', current_schema());
+END $$;
+
 -- For a turn without an address, only the comparison runs.
 CREATE TRIGGER turns_owe_webhook AFTER UPDATE OF status ON turns FOR EACH ROW
     WHEN (NEW.webhook_url IS NOT NULL AND NEW.status IN ('SUCCEEDED', 'FAILED', 'CANCELED') AND OLD.status <> NEW.status)
