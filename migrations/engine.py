@@ -13,7 +13,7 @@ from sqlalchemy.pool import NullPool
 
 from turnstile.backends.postgres.database import conninfo
 from turnstile.backends.postgres.place import DatabasePlace
-from turnstile.backends.postgres.startup_options import encoding_refused, option_dropped
+from turnstile.backends.postgres.startup_options import encoding_refused, option_dropped, options_refused
 from turnstile.errors import SettingsError
 from turnstile.migrations.lock_timeouts import MIGRATION_LOCK
 
@@ -32,7 +32,12 @@ def make_engine(place: DatabasePlace) -> Engine:
 
 
 def _connect(place: DatabasePlace) -> psycopg.Connection[Any]:
-    connection = psycopg.connect(conninfo(place, "turnstile-migrate", statement_timeout_seconds=0))
+    try:
+        connection = psycopg.connect(conninfo(place, "turnstile-migrate", statement_timeout_seconds=0))
+    except psycopg.OperationalError as error:
+        if (refused := options_refused(error)) is not None:
+            raise SettingsError(f"DATABASE_URL: {refused}") from error
+        raise
     if (refused := encoding_refused(connection) or _other_schema(connection, place)) is not None:
         connection.close()
         raise SettingsError(f"DATABASE_URL: {refused}")

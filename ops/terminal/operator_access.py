@@ -16,6 +16,7 @@ import psycopg
 
 from turnstile.backends.postgres.certificate import certificate_refused
 from turnstile.backends.postgres.database import Database, conninfo
+from turnstile.backends.postgres.startup_options import options_refused
 from turnstile.config import logs
 from turnstile.config.load_settings import load
 from turnstile.config.settings import Settings
@@ -126,7 +127,7 @@ async def operator_database(settings: Settings, *, pinned: bool = False) -> Asyn
 
 def database_away(settings: Settings, error: Exception) -> DatabaseUnavailableError:
     """The error with the server's own reason, and a note if DATABASE_URL is not set."""
-    reason = (str(error).splitlines() or [""])[0]
+    reason = (isinstance(error, psycopg.Error) and options_refused(error)) or (str(error).splitlines() or [""])[0]
     if "database_url" not in settings.model_fields_set:
         reason += f"; DATABASE_URL is not set: {SET_BY_LOCAL_ENV}"
     return DatabaseUnavailableError(reason)

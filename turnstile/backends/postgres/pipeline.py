@@ -9,7 +9,7 @@ below psycopg's cursors but uses only documented parts: `psycopg.pq` wraps libpq
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from psycopg import Error, OperationalError, abc
 from psycopg.adapt import PyFormat, Transformer
@@ -20,6 +20,7 @@ from psycopg.rows import DictRow
 from psycopg.waiting import Ready, Wait
 
 from turnstile.backends.postgres.hang_detection import BoundedAsyncConnection
+from turnstile.backends.postgres.startup_options import options_refused
 
 Key = tuple[str, tuple[int, ...]]
 """A statement and the type OIDs of its values: Postgres prepares it per combination."""
@@ -43,6 +44,16 @@ class PipeliningConnection(BoundedAsyncConnection):
         super().__init__(*given, **how)
         self._statement_names: dict[Key, bytes] = {}
         self._forgotten = 0
+
+    @classmethod
+    async def connect(cls, *given: Any, **how: Any) -> Self:
+        """As psycopg's. A pooler that refuses the startup options is named."""
+        try:
+            return await super().connect(*given, **how)
+        except OperationalError as error:
+            if (refused := options_refused(error)) is None:
+                raise
+            raise OperationalError(refused) from error
 
     async def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[DictRow]]:
         """The rows of each statement, with `$1` for its first value. Each statement sees the writes of the earlier ones.

@@ -61,6 +61,13 @@ def option_dropped(name: str, wanted: str, found: str | None) -> str | None:
     )
 
 
+def options_refused(error: psycopg.Error) -> str | None:
+    """The reason for the operator if `error` is a pooler's refusal of the startup options, else None."""
+    if "unsupported startup parameter" not in str(error):
+        return None
+    return "what DATABASE_URL leads to refuses a connection's startup options, as PgBouncer does; let it lead to Postgres itself"
+
+
 def encoding_refused(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> str | None:
     """Why the database can't hold every text that a user or a model may write; None if it can. No round trip."""
     encoding = connection.info.parameter_status("server_encoding")
