@@ -10,10 +10,11 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.producer.session_gate import LOCKED_LANES, SessionGate
 from turnstile.queries.turns import Standing, read_standings
-from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
+from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel, cancel_ahead, cancel_session
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.identifiers import may_choose
 
 LANES = 2
 """Concurrent cancels, beside one of a session that is known to be locked."""
@@ -35,14 +36,16 @@ class Cancelling:
         )
 
     async def cancel_turn(self, tenant_id: str, turn_id: UUID) -> CanceledTurn | None:
-        """Cancels a turn. None if it does not exist yet: a later submit with this id is then CANCELED from the start.
+        """Cancels a turn. None if it does not exist. If a client may choose the id, a later submit with it is then CANCELED from
+        the start.
 
         Raises NoPlaceError, or DatabaseUnavailableError (RowLockedError: another transaction has locked the session). May be
         repeated.
         """
         standing = await self._standing(TurnKey(tenant_id, turn_id))
         async with self._gate.enter((tenant_id, str(turn_id) if standing is None else standing.session_id)):
-            met = await cancel_ahead(self._database, tenant_id, turn_id, CancelReason.USER)
+            how = cancel_ahead if may_choose(tenant_id, turn_id) else cancel
+            met = await how(self._database, tenant_id, turn_id, CancelReason.USER)
         if met is None:
             return None
         if met.requested:

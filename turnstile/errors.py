@@ -129,6 +129,16 @@ class TurnIdTakenError(SubmissionRefusedError):
         super().__init__(f"turn id {turn_id} is taken")
 
 
+class ChildIdTakenError(SubmissionRefusedError):
+    """The id that a child of a turn would get belongs to a turn that this one has not started."""
+
+    def __init__(self, parent_id: UUID, child_id: UUID) -> None:
+        super().__init__(
+            f"the child was not started: turn {child_id} has its id, and is no child of this call of turn {parent_id}. Look at it"
+            f" with turnstile status {child_id}; a redrive of the parent gives the child another id"
+        )
+
+
 class SessionBusyError(SubmissionRefusedError):
     """The session is busy, and the submit asked for `reject`. The refusal is stored: a repeated submit gets the same one."""
 

@@ -4,7 +4,8 @@ from fastapi import APIRouter
 
 from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.turn_responses import CancelAnswer, SessionCancelAnswer
-from turnstile.producer.routes.turns import Behind, SessionId, Tenant, TurnIdText, no_session, read_turn_id
+from turnstile.producer.routes.turns import Behind, SessionId, Tenant, TurnIdText, no_session, no_turn, read_turn_id
+from turnstile.turn.identifiers import may_choose
 
 v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
 
@@ -24,6 +25,8 @@ async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> Cance
     """
     turn_id = read_turn_id(text)
     met = await behind.cancelling.cancel_turn(tenant, turn_id)
+    if met is None and not may_choose(tenant, turn_id):
+        raise no_turn()
     if met is None:
         return CancelAnswer(id=turn_id, status=None, cancel_requested=True)
     return CancelAnswer(id=turn_id, status=met.status, cancel_requested=met.requested)

@@ -27,7 +27,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import WebhookNotAllowedError
 from turnstile.producer.submit.idempotency import canonical_json, fingerprint, recorded_key
 from turnstile.statements.submit import Submission
-from turnstile.turn.identifiers import continue_trace, uuid7
+from turnstile.turn.identifiers import chosen_prefix, continue_trace, may_choose, uuid7
 from turnstile.turn.limits import MAX_ATTEMPTS
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.stored_json import MAX_DEPTH
@@ -126,7 +126,10 @@ class TurnRequest(BaseModel):
     ] = None
     turn_id: Annotated[
         UUID | None,
-        Field(description="The id the turn shall have, chosen by the client: a repeat finds the same turn."),
+        Field(
+            description="The id the turn shall have, chosen by the client: a repeat finds the same turn. It begins with the"
+            " twelve hex digits that are the tenant's (the error of another id names them), and is not of version 7."
+        ),
     ] = None
     on_busy: Annotated[
         OnBusy,
@@ -197,6 +200,10 @@ def read_submission(
     Raises InvalidRequestError, UnknownQueueError, WebhookNotAllowedError.
     """
     request = read_turn_request(body, now)
+    if request.turn_id is not None and not may_choose(tenant_id, request.turn_id):
+        prefix = chosen_prefix(tenant_id)
+        rule = f"must begin with {prefix[:8]}-{prefix[8:]}, which is your tenant's, and must not be of version 7"
+        raise InvalidRequestError([("/turn_id", rule)])
     queue = settings.find_queue(_usual_queue(settings) if request.queue is None else request.queue)
     hosts = settings.webhook_hosts
     if request.webhook_url is not None and not is_allowed(parse_webhook_url(request.webhook_url), hosts):

@@ -1,18 +1,41 @@
 """Recorded values, children, joins and compensations, on both stores."""
 
+import hashlib
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from tests.statements.calls import FAILURE, JOIN, MAX_CRASHES, RETRY, SUCCESS, claimed, pass_lease, row_of, said, terms
+from tests.statements.calls import (
+    FAILURE,
+    JOIN,
+    MAX_CRASHES,
+    RETRY,
+    SUCCESS,
+    claimed,
+    pass_lease,
+    row_of,
+    said,
+    submit_one,
+    terms,
+)
 from tests.statements.family_calls import COMPENSATES, child_of, compensation_of, end, parent_of, start_child
 from tests.support.factories import make_claim
 from tests.support.fakes.store_pair import Stand
-from turnstile.errors import ParentSupersededError
+from turnstile.errors import ChildIdTakenError, ParentSupersededError
 from turnstile.statements.cancel import CancelReason, cancel
-from turnstile.statements.children import ChildState, KnownChild, read_children, read_depth, read_outputs, read_states
+from turnstile.statements.children import (
+    ChildState,
+    KnownChild,
+    make_child_id,
+    read_children,
+    read_depth,
+    read_outputs,
+    read_states,
+    was_started_by,
+)
 from turnstile.statements.claim import claim
 from turnstile.statements.join import wake_joined, wake_parents
 from turnstile.statements.once_values import RecordedValue, read_values, record_value
@@ -75,6 +98,38 @@ async def test_a_child_that_was_started_before_is_found_again(store: Stand) -> N
     again = await start_child(store, parent, "k", turn_id=child.turn_id)
 
     assert (again.turn_id, again.replayed) == (child.turn_id, False)
+
+
+@pytest.mark.parametrize("tenant_id", ["t", "other"])
+async def test_a_child_does_not_become_a_turn_that_has_its_id(store: Stand, tenant_id: str) -> None:
+    parent = await parent_of(store)
+    stranger = uuid4()
+    await submit_one(store, session_id="stranger", tenant_id=tenant_id, turn_id=stranger)
+
+    refused = await start_child(store, parent, "k", turn_id=stranger)
+
+    assert isinstance(refused, ChildIdTakenError)
+    assert str(stranger) in str(refused)
+    assert await read_children(store.database, parent.id) == {}
+
+
+async def test_a_child_does_not_become_the_child_of_another_call(store: Stand) -> None:
+    parent = await parent_of(store)
+    other = await child_of(store, parent, "other")
+
+    assert isinstance(await start_child(store, parent, "k", turn_id=other.turn_id), ChildIdTakenError)
+
+
+async def test_the_id_of_a_child_can_be_foretold_only_with_the_span_of_its_parent(store: Stand) -> None:
+    parent = await parent_of(store)
+    known = (parent.id, parent.created_at)
+
+    made = {make_child_id(*known, span, 1, "k") for span in (parent.span_id, "0" * 16, "1" * 16)}
+
+    assert len(made) == 3
+    assert make_child_id(*known, parent.span_id, 1, "k") == make_child_id(*known, parent.span_id, 1, "k")
+    assert all(was_started_by(one, parent.created_at) for one in made)
+    assert not any(was_started_by(one, parent.created_at - timedelta(milliseconds=2)) for one in made)
 
 
 async def test_a_parent_whose_claim_has_ended_starts_no_child(store: Stand) -> None:
@@ -230,6 +285,16 @@ async def test_the_claim_that_ends_a_crash_loop_creates_the_compensation(store: 
     [made] = await compensation_of(store, turn.id)
     [(_, content)] = await said(store, made["id"])
     assert (content["error_class"], content["error"]) == ("crash_loop", "its worker was lost in attempt 3")
+
+
+async def test_the_id_of_a_compensation_is_made_of_more_than_another_tenant_may_know(store: Stand) -> None:
+    turn = await parent_of(store)
+    known = hashlib.sha256(f"compensation/{turn.id}/{turn.generation}".encode()).hexdigest()
+
+    await end(store, turn, FAILURE, COMPENSATES)
+
+    [row] = await compensation_of(store, turn.id)
+    assert row["id"].hex[13:16] + row["id"].hex[17:] != known[:18]
 
 
 async def test_a_repeated_settle_creates_one_compensation(store: Stand) -> None:

@@ -1,12 +1,21 @@
 """UUIDv7 and W3C trace contexts."""
 
-from uuid import RFC_4122
+from hashlib import sha256
+from uuid import RFC_4122, UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnstile.turn.identifiers import TraceContext, continue_trace, for_xray, start_trace, uuid7
+from turnstile.turn.identifiers import (
+    TraceContext,
+    chosen_prefix,
+    continue_trace,
+    for_xray,
+    may_choose,
+    start_trace,
+    uuid7,
+)
 
 milliseconds = st.integers(0, 2**48 - 1)
 bits_74 = st.integers(0, 2**74 - 1)
@@ -27,6 +36,24 @@ def test_an_id_is_a_uuid_of_version_7_with_its_time_and_all_its_random_bits(now:
 
 def test_bits_beyond_74_are_ignored() -> None:
     assert uuid7(1, 2**200 - 1) == uuid7(1, 2**74 - 1)
+
+
+@settings(max_examples=50)
+@given(milliseconds, bits_74, st.sampled_from(["default", "acme", "globex"]))
+def test_no_client_may_choose_an_id_that_the_product_may_make(now: int, random_bits: int, tenant: str) -> None:
+    assert not may_choose(tenant, uuid7(now, random_bits))
+    assert not may_choose(tenant, uuid7(int(chosen_prefix(tenant), 16), random_bits))
+
+
+def test_a_client_may_choose_the_ids_that_begin_as_its_tenants_do() -> None:
+    for tenant, other in (("acme", "globex"), ("globex", "acme")):
+        for version in (1, 4, 5, 8):
+            chosen = UUID(f"{chosen_prefix(tenant)}{version}abc8{'0' * 15}")
+            assert (may_choose(tenant, chosen), may_choose(other, chosen)) == (True, False)
+
+
+def test_the_prefix_of_a_tenant_is_what_the_documents_say() -> None:
+    assert chosen_prefix("default") == sha256(b"default").hexdigest()[:12]
 
 
 @settings(max_examples=50)

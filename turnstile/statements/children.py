@@ -1,9 +1,9 @@
 """Children: turns that a turn has started, known by their parent and the call that started them (G21).
 
-A child's id is derived from its parent's id, the call's key and the parent's generation. So a handler that runs again after a
-retry, a crash or a join finds its children instead of starting them twice. After a redrive of the parent, failed children get a
-successor, and are never redriven themselves from then on. `statements.submit.SUBMIT` records a child, only while its parent's
-claim is valid.
+A child's id is derived from its parent's id, span and generation and from the call's key. So a handler that runs again after a
+retry, a crash or a join finds its children instead of starting them twice. The span id is random, and no other tenant knows it.
+After a redrive of the parent, failed children get a successor, and are never redriven themselves from then on.
+`statements.submit.SUBMIT` records a child, only while its parent's claim is valid.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
-from turnstile.turn.identifiers import uuid7
+from turnstile.turn.identifiers import begins_with, uuid7
 from turnstile.turn.settlement import JoinPolicy
 from turnstile.turn.status import TurnStatus
 
@@ -75,10 +75,18 @@ class ChildState:
     error: str | None = None
 
 
-def make_child_id(parent_id: UUID, parent_created_at: datetime, generation: int, key: str) -> UUID:
-    """The same id for every run of one call in one generation. It sorts next to the parent's id."""
-    digest = hashlib.sha256(f"{parent_id}/{generation}/{key}".encode()).digest()
-    return uuid7(int(parent_created_at.timestamp() * 1000), int.from_bytes(digest) >> 182)
+def make_child_id(parent_id: UUID, parent_created_at: datetime, parent_span_id: str, generation: int, key: str) -> UUID:
+    """The same id for every run of one call in one generation. It sorts next to the parent's id.
+
+    A redrive or a retry gives the parent another span, and another generation with it.
+    """
+    digest = hashlib.sha256(f"{parent_id}/{parent_span_id}/{generation}/{key}".encode()).digest()
+    return uuid7(_milliseconds(parent_created_at), int.from_bytes(digest) >> 182)
+
+
+def was_started_by(child_id: UUID, parent_created_at: datetime) -> bool:
+    """Whether the turn that was created then has started this child, and not an earlier turn with the same id."""
+    return begins_with(child_id, _milliseconds(parent_created_at))
 
 
 def is_joined(states: Sequence[ChildState], policy: JoinPolicy) -> bool:
@@ -114,3 +122,7 @@ async def read_states(database: Database, parent_id: UUID, children: Sequence[UU
 async def read_outputs(database: Database, children: Sequence[UUID]) -> dict[UUID, Any]:
     """The replies by turn id, only for children that SUCCEEDED."""
     return {row["turn_id"]: row["content"] for row in await database.fetch(READ_OUTPUTS, {"ids": list(children)})}
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

@@ -4,7 +4,8 @@
 The transaction that makes the turn FAILED inserts its compensation, so neither exists without the other. The claim does this in
 the same statement; the settle does it in a second statement of the same commit, only if a turn is to fail. A compensation is a
 turn like any other: it has its own session, retries, budgets, and a dead letter if it fails. It has no compensation itself. Its
-id is derived from the failed turn's id and generation, so a redriven turn that fails again is compensated again.
+id is derived from the failed turn's id, span and generation, so a redriven turn that fails again is compensated again. The span
+id is random, and no other tenant knows it.
 """
 
 from typing import LiteralString
@@ -38,7 +39,8 @@ compensation AS MATERIALIZED (
            t.session_id, t.queue, t.generation, t.trace_id, t.span_id AS parent_span_id, t.metadata, f.error_class, f.error
       FROM {{failed}} f JOIN turns t ON t.id = ANY (ARRAY[f.id])
      CROSS JOIN LATERAL (
-           SELECT encode(sha256(convert_to('compensation/' || t.id || '/' || t.generation, 'UTF8')), 'hex') AS text) digest
+           SELECT encode(sha256(convert_to('compensation/' || t.id || '/' || t.span_id || '/' || t.generation, 'UTF8')),
+                         'hex') AS text) digest
      WHERE f.status = 'FAILED' AND %(compensates)s AND t.kind = 'turn'
 ), compensation_session AS (
     INSERT INTO sessions (tenant_id, session_id, last_seq)

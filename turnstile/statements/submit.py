@@ -20,6 +20,7 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import (
+    ChildIdTakenError,
     IdempotencyMismatchError,
     ParentSupersededError,
     SubmissionRefusedError,
@@ -124,12 +125,16 @@ SELECT n.ord, {ANSWER.format(of="n", execute_at="later")} AS answer, n.canceled_
   FROM numbered n JOIN born USING (id)
 """
 
-# A separate statement: the snapshot of SUBMIT lacks the row that an equal request committed meanwhile.
+# A separate statement: the snapshot of SUBMIT lacks the row that an equal request committed meanwhile. Without a key the row of
+# the id is our own only if it is of the same tenant, and of the same call of the same parent.
 READ_SUBMISSIONS: LiteralString = f"""
-SELECT r.ord, s.fingerprint, coalesce(s.answer, {ANSWER.format(of="t", execute_at="execute_at")}) AS answer
-  FROM unnest(%(ords)s::int[], %(tenants)s::text[], %(keys)s::text[], %(ids)s::uuid[]) r (ord, tenant_id, key, id)
+SELECT r.ord, s.fingerprint, coalesce(s.answer, {ANSWER.format(of="t", execute_at="execute_at")}) AS answer,
+       s.key IS NOT NULL OR (t.tenant_id, t.parent_turn_id, t.child_key)
+                            IS NOT DISTINCT FROM (r.tenant_id, r.parent_turn_id, r.child_key) AS ours
+  FROM unnest(%(ords)s::int[], %(tenants)s::text[], %(keys)s::text[], %(ids)s::uuid[], %(parents)s::uuid[],
+              %(child_keys)s::text[]) r (ord, tenant_id, key, id, parent_turn_id, child_key)
   LEFT JOIN submissions s ON s.tenant_id = ANY (ARRAY[r.tenant_id]) AND s.key = ANY (ARRAY[r.key])
-  LEFT JOIN turns t ON r.key IS NULL AND t.id = ANY (ARRAY[r.id]) AND ('' || t.tenant_id) = r.tenant_id
+  LEFT JOIN turns t ON r.key IS NULL AND t.id = ANY (ARRAY[r.id])
  WHERE s.key IS NOT NULL OR t.id IS NOT NULL
 """
 
@@ -229,19 +234,17 @@ async def forget_submissions(database: Database, older_than_seconds: float) -> b
 
 
 async def _read(database: Database, submissions: Sequence[Submission], places: Sequence[int]) -> dict[int, DictRow]:
-    parameters = {
-        "ords": places,
-        "tenants": [submissions[place].tenant_id for place in places],
-        "keys": [submissions[place].key for place in places],
-        "ids": [submissions[place].turn_id for place in places],
-    }
-    return {row["ord"]: row for row in await database.fetch(READ_SUBMISSIONS, parameters)}
+    parameters = submit_parameters([submissions[place] for place in places], resend_seconds=0.0)
+    return {row["ord"]: row for row in await database.fetch(READ_SUBMISSIONS, {**parameters, "ords": places})}
 
 
 def _replay(submission: Submission, row: DictRow | None) -> Accepted | SubmissionRefusedError:
-    if row is None:
-        if submission.parent is not None:
+    if submission.parent is not None:
+        if row is None:
             return ParentSupersededError(submission.parent.turn_id)
+        if not row["ours"]:
+            return ChildIdTakenError(submission.parent.turn_id, submission.turn_id)
+    if row is None or not row["ours"]:
         return TurnIdTakenError(submission.turn_id)
     if submission.key is None:
         # No client knows an id that we made: this is our own commit, whose response was lost.

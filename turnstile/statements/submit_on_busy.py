@@ -147,7 +147,7 @@ async def submit_on_busy(
 
 
 async def _replay(connection: Connection, submission: Submission, key: str) -> Accepted | SessionBusyError:
-    wanted = {"ords": [0], "tenants": [submission.tenant_id], "keys": [key], "ids": [submission.turn_id]}
+    wanted = submit_parameters([replace(submission, key=key)], resend_seconds=0.0)
     row = await _first(connection, READ_SUBMISSIONS, wanted)
     if row is None or row["fingerprint"] != submission.fingerprint:
         raise IdempotencyMismatchError(key.partition(":")[2])

@@ -23,6 +23,25 @@ def uuid7(unix_milliseconds: int, random_bits: int) -> UUID:
     return UUID(int=high << 64 | low)
 
 
+def chosen_prefix(tenant_id: str) -> str:
+    """The first twelve hex digits of every turn id that the tenant's clients choose; ids of different tenants differ in them.
+
+    The primary key of turns has no tenant. Without the prefix, a tenant could take ids that another one is going to choose, and
+    find out which ids exist.
+    """
+    return hashlib.sha256(tenant_id.encode()).hexdigest()[:12]
+
+
+def may_choose(tenant_id: str, turn_id: UUID) -> bool:
+    """Whether a client of the tenant may choose the id. Ids of version 7 are ours: nobody can take one before we make it."""
+    return turn_id.hex.startswith(chosen_prefix(tenant_id)) and turn_id.version != 7
+
+
+def begins_with(turn_id: UUID, unix_milliseconds: int) -> bool:
+    """Whether `uuid7` may have made the id at that time."""
+    return turn_id.int >> 80 == unix_milliseconds & 0xFFFF_FFFF_FFFF
+
+
 @dataclass(frozen=True, slots=True)
 class TraceContext:
     """The turn's place in a distributed trace: W3C ids in lower-case hex (G6, G24).

@@ -22,6 +22,7 @@ from turnstile.statements.children import (
     read_depth,
     read_outputs,
     read_states,
+    was_started_by,
 )
 from turnstile.statements.submit import ParentClaim, Submission
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -77,7 +78,8 @@ class Children:
     ) -> Child:
         """The child of this call: the one that an earlier run of the handler started, or else a new one.
 
-        Raises ValueError for arguments that make no valid turn, and beyond MAX_DEPTH; UnknownQueueError, ClaimLost.
+        Raises ValueError for arguments that make no valid turn, and beyond MAX_DEPTH; UnknownQueueError, ChildIdTakenError,
+        ClaimLost.
         """
         if key is None:
             self._calls += 1
@@ -94,7 +96,8 @@ class Children:
                 check_seconds(name, seconds)
         if max_attempts is not None:
             check_attempts(max_attempts)
-        child_id = make_child_id(self._turn.id, self._turn.created_at, self._turn.generation, key)
+        turn = self._turn
+        child_id = make_child_id(turn.id, turn.created_at, turn.span_id, turn.generation, key)
         session_id = _check_session(self._turn, f"child:{child_id}" if session is None else session)
         known = (await self._read()).get(key)
         submission = Submission(
@@ -160,7 +163,10 @@ class Children:
     async def _read(self) -> dict[str, KnownChild]:
         if self._known is None:
             found = await self._outlast(lambda: read_children(self._database, self._turn.id))
-            self._known = {key: child for key, child in found.items() if self._is_ours(key, child)}
+            # A client may reuse an id that it has chosen once its turn is archived. A turn may be archived before its children,
+            # whose sessions may go on. So the children found may be those of an earlier turn with this id.
+            ours = self._turn.created_at
+            self._known = {key: child for key, child in found.items() if was_started_by(child.id, ours)}
         return self._known
 
     async def _check_depth(self) -> None:
@@ -173,15 +179,6 @@ class Children:
         # `known` was read at this attempt's first call: an operator may have redriven the child itself since then.
         states = await self._outlast(lambda: read_states(self._database, self._turn.id, [known.id]))
         return known.id not in states or states[known.id].status in _LOST
-
-    def _is_ours(self, key: str, child: KnownChild) -> bool:
-        # A client may reuse an id that it has chosen once its turn is archived, and so may another tenant. A turn may be archived
-        # before its children, whose sessions may go on. So the children found may be those of an earlier turn with this id.
-        turn = self._turn
-        return any(
-            child.id == make_child_id(turn.id, turn.created_at, generation, key)
-            for generation in range(turn.generation, -1, -1)
-        )
 
 
 def _find_failure(

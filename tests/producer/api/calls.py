@@ -4,7 +4,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from httpx import AsyncClient, Response
 
@@ -14,6 +14,7 @@ from turnstile.config.settings import Settings
 from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
 from turnstile.statements.claim import ClaimedTurn, claim
 from turnstile.statements.settle import AttemptOutcome, Settlement, SettleRequest, settle
+from turnstile.turn.identifiers import chosen_prefix
 from turnstile.turn.status import TurnStatus
 
 KEYS = {"acme": "acme-key-1", "globex": "globex-key-2"}
@@ -31,6 +32,11 @@ def filled(places: FairPlaces) -> Iterator[None]:
 
 async def submit(client: AsyncClient, session: str = "s", text: str = "x") -> str:
     return str((await client.post(f"/v1/sessions/{session}/turns", json={"input": text})).json()["id"])
+
+
+def choose_id(tenant: str = "acme") -> str:
+    """A turn id that a client of the tenant may choose."""
+    return str(UUID(chosen_prefix(tenant) + uuid4().hex[12:]))
 
 
 async def pages(client: AsyncClient, path: str, **query: Any) -> AsyncIterator[Response]:

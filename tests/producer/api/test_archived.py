@@ -1,12 +1,17 @@
 """What clients are answered about turns that have been archived."""
 
+from uuid import UUID
+
 import pytest
 from httpx import AsyncClient
 
 from tests.archive.archiving import age, archive, claim_head, in_table, settle_as
 from tests.producer.api.sse_client import Transcript, read_events
+from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
+from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
+from turnstile.statements.submit import submit
 from turnstile.turn.status import TurnStatus
 
 
@@ -40,17 +45,18 @@ async def test_an_archived_turn_is_answered_as_before(
 
 
 async def test_an_archived_turn_is_found_beside_another_tenants_turn_with_its_id(
-    client: AsyncClient, other_client: AsyncClient, database: Database, turn: str
+    client: AsyncClient, other_client: AsyncClient, database: Database, queue: QueueSettings, turn: str
 ) -> None:
+    """No client can make such a turn; only a statement can."""
     await archive(database)
-    again = await other_client.post("/v1/sessions/o/turns", json={"input": "theirs", "turn_id": turn})
-    assert again.status_code == 202
+    theirs = make_submission(queue.name, "o", turn_id=UUID(turn), tenant_id="globex")
+    await submit(database, [theirs], resend_seconds=60.0)
 
-    mine, theirs = await client.get(f"/v1/turns/{turn}"), await other_client.get(f"/v1/turns/{turn}")
+    mine, other = await client.get(f"/v1/turns/{turn}"), await other_client.get(f"/v1/turns/{turn}")
     heard = Transcript()
     await read_events(client, turn, heard)
 
-    assert (mine.json()["output"], theirs.json()["status"]) == ("re hi", "PENDING")
+    assert (mine.json()["output"], other.json()["status"]) == ("re hi", "PENDING")
     assert heard.events[-1].data["output"] == "re hi"
 
 

@@ -1,10 +1,10 @@
 """Cancel over HTTP: its response, its effect, and the wake-up of the next turn."""
 
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 from httpx import AsyncClient
 
+from tests.producer.api.calls import choose_id
 from tests.support.factories import make_claim, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -46,7 +46,7 @@ async def test_a_running_turn_is_asked_to_stop(client: AsyncClient, database: Da
 async def test_a_turn_is_canceled_by_a_cancel_before_its_submit(
     client: AsyncClient, queues: MessageQueues, queue: QueueSettings
 ) -> None:
-    turn = str(uuid4())
+    turn = choose_id()
     answer = await client.post(f"/v1/turns/{turn}/cancel")
     assert (answer.status_code, answer.json()) == (202, {"id": turn, "status": None, "cancel_requested": True})
     assert (await client.get(f"/v1/turns/{turn}")).status_code == 404

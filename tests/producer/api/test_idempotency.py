@@ -1,10 +1,10 @@
 """At most one turn per Idempotency-Key, or per client-chosen turn id, and tenant."""
 
 import asyncio
-from uuid import uuid4
 
 from httpx import AsyncClient
 
+from tests.producer.api.calls import choose_id
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.message_queue import MessageQueues
@@ -28,7 +28,7 @@ async def test_fifty_equal_posts_at_once_make_one_turn_and_one_message(
 
 
 async def test_a_chosen_turn_id_is_a_key_of_its_own(client: AsyncClient, database: Database) -> None:
-    turn_id = str(uuid4())
+    turn_id = choose_id()
     first = await client.post(PATH, json={"input": "x", "turn_id": turn_id})
     again = await client.post(PATH, json={"input": "x", "turn_id": turn_id.upper()})
     assert again.text == first.text
@@ -38,20 +38,19 @@ async def test_a_chosen_turn_id_is_a_key_of_its_own(client: AsyncClient, databas
     assert len(await database.fetch("SELECT id FROM turns", {})) == 1
 
 
-async def test_a_turn_id_of_another_submission_is_taken(
-    client: AsyncClient, other_client: AsyncClient, database: Database
-) -> None:
-    taken = (await client.post(PATH, json={"input": "x"})).json()["id"]
-    for each in (client, other_client):
-        answer = await each.post(PATH, json={"input": "x", "turn_id": taken})
-        assert (answer.status_code, answer.json()["type"]) == (409, "/problems/turn-id-taken")
-    keyed = await client.post(PATH, json={"input": "x", "turn_id": taken}, headers={"Idempotency-Key": "new"})
-    assert keyed.status_code == 409
-    assert len(await database.fetch("SELECT key FROM submissions", {})) == 0
+async def test_a_turn_id_of_another_submission_is_taken(client: AsyncClient, database: Database) -> None:
+    body = {"input": "x", "turn_id": choose_id()}
+    await client.post(PATH, json=body, headers={"Idempotency-Key": "old"})
+
+    answers = [await client.post(PATH, json=body, headers=headers) for headers in ({}, {"Idempotency-Key": "new"})]
+
+    assert [answer.status_code for answer in answers] == [409, 409]
+    assert {answer.json()["type"] for answer in answers} == {"/problems/turn-id-taken"}
+    assert await database.fetch("SELECT key FROM submissions", {}) == [{"key": "key:old"}]
 
 
 async def test_one_turn_id_under_many_keys_at_once_is_given_once(client: AsyncClient, database: Database) -> None:
-    turn_id = str(uuid4())
+    turn_id = choose_id()
     answers = await asyncio.gather(
         *(
             client.post(f"/v1/sessions/s{n}/turns", json={"input": "x", "turn_id": turn_id}, headers=headers)

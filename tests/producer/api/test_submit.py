@@ -2,12 +2,13 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 from httpx import AsyncClient
 from starlette.routing import Router
 
+from tests.producer.api.calls import choose_id
 from tests.producer.api.conftest import Connect
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -49,7 +50,7 @@ async def test_a_turn_is_recorded_and_sent_before_it_is_answered(
 
 
 async def test_every_option_reaches_the_row(client: AsyncClient, database: Database) -> None:
-    turn_id = str(uuid4())
+    turn_id = choose_id()
     options = {"max_attempts": 7, "timeout_seconds": 12.5, "expires_in_seconds": 60, "turn_id": turn_id}
     answer = await client.post("/v1/sessions/s/turns", json={"input": {"text": "hi"}, **options})
     assert answer.json()["id"] == turn_id

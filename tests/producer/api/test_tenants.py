@@ -35,16 +35,6 @@ async def test_another_tenants_resources_are_not_found(
     assert [each["id"] for each in (await client.get("/v1/turns")).json()["turns"]] == [turn]
 
 
-async def test_a_cancel_of_another_tenants_turn_does_not_reveal_it(
-    client: AsyncClient, other_client: AsyncClient, turn: str
-) -> None:
-    """Its id might be chosen for a turn that is still to come."""
-    foreign = await other_client.post(f"/v1/turns/{turn}/cancel")
-
-    assert (foreign.status_code, foreign.json()) == (202, {"id": turn, "status": None, "cancel_requested": True})
-    assert (await client.get(f"/v1/turns/{turn}")).json()["status"] == "PENDING"
-
-
 async def test_health_and_description_need_no_key(client: AsyncClient) -> None:
     del client.headers["authorization"]
     for path in ("/healthz", "/readyz", "/openapi.json", "/docs"):

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -158,7 +159,9 @@ class Client:
             key = f"{self.name}-{self.rng.getrandbits(64):016x}"
             headers["Idempotency-Key"] = key
         elif dice < 0.85 and wish.on_busy != "merge":
-            chosen = UUID(int=self.rng.getrandbits(128), version=4)
+            # Each tenant has ids of its own: they begin with twelve digits of its name's hash.
+            prefix = sha256(self.tenant.encode()).hexdigest()[:12]
+            chosen = UUID(int=int(prefix, 16) << 80 | self.rng.getrandbits(80), version=4)
             body["turn_id"] = str(chosen)
             key = f"turn:{chosen}"
             if self.rng.random() < EARLY_CANCELS and not self.options.is_calm:

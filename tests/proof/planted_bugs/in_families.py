@@ -113,5 +113,5 @@ def compensation_once_for_ever() -> None:
     alter(
         turnstile.statements.settle,
         "COMPENSATE_FAILED",
-        ("'compensation/' || t.id || '/' || t.generation", "'compensation/' || t.id"),
+        ("'compensation/' || t.id || '/' || t.span_id || '/' || t.generation", "'compensation/' || t.id"),
     )

@@ -105,7 +105,8 @@ def _submit(**fields: Callable[[int], Any]) -> dict[str, Any]:
 
 def _keys() -> dict[str, Any]:
     keys = [f"key:burstwaiting-{number}" for number in NUMBERS]
-    return {"ords": list(NUMBERS), "tenants": [TENANT] * TURNS, "keys": keys, "ids": _ids("waiting")}
+    no_parents = {"parents": [None] * TURNS, "child_keys": [None] * TURNS}
+    return {"ords": list(NUMBERS), "tenants": [TENANT] * TURNS, "keys": keys, "ids": _ids("waiting"), **no_parents}
 
 
 def _revive() -> dict[str, Any]:

@@ -146,7 +146,7 @@ def compensate(tables: Tables, failed: TurnRow, parameters: Parameters) -> None:
     if not parameters["compensates"] or failed.kind != "turn":
         return
     now = tables.now()
-    digest = sha256(f"compensation/{failed.id}/{failed.generation}".encode()).hexdigest()
+    digest = sha256(f"compensation/{failed.id}/{failed.span_id}/{failed.generation}".encode()).hexdigest()
     created_at = tables.to_datetime(failed.created_at)
     assert created_at is not None
     milliseconds = (created_at - EPOCH) // timedelta(milliseconds=1)

@@ -139,13 +139,15 @@ def _iso(tables: Tables, instant: Instant | None) -> str | None:
 
 def read_submissions(tables: Tables, parameters: Parameters) -> Rows:
     answers: Rows = []
-    for place, tenant_id, key, turn_id in unnest(parameters, "ords", "tenants", "keys", "ids"):
+    names = ("ords", "tenants", "keys", "ids", "parents", "child_keys")
+    for place, tenant_id, key, turn_id, *call in unnest(parameters, *names):
         kept = tables.submissions.get((tenant_id, key)) if key is not None else None
         row = tables.turns.get(turn_id) if key is None else None
         if kept is not None:
-            answers.append({"ord": place, "fingerprint": kept.fingerprint, "answer": kept.answer})
-        elif row is not None and row.tenant_id == tenant_id:
-            answers.append({"ord": place, "fingerprint": None, "answer": answer_of(tables, row)})
+            answers.append({"ord": place, "fingerprint": kept.fingerprint, "answer": kept.answer, "ours": True})
+        elif row is not None:
+            ours = [row.tenant_id, row.parent_turn_id, row.child_key] == [tenant_id, *call]
+            answers.append({"ord": place, "fingerprint": None, "answer": answer_of(tables, row), "ours": ours})
     return answers
 
 

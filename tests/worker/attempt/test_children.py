@@ -9,13 +9,14 @@ import pytest
 from tests.support.claims import expire_leases, submit_turns
 from tests.support.factories import make_claim, make_submission, make_terms, nest
 from tests.worker.attempt.child_turns import PARENT, Family
-from turnstile.errors import UnknownQueueError
+from turnstile.errors import ChildIdTakenError, UnknownQueueError
+from turnstile.statements.children import make_child_id
 from turnstile.statements.claim import claim
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.limits import MAX_SECONDS
 from turnstile.worker.attempt.children import MAX_CHILDREN, MAX_INPUT_CHARACTERS
-from turnstile.worker.attempt.outcome import ClaimLost, JoinPending
+from turnstile.worker.attempt.outcome import ClaimLost, Failed, JoinPending, classify
 
 
 async def test_a_later_run_finds_the_same_children(family: Family, parent: ClaimedTurn) -> None:
@@ -42,6 +43,22 @@ async def test_a_turn_with_a_reused_id_has_no_children_of_the_earlier_turn(famil
     assert later.id != earlier.id
     with pytest.raises(JoinPending):
         await family.run(turn).join([later], "all")
+
+
+@pytest.mark.parametrize("tenant_id", ["t", "other"])
+async def test_a_call_whose_child_has_the_id_of_a_strangers_turn_fails_its_handler_at_once(
+    family: Family, parent: ClaimedTurn, tenant_id: str
+) -> None:
+    child_id = make_child_id(parent.id, parent.created_at, parent.span_id, parent.generation, "k")
+    stranger = make_submission(family.settings.queue, "stranger", turn_id=child_id, tenant_id=tenant_id)
+    await submit(family.database, [stranger], resend_seconds=60.0)
+
+    with pytest.raises(ChildIdTakenError) as refused:
+        await family.start(family.run(parent), key="k")
+
+    outcome = classify(refused.value)
+    assert isinstance(outcome, Failed)
+    assert not outcome.may_heal
 
 
 async def test_children_started_together_are_numbered_in_the_order_of_the_calls(
