@@ -11,6 +11,9 @@ from turnstile.worker.session_run import SessionRun
 def report_lock(queue: str, key: str, lease_seconds: float, guard: Guard, seconds: float) -> None:
     """`seconds`: how long the attempt took. The line's `worker_id` is the owner, and the lease the key's time to live (M9)."""
     log.info("session.lock", key=key, ttl_seconds=lease_seconds, result=guard.result, seconds=round(seconds, 4))
+    if guard is Guard.FOREIGN:
+        hint = "no worker has set this lock: find out who writes to Redis, and delete the key"
+        log.warning("session.lock_foreign", key=key, hint=hint)
     LOCK_ACQUISITIONS.add(1, queue, guard.result)
     # Of the others, some did not call Redis: in a drain they would hide that it is slow.
     if guard is Guard.LOCKED:

@@ -167,7 +167,8 @@ class Processor:
             return None
         kept = HeartbeatEntry(lock if guard is Guard.LOCKED else None, message)
         # UNANSWERED is released at the end: if Redis did take it, the lock would turn away the session's wake-ups for a lease.
-        return SessionRun(wake_up, message, None if guard is Guard.UNGUARDED else lock, kept)
+        ours = guard in {Guard.LOCKED, Guard.UNANSWERED}
+        return SessionRun(wake_up, message, lock if ours else None, kept)
 
     def _show_received(self, wake_up: WakeUp, message: ReceivedMessage, outcome: str) -> None:
         if tracing.active is not None:

@@ -9,6 +9,9 @@ A worker does not wait for a busy session (L5). In the same script it leaves a *
 lock's holder finds the mark at its unlock, and looks at the session once more before it releases the lock. Lock and mark share a
 hash tag, so that they are in one cluster slot.
 
+A key that has no time to live, or one of more than two leases, is no worker's (`FOREIGN`): it would turn away every wake-up of
+its session. The claim decides then, as it does without Redis.
+
 A call may have been executed although its response was lost. So acquiring a lock that already has our token succeeds, and a
 release compares the token first.
 """
@@ -24,13 +27,18 @@ from turnstile.config.settings import Settings
 
 BATCH = 50
 
-ACQUIRE = """
+FOREIGN_LEASES = 2
+"""No worker gives a lock so many leases. More than one, because another worker's lease may be a little longer than ours."""
+
+ACQUIRE = f"""
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
 if redis.call('GET', KEYS[1]) == ARGV[1] then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
     return 1
 end
 redis.call('SET', KEYS[2], '1', 'PX', ARGV[2])
+local left = redis.call('PTTL', KEYS[1])
+if left < 0 or left > {FOREIGN_LEASES} * ARGV[2] then return 2 end
 return 0
 """
 
@@ -58,6 +66,8 @@ class Guard(StrEnum):
     LOCKED = "locked"
     BUSY = "busy"
     """Another worker has the lock, and the waiting mark is set: that worker will look again."""
+    FOREIGN = "foreign"
+    """Somebody has the lock who is no worker: the claim decides alone, and the lock stays as it is."""
     UNGUARDED = "unguarded"
     """Redis is away and was not called: the claim decides alone."""
     UNANSWERED = "unanswered"
@@ -105,6 +115,11 @@ class LockedSession:
     key: str
     waiting_key: str
     token: str
+
+
+def is_foreign(seconds_left: float, lease_seconds: float) -> bool:
+    """Whether a lock with so much time to live is no worker's. ACQUIRE has the same rule."""
+    return seconds_left > FOREIGN_LEASES * lease_seconds
 
 
 def lock_key(settings: Settings, tenant_id: str, session_id: str) -> str:
@@ -157,7 +172,7 @@ class SessionLock:
         free = [place for place, found in enumerate(extensions) if found is Extension.FREE and is_kept(locks[place])]
         # If another worker took the lock in between, the same script sets our waiting mark, and that worker looks once more.
         answers = await self._run(ACQUIRE, [locks[place] for place in free]) or unknown
-        taken = {1: Extension.RETAKEN, 0: Extension.LOST, None: Extension.UNKNOWN}
+        taken = {1: Extension.RETAKEN, 0: Extension.LOST, 2: Extension.LOST, None: Extension.UNKNOWN}
         for place, answer in zip(free, answers, strict=False):
             extensions[place] = taken[answer]
         return extensions
@@ -166,7 +181,7 @@ class SessionLock:
         answers = await self._run(ACQUIRE, locks)
         if answers is None:
             return [Guard.UNGUARDED] * len(locks)
-        meaning = {1: Guard.LOCKED, 0: Guard.BUSY, None: Guard.UNANSWERED}
+        meaning = {1: Guard.LOCKED, 0: Guard.BUSY, 2: Guard.FOREIGN, None: Guard.UNANSWERED}
         return [meaning[answer] for answer in answers]
 
     async def _release_many(self, locks: Sequence[LockedSession]) -> Sequence[Release]:

@@ -35,11 +35,13 @@ from turnstile.ops.terminal.output import short_duration
 from turnstile.queries.progress import PROGRESS, Progress
 from turnstile.statements.advance_fences import read_last_fence
 from turnstile.streaming.stream_inspection import highest_fence
+from turnstile.worker.lock_inspection import find_foreign_locks
 
 MOST_LETTERS = 1000
 """Most messages to read from one DLQ."""
 
 MOST_STREAMS = 10_000
+MOST_LOCKS = 10_000
 
 PAGES = {"postgres": "postgres-failover.md", "redis": "redis-down.md", "sqs": "sqs-throttled.md"}
 """Of each service, its runbook."""
@@ -134,6 +136,9 @@ async def _look_at_redis(found: Findings, settings: Settings, url: str) -> None:
     if fault is not None:
         code, detail = fault
         found.append(DoctorFinding(code=code, subject=_name_redis(settings, url), detail=detail))
+    elif url == settings.redis_url:
+        for lock in (await find_foreign_locks(settings, MOST_LOCKS))[:LIMIT]:
+            found.append(DoctorFinding(code="foreign-lock", subject=lock.key, detail="workers claim without it"))
 
 
 def _name_redis(settings: Settings, url: str) -> str:

@@ -14,16 +14,23 @@ from turnstile.queries.operator_turns import find_tenants
 from turnstile.queries.turns import read_turn
 from turnstile.queries.wait_facts import find_session, read_wait_facts
 from turnstile.turn.status import TurnStatus
-from turnstile.turn.wait_facts import WaitFacts
+from turnstile.turn.wait_facts import SeenLock, WaitFacts
 from turnstile.worker.lock_inspection import look_at_locks
+from turnstile.worker.session_lock import is_foreign
 
 
 async def explain_turns(settings: Settings, database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, Answer]:
     """Why these turns wait; unknown and archived turns are left out. Raises DatabaseUnavailableError."""
     found = await read_wait_facts(database, turn_ids)
-    away = None
+    away, foreign = None, {}
     try:
-        found |= await _with_locks(settings, found)
+        locks = await _look_at_locks(settings, found)
+        foreign = {
+            turn_id: one.key for turn_id, one in locks.items() if is_foreign(one.seconds_left, settings.lease_seconds)
+        }
+        found |= {
+            turn_id: replace(found[turn_id], lock=one) for turn_id, one in locks.items() if turn_id not in foreign
+        }
     except RedisUnreachableError as error:
         away = str(error)
     terms = WaitTerms(
@@ -40,16 +47,17 @@ async def explain_turns(settings: Settings, database: Database, turn_ids: Sequen
             reason=decide(facts, terms),
             at=facts.at,
             redis_away=away if _is_due(facts) else None,
+            foreign_lock=foreign.get(turn_id),
         )
         for turn_id, facts in found.items()
     }
 
 
-async def _with_locks(settings: Settings, found: dict[UUID, WaitFacts]) -> dict[UUID, WaitFacts]:
+async def _look_at_locks(settings: Settings, found: dict[UUID, WaitFacts]) -> dict[UUID, SeenLock]:
     # A lock explains nothing while a turn is RUNNING or may not begin yet.
     due = {turn_id: facts for turn_id, facts in found.items() if _is_due(facts)}
     locks = await look_at_locks(settings, [(one.turn.tenant_id, one.turn.session_id) for one in due.values()])
-    return {turn_id: replace(facts, lock=lock) for (turn_id, facts), lock in zip(due.items(), locks, strict=True)}
+    return {turn_id: lock for turn_id, lock in zip(due, locks, strict=True) if lock is not None}
 
 
 def _is_due(facts: WaitFacts) -> bool:

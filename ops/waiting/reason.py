@@ -254,6 +254,8 @@ class Answer:
     """When the tables were read, by the database's clock; None if the turn was not in them."""
     redis_away: str | None = None
     """Why the session's lock could not be looked at; None: it was, or it does not matter."""
+    foreign_lock: str | None = None
+    """The key of the session's lock, if no worker has set it: it stops none."""
 
     @property
     def expired_at(self) -> datetime | None:
@@ -279,6 +281,7 @@ def as_document(answer: Answer) -> dict[str, Any]:
         "reason": _reason(answer.reason),
         "expired_at": answer.expired_at,
         "redis_away": answer.redis_away,
+        "foreign_lock": answer.foreign_lock,
     }
 
 
@@ -293,6 +296,5 @@ def _reason(reason: Reason) -> dict[str, Any]:
 
 
 def _turn(turn: SeenTurn) -> dict[str, Any]:
-    return {
-        name: getattr(turn, name) for name in ("id", "seq", "queue", "status", "attempt", "queued_at", "started_at")
-    }
+    shown = ("id", "seq", "queue", "status", "attempt", "queued_at", "started_at")
+    return {name: getattr(turn, name) for name in shown}

@@ -53,8 +53,11 @@ def as_lines(answer: Answer) -> list[str]:
         evidence.append(f"its time was over at {short_time(answer.expired_at)}: it still begins, but no retry follows")
     if answer.redis_away is not None:
         evidence.append(f"Redis does not respond, so the session's lock was not looked at: {answer.redis_away}")
-    lines = [_subject(answer), words.headline, *(f"  {line}" for line in evidence)]
-    return [*lines, *command_lines(answer)]
+    if answer.foreign_lock is not None:
+        evidence.append(
+            f"no worker has set the session's lock {answer.foreign_lock}: workers claim without it. Delete it"
+        )
+    return [_subject(answer), words.headline, *(f"  {line}" for line in evidence), *command_lines(answer)]
 
 
 def command_lines(answer: Answer) -> list[str]:
@@ -249,11 +252,8 @@ def _no_worker(reason: NoWorker, clock: Clock) -> Words:
     evidence = [f"the last heartbeat was {clock.at(last)}" if last else "there was no heartbeat within a day"]
     if reason.draining:
         evidence.append(f"workers that are draining: {reason.draining}; they end their turns and begin no other")
-    return Words(
-        f"No worker of its queue {reason.queue} takes turns.",
-        tuple(evidence),
-        (f"turnstile worker --queue {reason.queue}",),
-    )
+    start = (f"turnstile worker --queue {reason.queue}",)
+    return Words(f"No worker of its queue {reason.queue} takes turns.", tuple(evidence), start)
 
 
 def _locked(reason: Locked, clock: Clock) -> Words:

@@ -163,6 +163,6 @@ def encode(told: Told | None) -> bytes:
     """One event in wire format; None gives a heartbeat comment."""
     if told is None:
         return b": heartbeat\n\n"
-    # Compact JSON text has no line breaks.
+    # Compact JSON text has no line breaks; `Saying.read` refuses other texts.
     place = "" if told.id is None else f"id: {told.id}\n"
     return f"{place}event: {told.kind}\ndata: {told.data}\n\n".encode()

@@ -21,6 +21,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
+from turnstile.producer.http.log_throttle import Tally
 from turnstile.queries.turns import Standing, TurnRecord, read_standings, read_turns
 from turnstile.streaming.event import LAST_WORDS, EventId, EventKind, TurnEvent, name_stream
 from turnstile.streaming.event_hints import EventHints, Listener
@@ -59,6 +60,7 @@ class TurnWatch:
         self._record: Batcher[TurnKey, TurnRecord | None] = Batcher(
             lambda wanted: read_turns(reads, wanted), limit=RECORDS_BATCH, line_of=lambda key: key.tenant_id
         )
+        self._unreadable = Tally("stream.event_unreadable")
         self._stopping = False
 
     def stop(self) -> None:
@@ -113,6 +115,8 @@ class TurnWatch:
             while not (following.ended or self._stopping):
                 events = await self._reader.read(Reading(self._key(turn), following.after))
                 for event in events or ():
+                    if event.saying.kind is EventKind.UNREADABLE:
+                        self._unreadable.note(turn_id=str(turn.id), event_id=str(event.id))
                     if not following.take(event):
                         continue
                     if not event.saying.kind.ends:
@@ -181,6 +185,8 @@ class _Following:
         """Whether to send the event. After a gap, only an event that begins the text anew, or an end, is sent."""
         self._misses_some = not event.follows(self.after) if not self._misses_some else not event.begins_anew
         self.after = event.id
+        if event.saying.kind is EventKind.UNREADABLE:
+            return False
         return not self._misses_some or event.saying.kind.ends
 
     def conclude(self, event: TurnEvent, seen: "Standing | _Ended") -> Iterator[Told]:
@@ -189,7 +195,7 @@ class _Following:
             now = seen.record if isinstance(seen, _Ended) else seen
             yield Told(EventKind.STATUS, encode({"status": now.status, "attempt": now.attempt}), event.id)
             return
-        if self._misses_some or not json.loads(event.saying.data).get("said"):
+        if self._misses_some or not _was_said(event.saying.data):
             # Without an id: a client that loses the connection before the end gets both events again.
             yield from _whole_text(seen.record, None)
         self.ended = True
@@ -230,6 +236,15 @@ class _Looks:
         seconds = math.ceil((now + self._pause) / tick) * tick - now
         self._pause = min(self._longest, self._pause * GROWTH)
         return await listener.wait(min(seconds, at_most))
+
+
+def _was_said(data: str) -> bool:
+    """Whether a worker's end says that all of the reply was emitted."""
+    try:
+        return bool(json.loads(data)["said"])
+    except (ValueError, TypeError, LookupError, RecursionError):
+        # No worker has written this end.
+        return False
 
 
 def _whole_text(record: TurnRecord, at: EventId | None) -> Iterator[Told]:

@@ -29,6 +29,7 @@ class Locks:
     pttl: Callable[[str], int]
     flush: Callable[[], object]
     expire: Callable[[str, int], object]
+    persist: Callable[[str], object]
     settings: Settings
 
     def name(self, token: str, session: str = "s") -> LockedSession:
@@ -59,6 +60,7 @@ async def locks(request: pytest.FixtureRequest) -> AsyncIterator[Locks]:
             # Of this test's keys only: the server is shared.
             flush=lambda: [looking.delete(key) for key in cast("Any", looking.keys(f"{settings.redis_prefix}*"))],
             expire=looking.pexpire,
+            persist=looking.persist,
             settings=settings,
         )
         yield made
@@ -73,6 +75,8 @@ async def locks(request: pytest.FixtureRequest) -> AsyncIterator[Locks]:
         pttl=server.pttl,
         flush=server.flush,
         expire=server.pexpire,
+        # The fake's keys all end.
+        persist=lambda key: server.pexpire(key, 10**12),
         settings=settings,
     )
 
@@ -98,6 +102,23 @@ async def test_a_second_worker_leaves_a_waiting_mark_that_expires(locks: Locks) 
     assert await locks.lock.acquire(locks.name("ours")) is Guard.BUSY
     assert locks.get(theirs.key) == "theirs"
     assert 0 < locks.pttl(theirs.waiting_key) <= LEASE_SECONDS * 1000
+
+
+@pytest.mark.parametrize("leases", [1.9, 2.1, None])
+async def test_a_lock_that_outlives_two_leases_is_no_workers(locks: Locks, leases: float | None) -> None:
+    theirs = locks.name("nobody")
+    await locks.lock.acquire(theirs)
+    if leases is None:
+        locks.persist(theirs.key)
+    else:
+        locks.expire(theirs.key, int(leases * LEASE_SECONDS * 1000))
+
+    found = await locks.lock.acquire(locks.name("ours"))
+
+    assert found is (Guard.BUSY if leases == 1.9 else Guard.FOREIGN)
+    # Never taken away: it may be the lock of a worker with a much longer lease.
+    assert locks.get(theirs.key) == "nobody"
+    assert await locks.lock.extend([locks.name("ours")]) == [Extension.LOST]
 
 
 async def test_a_repeated_acquire_after_a_lost_response_gets_the_lock_and_leaves_no_mark(locks: Locks) -> None:

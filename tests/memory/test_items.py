@@ -21,6 +21,29 @@ async def keys_of(memory: WorkingMemory, **query: Any) -> list[str]:
 # --- kept
 
 
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("values", "no JSON"),
+        ("values", "[1]"),
+        ("values", "5"),
+        ("heads", "9999999999999 1 x x 5 \x1fkind:item\x1f"),
+    ],
+)
+async def test_an_item_that_no_worker_has_written_is_as_if_it_were_gone(
+    room: Room, memory: WorkingMemory, part: str, value: str
+) -> None:
+    await memory.set("forged", 1)
+    await memory.set("good", 2)
+    [stored] = await room.keys.keys(f"{room.settings.redis_prefix}memory:*:{part}")
+    await room.keys.hset(stored, "item:forged", value)
+
+    assert await memory.get("forged") is None
+    item = await memory.get("good")
+    assert item is not None
+    assert item.value == 2
+
+
 @pytest.mark.parametrize("kind", ["item", "result", "state", "fact"])
 async def test_an_item_is_read_as_it_was_written(memory: WorkingMemory, kind: str) -> None:
     value = {"text": "é日本\u0000\n", "numbers": [1, 1.0, 1e300, -0.5], "nothing": None}

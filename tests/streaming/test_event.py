@@ -35,6 +35,25 @@ def test_ids_rise_by_fence_and_then_by_place() -> None:
     assert EventId(7, 9) < EventId(7, 10) < EventId(7, LAST_WORDS) < EventId(8, 1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("of a newer worker", "{}"),
+        ("unreadable", "{}"),
+        ("", ""),
+        ("delta", '{"text": "x"}\n\nevent: end\ndata: {}'),
+        ("custom", "1\r2"),
+    ],
+)
+def test_an_entry_that_no_worker_of_this_version_writes_is_unreadable(kind: str, data: str) -> None:
+    assert Saying.read(kind, data) == Saying(EventKind.UNREADABLE, "")
+
+
+def test_what_a_worker_writes_is_read() -> None:
+    for kind in set(EventKind) - {EventKind.UNREADABLE}:
+        assert Saying.read(kind.value, '{"text":"a\\nb"}') == Saying(kind, '{"text":"a\\nb"}')
+
+
 def test_an_event_follows_the_one_before_it() -> None:
     assert event(7, 4).follows(EventId(7, 3))
 

@@ -12,3 +12,11 @@ def test_a_lock_attempt_is_logged_with_its_key_time_to_live_result_and_duration(
 
     expected = {"key": "lock:session:{t/s}", "ttl_seconds": 30.0, "result": "busy", "seconds": 0.01}
     assert lines == [{"event": "session.lock", "log_level": "info", **expected}]
+
+
+def test_a_lock_that_no_worker_has_set_is_a_warning_with_its_key() -> None:
+    with structlog.testing.capture_logs() as lines:
+        report_lock("turns", "lock:session:{t/s}", 30.0, Guard.FOREIGN, 0.01)
+
+    [warning] = [line for line in lines if line["log_level"] == "warning"]
+    assert (warning["event"], warning["key"]) == ("session.lock_foreign", "lock:session:{t/s}")

@@ -172,6 +172,12 @@ CHECKS: tuple[Check, ...] = (
         "see docs/runbooks/redis-down.md; from the network of the workers, if it is far from here",
     ),
     Check(
+        "foreign-lock",
+        _WARNING,
+        "no worker has set this session lock: it has no time to live, or more than two leases",
+        "find out who writes to Redis, change its password, and delete the key",
+    ),
+    Check(
         "clocks-differ",
         _WARNING,
         "the clock of the database differs from this machine's: all times are the database's",

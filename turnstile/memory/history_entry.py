@@ -70,17 +70,20 @@ def decode_entry(header: str, *elements: str, limit: int) -> Entry:
 
 
 def decode_message(element: str) -> Message:
-    """Raises ValueError: another version of this program may have written the element."""
+    """Raises ValueError: another version of this program may have written the element, or no program of ours."""
     known, _, text = element.partition("\n")
-    turn_id, seq, ordinal, role, created_at = json.loads(known)
-    return Message(
-        turn_id=UUID(turn_id),
-        seq=seq,
-        ordinal=ordinal,
-        role=role,
-        content=json.loads(text),
-        created_at=datetime.fromisoformat(created_at),
-    )
+    try:
+        turn_id, seq, ordinal, role, created_at = json.loads(known)
+        return Message(
+            turn_id=UUID(turn_id),
+            seq=seq,
+            ordinal=ordinal,
+            role=role,
+            content=json.loads(text),
+            created_at=datetime.fromisoformat(created_at),
+        )
+    except (TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a message: {type(error).__name__}") from error
 
 
 def to_text(message: Message) -> StoredMessage:

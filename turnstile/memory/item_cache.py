@@ -18,6 +18,7 @@ from turnstile.memory.durable_items import Change
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import MAX_ITEMS, Item, Place, Query, Write
 from turnstile.memory.kinds import CONTEXT_LIFETIME, LOW_PRIORITY, Kind, Pressure
+from turnstile.telemetry.own_log import log
 
 NO_ROOM = -1
 """In place of a version: the session has reached its limit of items."""
@@ -146,7 +147,14 @@ class ItemCache:
 
 def _found(answer: list[str] | None) -> list[Item]:
     now, *values = answer or ["0"]
-    return [_item(int(now), *item) for item in zip(values[::3], values[1::3], values[2::3], strict=True)]
+    found = []
+    for item in zip(values[::3], values[1::3], values[2::3], strict=False):
+        try:
+            found.append(_item(int(now), *item))
+        except (ValueError, TypeError, OverflowError, OSError, RecursionError) as error:
+            # Of another version of this program, or of no worker. Any item may vanish: this one has.
+            log.warning("memory.unreadable", error=type(error).__name__)
+    return found
 
 
 def _item(now: int, field: str, head: str, text: str) -> Item:

@@ -41,11 +41,16 @@ class EventKind(StrEnum):
     """SUCCEEDED with its output, or CANCELED."""
     ERROR = "error"
     """FAILED."""
+    UNREADABLE = "unreadable"
+    """An entry of a newer worker, or of no worker: it only takes its place. No client gets it, and no worker writes it."""
 
     @property
     def ends(self) -> bool:
         """Whether no event follows it."""
         return self in (EventKind.END, EventKind.ERROR)
+
+
+_READABLE = frozenset(kind.value for kind in EventKind) - {EventKind.UNREADABLE.value}
 
 
 class MalformedEventIdError(ValueError):
@@ -81,6 +86,16 @@ class Saying:
 
     kind: EventKind
     data: str
+
+    @classmethod
+    def read(cls, kind: str, data: str) -> "Saying":
+        """What an entry of the stream says. Not only workers can write there.
+
+        A line break in `data` would end the event for its reader, and begin another: JSON that we write has none.
+        """
+        if kind not in _READABLE or "\n" in data or "\r" in data:
+            return cls(EventKind.UNREADABLE, "")
+        return cls(EventKind(kind), data)
 
     @classmethod
     def of(cls, kind: EventKind, fields: Mapping[str, Any]) -> "Saying":

@@ -9,7 +9,7 @@ of the turn from Postgres (`producer.watch.turn_watch`).
 Each append also publishes a hint on a channel of the key's name. Hints may get lost, so readers also poll.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,7 +18,7 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.redis.client import script
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.settings import Settings
-from turnstile.streaming.event import EventId, EventKind, Saying, TurnEvent
+from turnstile.streaming.event import EventId, MalformedEventIdError, Saying, TurnEvent
 
 APPEND_BATCH = 100
 CALL_CHARACTERS = 1_000_000
@@ -122,7 +122,7 @@ class EventReader:
         )
         if answers is None:
             return [None] * len(readings)
-        return [None if isinstance(answer, Exception) else [_event(*entry) for entry in answer] for answer in answers]
+        return [None if isinstance(answer, Exception) else list(_read_entries(answer)) for answer in answers]
 
 
 def _as_many_as_fit(appends: Sequence[Append]) -> Sequence[Append]:
@@ -142,6 +142,12 @@ def _arguments(append: Append, milliseconds: int) -> list[Any]:
     return [first.id.fence, first.id.n, mode, milliseconds, last.saying.kind.value, *sayings]
 
 
-def _event(entry_id: str, words: Sequence[str]) -> TurnEvent:
-    fields = dict(zip(words[::2], words[1::2], strict=True))
-    return TurnEvent(EventId.parse(entry_id), Saying(EventKind(fields["kind"]), fields["data"]))
+def _read_entries(entries: Sequence[tuple[str, Sequence[str]]]) -> Iterator[TurnEvent]:
+    for entry_id, words in entries:
+        fields = dict(zip(words[::2], words[1::2], strict=True))
+        try:
+            place = EventId.parse(entry_id)
+        except MalformedEventIdError:
+            # Beyond the ids of all workers; nothing of theirs can come after it.
+            return
+        yield TurnEvent(place, Saying.read(fields.get("kind", ""), fields.get("data", "")))

@@ -1,9 +1,11 @@
 """Finds the highest fence in the streams of events, for operators."""
 
+from contextlib import suppress
+
 from turnstile.backends.redis.client import raise_first, script
 from turnstile.backends.redis.operator_client import operator_client
 from turnstile.config.settings import Settings
-from turnstile.streaming.event import EventId, match_streams
+from turnstile.streaming.event import EventId, MalformedEventIdError, match_streams
 
 BATCH = 100
 
@@ -28,6 +30,8 @@ async def highest_fence(settings: Settings, most: int) -> int:
         for start in range(0, len(keys), BATCH):
             commands = [script(LAST_ID, [key]) for key in keys[start : start + BATCH]]
             # None: the stream has expired since the scan.
-            ids = [EventId.parse(last) for last in raise_first(await client.run(commands)) if last is not None]
-            highest = max([highest, *(one.fence for one in ids)])
+            for last in raise_first(await client.run(commands)):
+                # An id that no worker can have made says nothing of the fences.
+                with suppress(MalformedEventIdError):
+                    highest = max(highest, 0 if last is None else EventId.parse(last).fence)
     return highest

@@ -62,7 +62,8 @@ HANDLER_COST = Counter(
 
 LOCK_ACQUISITIONS = Counter(
     W, "turnstile_session_lock_acquisitions_total",
-    "Attempts to lock a session: `locked`, `busy`, or `unguarded` if Redis did not respond.", ["queue", "result"],
+    "Attempts to lock a session: `locked`, `busy`, `unguarded` if Redis did not respond, or `foreign` if no worker set the lock.",
+    ["queue", "result"],
 )  # fmt: skip
 LOCK_WAIT = Histogram(
     W, "turnstile_session_lock_wait_seconds", "How long such an attempt took, if it locked the session.", ["queue"],

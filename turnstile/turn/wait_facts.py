@@ -135,6 +135,7 @@ class SeenLock:
     worker_id: str
     """The worker that its token names."""
     seconds_left: float
+    """Infinite: it never expires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -254,13 +254,16 @@ async def test_halted_session(
 async def test_stuck_session(
     product: Product, start_worker: StartWorker, on_call: OperatorOnCall, settings: Settings
 ) -> None:
-    """A lock that nobody gives back keeps a session from running."""
+    """A lock that its dead worker has not given back keeps a session from running, until it expires."""
     worker = start_worker()
     await until(lambda: worker.said("worker.started"))
     lock = name_lock(settings, "t", "s", "gone:1")
-    redis.Redis.from_url(settings.redis_url).set(lock.key, lock.token, px=600_000)
+    keys, lease_milliseconds = redis.Redis.from_url(settings.redis_url), int(settings.lease_seconds * 1000)
+    keys.set(lock.key, lock.token, px=lease_milliseconds)
     await product.submit({"do": "echo"})
     await until(lambda: worker.said("session.lock"))
+    # For the time that a slow machine takes until the look.
+    keys.set(lock.key, lock.token, px=2 * lease_milliseconds)
 
     await on_call.runs("why", "s", *TENANT)
 

@@ -142,7 +142,7 @@ async def test_a_lock_is_held_without_a_running_turn(
     await make_worker(database, settings)
     turn = await make_pending(database, settings)
     lock = name_lock(settings, "t", "s", "worker-gone:abc-1")
-    await keys.set(lock.key, lock.token, px=60_000)
+    await keys.set(lock.key, lock.token, px=int(settings.lease_seconds * 1000))
 
     found = await why(turn)
     await keys.delete(lock.key)
@@ -150,9 +150,23 @@ async def test_a_lock_is_held_without_a_running_turn(
 
     reason = found["reason"]
     assert (reason["code"], reason["key"], reason["worker_id"]) == ("lock-without-row", lock.key, "worker-gone")
-    assert 0 < reason["seconds_left"] <= 60
+    assert 0 < reason["seconds_left"] <= settings.lease_seconds
     assert (reason["worker_is_alive"], found["commands"]) == (False, [])
     assert after["reason"]["code"] == "on-its-way"
+
+
+async def test_a_lock_that_no_worker_has_set_hides_no_reason_and_is_named(
+    database: Database, settings: Settings, keys: redis.asyncio.Redis, why: Any
+) -> None:
+    await make_worker(database, settings)
+    turn = await make_pending(database, settings)
+    lock = name_lock(settings, "t", "s", "attacker")
+    await keys.set(lock.key, lock.token)
+
+    found = await why(turn)
+
+    assert (found["reason"]["code"], found["foreign_lock"]) == ("on-its-way", lock.key)
+    assert [line for line in found["lines"] if lock.key in line]
 
 
 async def test_a_wake_up_is_due_and_no_relay_sends_it(database: Database, settings: Settings, why: Any) -> None:

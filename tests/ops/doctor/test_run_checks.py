@@ -4,6 +4,7 @@ import json
 from uuid import uuid4
 
 import pytest
+import redis.asyncio
 
 from tests.conftest import ROOT, sqs_client
 from tests.ops.commands.dead_turns import make_dead
@@ -16,6 +17,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.ops.doctor.run_checks import judge_policy, look, make_terms
 from turnstile.statements.paused_queues import pause_queue
 from turnstile.turn.message import WakeUp
+from turnstile.worker.session_lock import name_lock
 
 NOWHERE = {
     "postgres": {"database_url": "postgresql://127.0.0.1:1/x"},
@@ -42,6 +44,15 @@ async def test_a_service_that_is_away_is_found_and_the_others_are_checked(
     assert away.subject == service
     assert (ROOT / away.advice.removeprefix("see the reason: ")).is_file()
     assert ("running-past-lease" in {one.code for one in found}) is (service != "postgres")
+
+
+async def test_a_lock_that_no_worker_has_set_is_found(settings: Settings, keys: redis.asyncio.Redis) -> None:
+    lock = name_lock(settings, "t", "s", "attacker")
+    await keys.set(lock.key, lock.token)
+
+    found = await look(settings, dlq=False)
+
+    assert [(one.code, one.subject) for one in found] == [("foreign-lock", lock.key)]
 
 
 async def test_findings_beyond_the_limit_are_reported_as_not_looked_at(

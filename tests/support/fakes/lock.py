@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.fakes import history
 from tests.support.fakes.carry import Carry, at_once
 from turnstile.backends.redis.client import Command, RedisClient, Send
-from turnstile.worker.session_lock import ACQUIRE, EXTEND, RELEASE
+from turnstile.worker.session_lock import ACQUIRE, EXTEND, FOREIGN_LEASES, RELEASE
 
 Recorder = Callable[[str, tuple[str, ...]], None]
 """Takes the source (`lua` for what a script does, as MONITOR shows it) and the words of a command."""
@@ -100,7 +100,7 @@ def _acquire(redis: FakeRedis, keys: tuple[str, ...], args: tuple[Any, ...]) -> 
         redis.pexpire(key, milliseconds)
         return 1
     redis.set(waiting, "1", milliseconds)
-    return 0
+    return 2 if redis.pttl(key) > FOREIGN_LEASES * milliseconds else 0
 
 
 def _release(redis: FakeRedis, keys: tuple[str, ...], args: tuple[Any, ...]) -> int:
