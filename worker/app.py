@@ -151,7 +151,7 @@ class _Worker:
         signals = self.work.start()
         stack.push_async_callback(self.work.end, HEARTBEAT_END_SECONDS)
         if self.settings.health_port is not None:
-            server = await serve_health(self._live, self._ready, self.settings.health_port)
+            server = await serve_health(self._live, self._ready, self.settings.health_host, self.settings.health_port)
             stack.push_async_callback(server.cleanup)
         relay_stop = asyncio.Event()
         polling = asyncio.create_task(self.consumer.run(), name="consumer")

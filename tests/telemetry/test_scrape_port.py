@@ -3,6 +3,7 @@
 import re
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import prometheus_client
@@ -12,14 +13,15 @@ from structlog.testing import capture_logs
 from tests.support.metric_readings import Scrape, fetch
 from turnstile.errors import AddressUnusableError
 from turnstile.telemetry.metrics import MESSAGES_RECEIVED
-from turnstile.telemetry.scrape_port import serving_metrics
+from turnstile.telemetry.scrape_port import _Request, serving_metrics
+from turnstile.telemetry.side_port import MOST_CONNECTIONS
 
 
 @pytest.mark.usefixtures("recording")
 def test_the_port_serves_the_format_that_is_asked_for() -> None:
     MESSAGES_RECEIVED.add(3, "scraped")
 
-    with serving_metrics(0) as port:
+    with serving_metrics("127.0.0.1", 0) as port:
         plain = fetch(port)
         open_metrics = fetch(port, "application/openmetrics-text; version=1.0.0")
 
@@ -30,7 +32,7 @@ def test_the_port_serves_the_format_that_is_asked_for() -> None:
 
 
 def test_after_the_block_nothing_listens() -> None:
-    with serving_metrics(0) as port:
+    with serving_metrics("127.0.0.1", 0) as port:
         pass
 
     with socket.socket() as client:
@@ -38,7 +40,11 @@ def test_after_the_block_nothing_listens() -> None:
 
 
 def test_a_taken_port_is_one_clear_error() -> None:
-    with serving_metrics(0) as port, pytest.raises(AddressUnusableError, match=str(port)), serving_metrics(port):
+    with (
+        serving_metrics("127.0.0.1", 0) as port,
+        pytest.raises(AddressUnusableError, match=str(port)),
+        serving_metrics("127.0.0.1", port),
+    ):
         pass
 
 
@@ -59,7 +65,7 @@ def of_the_handler() -> Iterator[Callable[..., Any]]:
 def test_the_metrics_of_a_handlers_module_are_served(of_the_handler: Callable[..., Any]) -> None:
     of_the_handler(prometheus_client.Counter, "myapp_calls").inc(2)
 
-    with serving_metrics(0) as port:
+    with serving_metrics("127.0.0.1", 0) as port:
         scrape = Scrape(fetch(port))
         restricted = Scrape(fetch(port, query="name[]=myapp_calls_total&name[]=turnstile_messages_received_total"))
 
@@ -74,7 +80,7 @@ def test_no_name_is_served_twice(of_the_handler: Callable[..., Any]) -> None:
     of_the_handler(prometheus_client.Counter, "turnstile_messages_received").inc(5)
     of_the_handler(prometheus_client.Gauge, "turnstile_takeovers_total").set(5)
 
-    with serving_metrics(0) as port:
+    with serving_metrics("127.0.0.1", 0) as port:
         text = fetch(port)
 
     heads = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
@@ -86,9 +92,49 @@ def test_no_name_is_served_twice(of_the_handler: Callable[..., Any]) -> None:
 def test_a_collector_that_raises_hides_no_metric_of_turnstiles(of_the_handler: Callable[..., Any]) -> None:
     of_the_handler(prometheus_client.Gauge, "myapp_broken").set_function(lambda: 1 / 0)
 
-    with capture_logs() as lines, serving_metrics(0) as port:
+    with capture_logs() as lines, serving_metrics("127.0.0.1", 0) as port:
         names = Scrape(fetch(port)).names
 
     assert "process_cpu_seconds_total" in names
     [line] = [line for line in lines if line["event"] == "metrics.not_collected"]
     assert (line["log_level"], "ZeroDivisionError" in line["error"]) == ("warning", True)
+
+
+def test_idle_connections_stop_no_scrape_and_take_a_bounded_number_of_files() -> None:
+    with serving_metrics("127.0.0.1", 0) as port, ExitStack() as stack:
+        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3 * MOST_CONNECTIONS)]
+        for one in idle:
+            one.sendall(b"GET /m")
+
+        assert "turnstile" in fetch(port)
+        closed = [one for one in idle[: 2 * MOST_CONNECTIONS] if _is_closed(one)]
+
+    assert len(closed) == 2 * MOST_CONNECTIONS
+
+
+def test_a_connection_that_keeps_silent_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Request, "timeout", 0.01)
+    with serving_metrics("127.0.0.1", 0) as port, socket.create_connection(("127.0.0.1", port)) as idle:
+        assert _is_closed(idle)
+
+
+def test_the_port_listens_at_one_address_if_one_is_given() -> None:
+    with serving_metrics("127.0.0.2", 0) as port:
+        assert _is_open("127.0.0.2", port)
+        assert not _is_open("127.0.0.1", port)
+    with serving_metrics("", 0) as port:
+        assert _is_open("127.0.0.1", port)
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Whether the server closes it within a time that only a hang takes."""
+    connection.settimeout(30)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def _is_open(host: str, port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((host, port)) == 0

@@ -20,7 +20,7 @@ def exporting_metrics(settings: Settings, process: str) -> Iterator[None]:
             # First: a gauge that is read at each scrape is installed only where metrics are recorded.
             RECORDING.is_on = True
         if settings.metrics_port is not None:
-            stack.enter_context(serving_metrics(settings.metrics_port))
+            stack.enter_context(serving_metrics(settings.metrics_host, settings.metrics_port))
         if settings.exports_metrics_by_otlp:
             stack.enter_context(exporting_by_otlp(process, settings.otlp_metrics_seconds))
         yield

@@ -1,39 +1,85 @@
 """The metrics over HTTP, in the formats of Prometheus, on a port of their own: Turnstile's, and those of the handler's module.
 
-On a thread, not on the process's event loop: while a handler blocks the loop, the metrics say so.
+On threads, not on the process's event loop: while a handler blocks the loop, the metrics say so.
 """
 
 import os
 import socket
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from socketserver import ThreadingMixIn
 from typing import Any
-from wsgiref.simple_server import WSGIServer
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import prometheus_client
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import CollectorRegistry, RestrictedRegistry
 
-from turnstile.errors import AddressUnusableError
 from turnstile.telemetry.instruments import REGISTRY
 from turnstile.telemetry.own_log import log
+from turnstile.telemetry.side_port import LONGEST_SECONDS, MOST_CONNECTIONS, listen
 
 
 @contextmanager
-def serving_metrics(port: int) -> Iterator[int]:
-    """Serves the metrics on `port` of all interfaces (0: a free port) during the block, which gets the port.
+def serving_metrics(host: str, port: int) -> Iterator[int]:
+    """Serves the metrics on `port` (0: a free port) of `host` (empty: all interfaces) during the block, which gets the port.
 
     Raises AddressUnusableError.
     """
-    server = _start(port)
+    server = _Server(listen(host, port))
     # A child that a handler forks would keep the port after the process's end.
     os.register_at_fork(after_in_child=server.socket.close)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     log.info("metrics.listening", port=server.server_port)
     try:
         yield server.server_port
     finally:
         server.shutdown()
         server.server_close()
+
+
+class _Request(WSGIRequestHandler):
+    timeout = LONGEST_SECONDS
+    """For each read."""
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: a scrape is no event."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each connection, and MOST_CONNECTIONS at a time."""
+
+    daemon_threads = True
+
+    def __init__(self, listening: socket.socket) -> None:
+        super().__init__(listening.getsockname(), _Request, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
+        self.server_name, self.server_port = "", listening.getsockname()[1]
+        self.setup_environ()
+        self.set_app(prometheus_client.make_wsgi_app(_Served(REGISTRY, prometheus_client.REGISTRY)))
+        self._open: dict[Any, None] = {}
+        self._lock = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._open[request] = None
+            if len(self._open) > MOST_CONNECTIONS:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                # Its thread reads the end, and closes it.
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, *_: Any) -> None:
+        """Nothing: the client has left, or was too slow. The default would print a stack."""
 
 
 Registry = CollectorRegistry | RestrictedRegistry
@@ -72,14 +118,3 @@ class _Served(CollectorRegistry):
 def _stem(family: Metric) -> str:
     # A gauge `x_total` would meet the sample of a counter `x`.
     return family.name.removesuffix("_total")
-
-
-def _start(port: int) -> WSGIServer:
-    served = _Served(REGISTRY, prometheus_client.REGISTRY)
-    if socket.has_dualstack_ipv6():
-        with suppress(OSError):
-            return prometheus_client.start_http_server(port, "::", served)[0]
-    try:
-        return prometheus_client.start_http_server(port, "0.0.0.0", served)[0]  # noqa: S104 - scraped from outside
-    except OSError as error:
-        raise AddressUnusableError("", port, error) from error

@@ -5,15 +5,15 @@ Redis, Postgres and SQS are never part of it: otherwise one outage would restart
 and Postgres respond as well.
 """
 
+import asyncio
 import os
-import socket
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from typing import cast
 
 from aiohttp import web
 
-from turnstile.errors import AddressUnusableError
 from turnstile.telemetry.own_log import log
+from turnstile.telemetry.side_port import LONGEST_SECONDS, MOST_CONNECTIONS, listen
 
 ACCEPTED_AT_ONCE = 1
 """asyncio accepts as many connections at a time as its backlog is long. Without a free file descriptor it would log as many
@@ -22,10 +22,24 @@ BACKLOG = 128
 """Connections that wait in the kernel until they are accepted."""
 
 
+class HealthPort:
+    """Both checks, until `cleanup`."""
+
+    def __init__(self, runner: web.AppRunner, accepting: asyncio.Server) -> None:
+        self._runner = runner
+        self._accepting = accepting
+        self.port: int = accepting.sockets[0].getsockname()[1]
+
+    async def cleanup(self) -> None:
+        """Closes the port and its connections."""
+        self._accepting.close()
+        await self._runner.cleanup()
+
+
 async def serve_health(
-    live: Callable[[], Mapping[str, bool]], ready: Callable[[], Awaitable[Mapping[str, bool]]], port: int
-) -> web.AppRunner:
-    """Serves both checks on `port` of all interfaces (0: a free port), until the runner's `cleanup`.
+    live: Callable[[], Mapping[str, bool]], ready: Callable[[], Awaitable[Mapping[str, bool]]], host: str, port: int
+) -> HealthPort:
+    """Serves both checks on `port` (0: a free port) of `host` (empty: all interfaces).
 
     Raises AddressUnusableError.
     """
@@ -36,28 +50,63 @@ async def serve_health(
     async def answer_ready(_: web.Request) -> web.Response:
         return _response({**live(), **await ready()})
 
-    listening = _listen(port)
+    listening = listen(host, port)
     # A child that a handler forks would keep the port after the worker's end.
     os.register_at_fork(after_in_child=listening.close)
     app = web.Application()
     app.add_routes([web.get("/healthz", answer_live), web.get("/readyz", answer_ready)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
     await runner.setup()
-    await web.SockSite(runner, listening, backlog=ACCEPTED_AT_ONCE).start()
+    protocol = _make_bounded(cast("Callable[[], asyncio.Protocol]", runner.server))
+    accepting = await asyncio.get_running_loop().create_server(protocol, sock=listening, backlog=ACCEPTED_AT_ONCE)
     listening.listen(BACKLOG)
-    log.info("health.listening", port=listening.getsockname()[1])
-    return runner
+    opened = HealthPort(runner, accepting)
+    log.info("health.listening", port=opened.port)
+    return opened
 
 
-def _listen(port: int) -> socket.socket:
-    """One socket for IPv4 and IPv6: two sockets would get two different ports for port 0."""
-    if socket.has_dualstack_ipv6():
-        with suppress(OSError):
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-    try:
-        return socket.create_server(("", port))
-    except OSError as error:
-        raise AddressUnusableError("", port, error) from error
+def _make_bounded(make: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
+    """Like `make`, with MOST_CONNECTIONS at a time, which last LONGEST_SECONDS."""
+    connections: dict[_Connection, None] = {}
+    return lambda: _Connection(make(), connections)
+
+
+class _Connection(asyncio.Protocol):
+    """aiohttp's protocol, which sets no time for the first request."""
+
+    def __init__(self, inner: asyncio.Protocol, connections: "dict[_Connection, None]") -> None:
+        self._inner = inner
+        self._all = connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._end = asyncio.get_running_loop().call_later(LONGEST_SECONDS, transport.close)
+        self._all[self] = None
+        if len(self._all) > MOST_CONNECTIONS:
+            oldest = next(iter(self._all))
+            del self._all[oldest]
+            oldest.close()
+        self._inner.connection_made(transport)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._all.pop(self, None)
+        self._end.cancel()
+        self._inner.connection_lost(error)
 
 
 def _response(checks: Mapping[str, bool]) -> web.Response:

@@ -8,11 +8,11 @@ from typing import Any
 
 import httpx
 import pytest
-from aiohttp import web
 
 from tests.support.probes import until
 from turnstile.errors import AddressUnusableError
-from turnstile.worker.process.health import serve_health
+from turnstile.telemetry.side_port import MOST_CONNECTIONS
+from turnstile.worker.process.health import HealthPort, serve_health
 
 
 class Checks:
@@ -37,19 +37,15 @@ def checks() -> Checks:
 
 
 @pytest.fixture
-async def server(checks: Checks) -> AsyncIterator[web.AppRunner]:
-    opened = await serve_health(checks.are_live, checks.are_ready, 0)
+async def server(checks: Checks) -> AsyncIterator[HealthPort]:
+    opened = await serve_health(checks.are_live, checks.are_ready, "127.0.0.1", 0)
     yield opened
     await opened.cleanup()
 
 
-def port_of(server: web.AppRunner) -> int:
-    return int(server.addresses[0][1])
-
-
 @pytest.fixture
-async def client(server: web.AppRunner) -> AsyncIterator[httpx.AsyncClient]:
-    address = f"http://127.0.0.1:{port_of(server)}"
+async def client(server: HealthPort) -> AsyncIterator[httpx.AsyncClient]:
+    address = f"http://127.0.0.1:{server.port}"
     async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=30) as opened:
         yield opened
 
@@ -86,9 +82,33 @@ async def test_an_outage_makes_a_worker_not_ready_and_restarts_none(client: http
     assert ready.json()["checks"]["postgres"] is False
 
 
-async def test_a_taken_port_is_refused_with_its_number(server: web.AppRunner, checks: Checks) -> None:
-    with pytest.raises(AddressUnusableError, match=f"^port {port_of(server)} is taken$"):
-        await serve_health(checks.are_live, checks.are_ready, port_of(server))
+async def test_a_taken_port_is_refused_with_its_number(server: HealthPort, checks: Checks) -> None:
+    with pytest.raises(AddressUnusableError, match=f"^port {server.port} is taken$"):
+        await serve_health(checks.are_live, checks.are_ready, "127.0.0.1", server.port)
+
+
+async def test_idle_connections_stop_no_probe_and_take_a_bounded_number_of_files(
+    server: HealthPort, client: httpx.AsyncClient
+) -> None:
+    idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3 * MOST_CONNECTIONS)]
+    for _, writer in idle:
+        writer.write(b"GET /h")
+
+    assert (await client.get("/healthz")).status_code == 200
+
+    async with asyncio.timeout(30):
+        assert [await reader.read() for reader, _ in idle[: 2 * MOST_CONNECTIONS]] == [b""] * 2 * MOST_CONNECTIONS
+    for _, writer in idle:
+        writer.close()
+
+
+async def test_a_connection_ends_after_a_time(server: HealthPort, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile.worker.process.health.LONGEST_SECONDS", 0.01)
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    async with asyncio.timeout(30):
+        assert await reader.read() == b""
+    writer.close()
 
 
 class NoFilesLeft(socket.socket):
@@ -109,10 +129,10 @@ async def test_without_a_file_descriptor_a_probe_waits_and_the_log_has_one_line_
     listening = NoFilesLeft()
     listening.bind(("127.0.0.1", 0))
     listening.listen()
-    monkeypatch.setattr("turnstile.worker.process.health._listen", lambda _: listening)
-    server = await serve_health(checks.are_live, checks.are_ready, 0)
+    monkeypatch.setattr("turnstile.worker.process.health.listen", lambda *_: listening)
+    server = await serve_health(checks.are_live, checks.are_ready, "127.0.0.1", 0)
 
-    _, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
     await until(lambda: listening.failures)
     writer.close()
     await server.cleanup()
