@@ -1,8 +1,8 @@
 """Delivers completion webhooks, in a loop of its own beside the relay's (ADR 0021).
 
-Any number of processes may run it. A round takes due webhooks with SKIP LOCKED, up to CONCURRENT posts at a time and PER_HOST to
-one host: a slow receiver delays only its own webhooks. A post that fails is due again after a backoff with full
-jitter, for about half a day; then it is given up with one ERROR line.
+Any number of processes may run it. A round takes due webhooks with SKIP LOCKED, up to CONCURRENT posts at a time, PER_HOST to one
+host and PER_TENANT of one tenant: a slow receiver delays only its own webhooks, and a tenant only those of its own. A post that
+fails is due again after a backoff with full jitter, for about half a day; then it is given up with one ERROR line.
 """
 
 import asyncio
@@ -25,6 +25,8 @@ from turnstile.webhooks.signature import signed_headers
 from turnstile.webhooks.url import is_allowed, parse_webhook_url
 
 PER_HOST = 16
+PER_TENANT = 32
+"""Half of all, so that one receiver that hangs does not take all that its tenant has."""
 STAMP_SECONDS = 4 * TOTAL_SECONDS
 MAX_TRIES = 16
 BACKOFF_BASE_SECONDS = 5.0
@@ -45,8 +47,8 @@ class WebhookDelivery:
         self._settings = settings
         self._post = post or WebhookPost()
         self._left_out = LeftOut()
-        self._under_way: dict[asyncio.Task[None], str] = {}
-        """The posts under way, each with its host."""
+        self._under_way: dict[asyncio.Task[None], OwedWebhook] = {}
+        """The posts under way."""
         self._stopping = asyncio.Event()
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -73,10 +75,12 @@ class WebhookDelivery:
         if not self._settings.webhook_hosts:
             return False
         while (room := CONCURRENT - len(self._under_way)) > 0 and not self._stopping.is_set():
-            posts = Counter(self._under_way.values())
-            # Repeats until nothing is found: a host that has reached its limit by now may have been in front of others.
-            if not await self._take(room, posts):
-                return any(count >= PER_HOST for count in posts.values())
+            to_hosts = Counter(one.host for one in self._under_way.values())
+            of_tenants = Counter(one.tenant_id for one in self._under_way.values())
+            # Repeats until nothing is found: a host or a tenant at its limit by now may have been in front of others.
+            if not await self._take(room, to_hosts, of_tenants):
+                at_limit = max(to_hosts.values(), default=0) >= PER_HOST
+                return at_limit or max(of_tenants.values(), default=0) >= PER_TENANT
         return True
 
     async def settled(self) -> None:
@@ -84,11 +88,13 @@ class WebhookDelivery:
         if self._under_way:
             await asyncio.wait(self._under_way)
 
-    async def _take(self, room: int, posts: Mapping[str, int]) -> int:
+    async def _take(self, room: int, to_hosts: Mapping[str, int], of_tenants: Mapping[str, int]) -> int:
         asked = {
             "limit": room,
-            "posts": json.dumps(posts),
+            "to_hosts": json.dumps(to_hosts),
+            "of_tenants": json.dumps(of_tenants),
             "per_host": PER_HOST,
+            "per_tenant": PER_TENANT,
             "stamp": STAMP_SECONDS,
         }
         rows = await fetch_around("take_webhooks", self._left_out, self._database, webhooks.TAKE, webhooks.FIND, asked)
@@ -98,7 +104,7 @@ class WebhookDelivery:
             task = asyncio.create_task(
                 alone("deliver_webhook", self._deliver(webhook), webhook.turn_id, webhook.trace_id)
             )
-            self._under_way[task] = webhook.host
+            self._under_way[task] = webhook
             task.add_done_callback(self._under_way.pop)
         return len(rows)
 

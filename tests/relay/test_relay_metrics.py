@@ -169,8 +169,8 @@ async def test_the_messages_on_a_dlq_and_the_webhooks_that_are_due_are_counted(
     await settle_one(database, settings, await claim_one(database, settings), FAILURE)
     await relay.round()
     await database.fetch(
-        "INSERT INTO webhooks (turn_id, generation, url, due_at, event)"
-        " SELECT gen_random_uuid(), 1, 'https://host', now() + make_interval(secs => due), '{}'"
+        "INSERT INTO webhooks (turn_id, generation, tenant_id, url, due_at, event)"
+        " SELECT gen_random_uuid(), 1, 't', 'https://host', now() + make_interval(secs => due), '{}'"
         " FROM unnest(ARRAY[-1, -1, 60]) due",
         {},
     )

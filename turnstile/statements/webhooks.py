@@ -13,31 +13,35 @@ from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 
-# `posts` has the number of requests under way by host. The host of an invalid URL is some text, never NULL: each row is tried.
+# `to_hosts` and `of_tenants` count requests under way. The host of an invalid URL is some text, never NULL: each row is tried.
 _DUE: LiteralString = """
-    SELECT h.*, row_number() OVER (PARTITION BY h.host ORDER BY h.due_at) + h.posts AS place FROM (
-        SELECT w.turn_id, w.generation, w.due_at, h.host, h.posts
+    SELECT h.*, row_number() OVER (PARTITION BY h.host ORDER BY h.due_at) + h.to_host <= %(per_host)s
+           AND row_number() OVER (PARTITION BY h.tenant_id ORDER BY h.due_at) + h.of_tenant <= %(per_tenant)s AS has_place
+      FROM (
+        SELECT w.turn_id, w.generation, w.tenant_id, w.due_at, h.*
           FROM webhooks w
          CROSS JOIN LATERAL (SELECT lower(split_part(split_part(split_part(w.url, '/', 3), '?', 1), ':', 1)) AS host) n
-         CROSS JOIN LATERAL (SELECT n.host, coalesce((%(posts)s::jsonb ->> n.host)::int, 0) AS posts) h
-         WHERE w.due_at <= now() AND NOT w.turn_id = ANY (%(left_out)s::uuid[]) AND h.posts < %(per_host)s
+         CROSS JOIN LATERAL (SELECT n.host, coalesce((%(to_hosts)s::jsonb ->> n.host)::int, 0) AS to_host,
+                                    coalesce((%(of_tenants)s::jsonb ->> w.tenant_id)::int, 0) AS of_tenant) h
+         WHERE w.due_at <= now() AND NOT w.turn_id = ANY (%(left_out)s::uuid[])
+           AND h.to_host < %(per_host)s AND h.of_tenant < %(per_tenant)s
            AND (%(only)s::uuid[] IS NULL OR w.turn_id = ANY (%(only)s::uuid[]))
          ORDER BY w.due_at LIMIT %(limit)s {lock}) h
 """
 
-# Rows beyond a host's `per_host` are not changed.
+# Rows without a place are not changed.
 TAKE: LiteralString = f"""
 WITH due AS MATERIALIZED ({_DUE.format(lock="FOR NO KEY UPDATE OF w SKIP LOCKED")})
 UPDATE webhooks w SET due_at = clock_timestamp() + make_interval(secs => %(stamp)s), tries = w.tries + 1
   FROM due
- WHERE w.turn_id = ANY (ARRAY[due.turn_id]) AND w.generation = ANY (ARRAY[due.generation]) AND due.place <= %(per_host)s
-RETURNING w.turn_id, w.generation, w.url, due.host, w.event, w.tries, w.due_at AS stamp
+ WHERE w.turn_id = ANY (ARRAY[due.turn_id]) AND w.generation = ANY (ARRAY[due.generation]) AND due.has_place
+RETURNING w.turn_id, w.generation, w.tenant_id, w.url, due.host, w.event, w.tries, w.due_at AS stamp
 """
 
 FIND: LiteralString = f"""
 SELECT w.turn_id AS id, w.event ->> 'trace_id' AS trace_id
   FROM ({_DUE.format(lock="")}) due JOIN webhooks w USING (turn_id, generation)
- WHERE due.place <= %(per_host)s
+ WHERE due.has_place
 """
 
 MOST_COUNTED = 10_000
@@ -65,6 +69,7 @@ class OwedWebhook:
 
     turn_id: UUID
     generation: int
+    tenant_id: str
     url: str
     host: str
     event: Mapping[str, Any]

@@ -3,6 +3,7 @@
 CREATE TABLE webhooks (
     turn_id      uuid NOT NULL,
     generation   integer NOT NULL,
+    tenant_id    text NOT NULL,
     url          text NOT NULL,
     event        json NOT NULL,
     due_at       timestamptz,
@@ -18,8 +19,8 @@ CREATE INDEX webhooks_due_at ON webhooks (due_at) WHERE due_at IS NOT NULL;
 -- because each try must send the same event. It has no error text and no message content: the client chooses the address.
 CREATE FUNCTION turns_owe_webhook() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO webhooks (turn_id, generation, url, due_at, event)
-    VALUES (NEW.id, NEW.generation, NEW.webhook_url, clock_timestamp(), json_build_object(
+    INSERT INTO webhooks (turn_id, generation, tenant_id, url, due_at, event)
+    VALUES (NEW.id, NEW.generation, NEW.tenant_id, NEW.webhook_url, clock_timestamp(), json_build_object(
         'id', NEW.id, 'session_id', NEW.session_id, 'seq', NEW.seq, 'queue', NEW.queue, 'status', NEW.status,
         'generation', NEW.generation, 'attempt', NEW.attempt, 'error_class', NEW.error_class,
         'cancel_reason', NEW.cancel_reason, 'trace_id', NEW.trace_id, 'metadata', NEW.metadata,

@@ -51,8 +51,8 @@ LINES = {
 """The options with which each command is run, in an order in which none spoils the facts of a later one."""
 
 OWES_WEBHOOK: LiteralString = """
-INSERT INTO webhooks (turn_id, generation, url, event)
-SELECT id, generation, 'https://example.com', '{}' FROM turns WHERE session_id = 'failed'"""
+INSERT INTO webhooks (turn_id, generation, tenant_id, url, event)
+SELECT id, generation, tenant_id, 'https://example.com', '{}' FROM turns WHERE session_id = 'failed'"""
 
 KEYS_ARE_DATA = {
     "by_status",

@@ -11,7 +11,7 @@ from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.relay.webhooks import delivery as webhook_delivery
-from turnstile.relay.webhooks.delivery import PER_HOST, WebhookDelivery
+from turnstile.relay.webhooks.delivery import PER_HOST, PER_TENANT, WebhookDelivery
 from turnstile.relay.webhooks.post import WebhookPost
 
 
@@ -41,14 +41,14 @@ async def delivery(
     await opened.settled()
 
 
-async def owe(database: Database, count: int, *urls: str) -> None:
+async def owe(database: Database, count: int, *urls: str, tenant: str = "t") -> None:
     """So many to each. All are due; the earlier they are named, the longer."""
     await database.fetch(
-        "INSERT INTO webhooks (turn_id, generation, url, event, due_at)"
-        ' SELECT gen_random_uuid(), 1, url, \'{"status": "FAILED", "finished_at": null}\','
+        "INSERT INTO webhooks (turn_id, generation, tenant_id, url, event, due_at)"
+        ' SELECT gen_random_uuid(), 1, %(tenant)s, url, \'{"status": "FAILED", "finished_at": null}\','
         "        clock_timestamp() - interval '1 hour' + place * interval '1 second'"
         "   FROM unnest(%(urls)s::text[]) WITH ORDINALITY named (url, place), generate_series(1, %(count)s::int)",
-        {"urls": list(urls), "count": count},
+        {"urls": list(urls), "count": count, "tenant": tenant},
     )
 
 
@@ -69,6 +69,22 @@ async def test_thousands_owed_to_a_receiver_that_hangs_delay_no_others(
     # What waits for its host is not charged a try.
     tries = await tries_of(database, SLOW_HOST)
     assert (tries.count(1), tries.count(0)) == (PER_HOST, 3000 - PER_HOST)
+
+
+async def test_a_tenant_whose_receivers_hang_delays_no_other_tenant(
+    database: Database, delivery: WebhookDelivery, receiver: Receiver, slow: Receiver
+) -> None:
+    hanging = [f"https://h{number}.{SLOW_HOST}:{slow.port}/" for number in range(12)]
+    await owe(database, 16, *hanging, tenant="one")
+    await owe(database, 1, f"https://{HOST}:{receiver.port}/", tenant="two")
+
+    assert await delivery.round()
+    await until(lambda: receiver.got and len(slow.got) == PER_TENANT)
+
+    [row] = await database.fetch("SELECT sum(tries) AS tried FROM webhooks WHERE tenant_id = 'one'", {})
+    assert row["tried"] == PER_TENANT
+    assert await delivery.round()
+    assert len(slow.got) == PER_TENANT
 
 
 async def test_a_host_is_the_same_however_its_address_is_written(

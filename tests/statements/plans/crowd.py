@@ -84,8 +84,8 @@ _BESIDE: tuple[LiteralString, ...] = (
                                  updated_at, expires_at)
        SELECT tenant_id, session_id, 'fact', 'key', '1', 0, '{}', 1, id, 1, now(), now(), now() + interval '1 hour'
          FROM turns WHERE session_id LIKE %(wave)s || 'running%%' AND seq = 1""",
-    """INSERT INTO webhooks (turn_id, generation, url, event, due_at)
-       SELECT id, 0, 'https://example.org', '{}', now() FROM turns WHERE session_id LIKE %(wave)s || 'failed%%'""",
+    """INSERT INTO webhooks (turn_id, generation, tenant_id, url, event, due_at)
+       SELECT id, 0, tenant_id, 'https://example.org', '{}', now() FROM turns WHERE session_id LIKE %(wave)s || 'failed%%'""",
 )
 
 _END_ALL: tuple[LiteralString, ...] = (

@@ -235,7 +235,8 @@ def _calls_of_the_relay() -> Iterator[Call]:
         {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, **resend},
     )
     stamps = {"ids": _ids("waiting"), "stamps": [STAMP] * TURNS, "due_ats": [STAMP] * TURNS}
-    hooks = {"left_out": [], "only": None, "posts": "{}", "per_host": TURNS, "stamp": 60.0, **limit}
+    places = {"to_hosts": "{}", "of_tenants": "{}", "per_host": TURNS, "per_tenant": TURNS}
+    hooks = {"left_out": [], "only": None, "stamp": 60.0, **places, **limit}
     yield Call("take webhooks", webhooks.TAKE, hooks)
     yield Call("count due webhooks", webhooks.COUNT_DUE, limit)
     yield Call("give back unsent rows", relay_statements.GIVE_BACK, stamps)
