@@ -1,8 +1,8 @@
 """Read and delete: the message's side of a session run.
 
 A message whose body can't be decoded is sent to the DLQ unchanged, at once, and is deleted only after that. A dead letter that an
-operator moved back with AWS's own tools counts as a redrive of its turn. If it names a turn of another tenant, session or queue,
-it is malformed, too.
+operator moved back with AWS's own tools counts as a redrive of its turn, and is recorded; a turn that an operator has given up
+stays FAILED. If it names a turn of another tenant, session or queue, it is malformed, too.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from turnstile.errors import (
     UnknownQueueError,
 )
 from turnstile.message_queue import BATCH, MessageQueues
-from turnstile.statements.redrive import Revived, is_of_another, revive
+from turnstile.statements.redrive import is_of_another, revive_by_letter
 from turnstile.telemetry.metrics import MESSAGES_MALFORMED
 from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
@@ -87,13 +87,14 @@ class Delivery:
             raise MalformedMessageError("it names a turn of another tenant, session or queue")
         trace = start_trace(secrets.randbits(192))
 
-        async def ask() -> list[Revived] | RowLockedError:
+        async def ask() -> bool | RowLockedError:
             try:
-                return await revive(
+                return await revive_by_letter(
                     self._database,
-                    [(wake_up.turn_id, generation)],
-                    [trace],
-                    expires_in_seconds=[self._queue.expires_in_seconds],
+                    (wake_up.turn_id, generation),
+                    trace,
+                    message_id=message.message_id,
+                    expires_in_seconds=self._queue.expires_in_seconds,
                     resend_seconds=self._settings.resend_seconds,
                     wait_seconds=ROW_WAIT_SECONDS,
                 )
@@ -110,7 +111,7 @@ class Delivery:
             session_id=wake_up.session_id,
             trace_id=trace.trace_id if revived else message.trace_id,
             generation=generation,
-            revived=bool(revived),
+            revived=revived,
         )
 
     async def _delete_many(self, messages: Sequence[ReceivedMessage]) -> list[None]:

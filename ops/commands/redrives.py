@@ -10,7 +10,7 @@ from turnstile.queries.redrive_log import RecordedRedrive, read_redrive_log
 
 
 def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List redrives, retries, skips and drops, newest first.
+    """List redrives, retries, skips, drops and moves, newest first. A move: a dead letter came back to its queue.
 
     outcome: finished; stopped (by itself, for the reason); broken off (by the operator or an error); none while the command runs,
     and if it was killed.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from uuid import uuid4
 
 import pytest
 
@@ -13,9 +14,10 @@ from tests.support.row_locks import rows_locked
 from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database
 from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError
-from turnstile.statements.redrive import revive
+from turnstile.statements.redrive import revive_by_letter
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage
+from turnstile.turn.identifiers import start_trace
 from turnstile.turn.message import DEAD_LETTER_GENERATION
 from turnstile.worker.session_lock import SessionLock
 
@@ -58,6 +60,14 @@ async def test_the_connection_keeps_its_lock_timeout_for_its_next_user(settings:
     async with Database(settings.database, "test", size=1, pinned=True) as database:
         before = await database.fetch("SHOW lock_timeout", {})
 
-        await revive(database, [], [], expires_in_seconds=[], resend_seconds=60.0, wait_seconds=0.1)
+        await revive_by_letter(
+            database,
+            (uuid4(), 1),
+            start_trace(1),
+            message_id="m",
+            expires_in_seconds=60.0,
+            resend_seconds=60.0,
+            wait_seconds=0.1,
+        )
 
         assert await database.fetch("SHOW lock_timeout", {}) == before

@@ -38,7 +38,7 @@ async def begin(other: psycopg.AsyncConnection[Any], turn_id: UUID, *, halts: bo
     else:
         batch = {"ids": [turn_id], "generations": [1], "traces": ["a" * 32], "spans": ["b" * 16], "expires": [60.0]}
         await other.execute(LOCK_FAILED, batch)
-        done = await (await other.execute(REVIVE, {**batch, "resend_after": 60.0})).fetchone()
+        done = await (await other.execute(REVIVE, {**batch, "resend_after": 60.0, "dropped": True})).fetchone()
     assert done is not None
 
 

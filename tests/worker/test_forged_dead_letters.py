@@ -10,6 +10,7 @@ from tests.support.factories import make_submission
 from tests.support.processors import Noting, message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.queries.redrive_log import read_redrive_log
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.message import DEAD_LETTER_GENERATION
@@ -63,3 +64,32 @@ async def test_a_dead_letter_that_names_its_own_turn_revives_it(
 
     assert await state(database) == ("SUCCEEDED", 2)
     assert (sqs.dead, sqs.deleted) == ([], [letter])
+    [record] = await read_redrive_log(database, 9)
+    assert (record.action, record.requested_by, record.turns) == ("move", f"message {letter.message_id}", 1)
+
+
+async def test_a_dead_letter_of_another_generation_revives_and_records_nothing(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    letter = dead_letter(await failed(database, settings))
+    await database.fetch("UPDATE turns SET generation = 2", {})
+
+    with processing(settings, database, lock, "w", queues=Noting()) as processor:
+        await processor.process(letter)
+
+    assert await state(database) == ("FAILED", 2)
+    assert await read_redrive_log(database, 9) == []
+
+
+async def test_a_dead_letter_does_not_bring_back_a_turn_that_an_operator_has_given_up(
+    settings: Settings, database: Database, lock: SessionLock
+) -> None:
+    letter, sqs = dead_letter(await failed(database, settings)), Noting()
+    await database.fetch("UPDATE turns SET dropped_at = now(), dropped_by = 'ann'", {})
+
+    with processing(settings, database, lock, "w", queues=sqs) as processor:
+        await processor.process(letter)
+
+    assert await state(database) == ("FAILED", 1)
+    assert (sqs.dead, sqs.deleted) == ([], [letter])
+    assert await read_redrive_log(database, 9) == []

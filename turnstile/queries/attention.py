@@ -39,7 +39,7 @@ WITH halted AS MATERIALIZED (
      GROUP BY h.queue
 ), redriven AS MATERIALIZED (
     SELECT r.queue, cardinality(r.turn_ids) AS letters
-      FROM (SELECT * FROM redrives ORDER BY id DESC LIMIT 100) r
+      FROM (SELECT * FROM redrives r WHERE NOT r.filter ? 'move' ORDER BY id DESC LIMIT 100) r
      WHERE r.started_at > now() - interval '1 day'
        AND (r.finished_at IS NULL OR r.finished_at > now() - interval '{REDRIVE_GRACE_MINUTES} minutes')
 )

@@ -1,4 +1,4 @@
-"""The record of redrives, retries, skips and drops, as an operator reads it. Read by the table's key, from its end."""
+"""The record of redrives, retries, skips, drops and moves, as an operator reads it. Read by the table's key, from its end."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,8 +6,8 @@ from typing import Any, LiteralString
 
 from turnstile.backends.postgres.database import Database
 
-# A record of many turns has several rows (`statements.redrive_audit`). That of a skip has no turn ids: its turn keeps its dead
-# letter, which they would explain a second time (`queries.attention`).
+# A record of many turns has several rows (`statements.redrive_audit`). That of a skip or a move has no turn ids: they
+# would explain a dead letter of another turn (`queries.attention`).
 LOG: LiteralString = """
 WITH shown AS MATERIALIZED (
     SELECT r.* FROM redrives r WHERE r.filter -> 'continues' IS NULL ORDER BY r.id DESC LIMIT %(limit)s
@@ -16,10 +16,11 @@ WITH shown AS MATERIALIZED (
       FROM redrives c WHERE c.id > (SELECT min(id) FROM shown) AND c.filter -> 'continues' IS NOT NULL GROUP BY 1
 )
 SELECT s.id, s.requested_by, s.queue, s.filter, s.matched,
-       CASE WHEN s.filter ? 'skip' THEN s.matched ELSE (cardinality(s.turn_ids) + coalesce(f.turns, 0))::int END AS turns,
+       CASE WHEN s.filter ?| ARRAY['skip', 'move'] THEN s.matched
+            ELSE (cardinality(s.turn_ids) + coalesce(f.turns, 0))::int END AS turns,
        s.sent, s.unsent, s.started_at, s.finished_at, s.outcome, s.reason,
        CASE WHEN s.filter ? 'retry' THEN 'retry' WHEN s.filter ? 'skip' THEN 'skip' WHEN s.filter ? 'drop' THEN 'drop'
-            ELSE 'redrive' END AS action
+            WHEN s.filter ? 'move' THEN 'move' ELSE 'redrive' END AS action
   FROM shown s LEFT JOIN further f USING (id) ORDER BY s.id DESC
 """
 
@@ -30,7 +31,7 @@ class RecordedRedrive:
 
     id: int
     action: str
-    """`redrive`, `retry`, `skip` or `drop`."""
+    """`redrive`, `retry`, `skip`, `drop` or `move` (a dead letter came back to its queue)."""
     requested_by: str
     queue: str | None
     filter: dict[str, Any]

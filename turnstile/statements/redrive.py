@@ -24,6 +24,7 @@ from uuid import UUID
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.children import HAS_SUCCESSOR
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
+from turnstile.statements.redrive_audit import RECORD_MOVE
 from turnstile.statements.session_head import IS_FAILED
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
@@ -96,6 +97,7 @@ WITH failed AS MATERIALIZED (
       JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
      WHERE {IS_FAILED} AND t.generation = w.generation AND s.halted_by IS DISTINCT FROM t.id
        AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED} AND NOT {IS_OVERTAKEN}
+       AND (t.dropped_at IS NULL OR %(dropped)s)
 ), going AS MATERIALIZED (
     SELECT f.* FROM failed f
      WHERE NOT EXISTS (SELECT FROM failed c WHERE c.parent_turn_id = f.id AND c.kind = 'compensation')
@@ -154,26 +156,66 @@ async def revive(
     *,
     expires_in_seconds: Sequence[float],
     resend_seconds: float,
-    wait_seconds: float | None = None,
 ) -> list[Revived]:
     """Makes the (turn id, generation) pairs that are FAILED in that generation PENDING, and returns them.
 
     The caller sends the wake-ups; the relay sends those that are missing after `resend_seconds`.
-
-    Raises RowLockedError if another transaction has one of the rows locked for `wait_seconds` (None: the connection's lock
-    time-out).
     """
-    parameters = {
+    parameters = _revive_parameters(failed, traces, expires_in_seconds, resend_seconds, dropped=True)
+    *_, rows = await database.fetch_pipelined([(LOCK_FAILED, parameters), (REVIVE, parameters)])
+    return [Revived(row["queue"], OutgoingMessage.about(row)) for row in rows]
+
+
+async def revive_by_letter(
+    database: Database,
+    failed: tuple[UUID, int],
+    trace: TraceContext,
+    *,
+    message_id: str,
+    expires_in_seconds: float,
+    resend_seconds: float,
+    wait_seconds: float,
+) -> bool:
+    """The same for one turn, whose dead letter came back to its queue; records it. False also if an operator has given the turn
+    up: only an operator's own redrive brings it back.
+
+    Raises RowLockedError if another transaction has one of the rows locked for `wait_seconds`.
+    """
+    parameters = _revive_parameters([failed], [trace], [expires_in_seconds], resend_seconds, dropped=False)
+    record = {
+        "id": failed[0],
+        "generation": failed[1],
+        "trace": trace.trace_id,
+        "requested_by": f"message {message_id}",
+    }
+    _, _, rows, _ = await database.fetch_pipelined(
+        [
+            (BOUND_WAIT, {"wait": f"{wait_seconds * 1000:.0f}ms"}),
+            (LOCK_FAILED, parameters),
+            (REVIVE, parameters),
+            (RECORD_MOVE, record),
+        ]
+    )
+    return bool(rows)
+
+
+def _revive_parameters(
+    failed: Sequence[tuple[UUID, int]],
+    traces: Sequence[TraceContext],
+    expires_in_seconds: Sequence[float],
+    resend_seconds: float,
+    *,
+    dropped: bool,
+) -> dict[str, object]:
+    return {
         "ids": [turn_id for turn_id, _ in failed],
         "generations": [generation for _, generation in failed],
         "traces": [trace.trace_id for trace in traces],
         "spans": [trace.span_id for trace in traces],
         "expires": [float(seconds) for seconds in expires_in_seconds],
         "resend_after": resend_seconds,
+        "dropped": dropped,
     }
-    bound = [] if wait_seconds is None else [(BOUND_WAIT, {"wait": f"{wait_seconds * 1000:.0f}ms"})]
-    *_, rows = await database.fetch_pipelined([*bound, (LOCK_FAILED, parameters), (REVIVE, parameters)])
-    return [Revived(row["queue"], OutgoingMessage.about(row)) for row in rows]
 
 
 async def is_of_another(database: Database, wake_up: WakeUp, queue: str) -> bool:

@@ -1,5 +1,6 @@
 """The record of redrives: which turns an operator redrove, when, with which filter, and how that ended. Retries, skips and drops
-are recorded in the same table: their filters begin with `retry`, `skip` and `drop`.
+are recorded in the same table: their filters begin with `retry`, `skip` and `drop`. So is a dead letter that came back to its
+queue by AWS's own tools: `move`.
 
 `finished_at` stays NULL for an interrupted redrive; `outcome`, too, if it was killed. If a redrive is killed between a batch and
 its note, the record lacks the turns of that batch. The record is for operators; the turns' rows (generation, trace) are
@@ -18,6 +19,7 @@ from psycopg.types.json import Jsonb
 
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError
+from turnstile.statements.session_head import IS_PENDING
 
 RECORD: LiteralString = """
 INSERT INTO redrives (queue, requested_by, filter, matched, turn_ids, finished_at, outcome)
@@ -25,6 +27,14 @@ VALUES (%(queue)s, %(requested_by)s, %(filter)s, %(matched)s, %(ids)s::uuid[],
         CASE WHEN %(finished)s THEN clock_timestamp() END, CASE WHEN %(finished)s THEN 'finished' END)
 RETURNING id
 """
+
+# Without turn ids, as for a skip: its letter has left the DLQ, and they would explain another one (`queries.attention`).
+RECORD_MOVE: LiteralString = f"""
+INSERT INTO redrives (queue, requested_by, filter, matched, finished_at, outcome)
+SELECT t.queue, %(requested_by)s, jsonb_build_object('move', t.id), 1, clock_timestamp(), 'finished' FROM turns t
+ WHERE t.id = ANY (ARRAY[%(id)s::uuid]) AND t.generation = %(generation)s + 1 AND t.trace_id = %(trace)s AND {IS_PENDING}
+"""
+"""In the transaction that revived the turn because its dead letter came back to its queue; nothing if it did not."""
 
 NOTE: LiteralString = "UPDATE redrives SET turn_ids = turn_ids || %(ids)s::uuid[] WHERE id = %(id)s"
 

@@ -111,7 +111,7 @@ def _keys() -> dict[str, Any]:
 
 def _revive() -> dict[str, Any]:
     traces = {"traces": ["0" * 32] * TURNS, "spans": ["0" * 16] * TURNS, "expires": [900.0] * TURNS}
-    return {"ids": _ids("failed"), "generations": [1] * TURNS, **traces, "resend_after": 60.0}
+    return {"ids": _ids("failed"), "generations": [1] * TURNS, **traces, "resend_after": 60.0, "dropped": True}
 
 
 def _items() -> dict[str, Any]:

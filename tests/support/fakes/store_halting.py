@@ -13,6 +13,7 @@ from tests.support.fakes.store_rows import TurnRow, columns, interval
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables, unnest
 from turnstile.statements import halt
 from turnstile.statements.redrive import LOCK_FAILED, REVIVE
+from turnstile.statements.redrive_audit import RECORD_MOVE
 from turnstile.turn.status import TurnStatus
 
 HALT_COLUMNS = ("id", "tenant_id", "session_id", "queue", "error_class")
@@ -100,7 +101,9 @@ def revive(tables: Tables, parameters: Parameters) -> Rows:
     asked: list[tuple[TurnRow, str, str, float]] = []
     for turn_id, generation, *wanted in unnest(parameters, "ids", "generations", "traces", "spans", "expires"):
         row = tables.find_failed(turn_id, generation)
-        if row is not None and not _halts(tables, row) and may_start_over(tables, row):
+        if row is None or (row.dropped_at is not None and not parameters["dropped"]):
+            continue
+        if not _halts(tables, row) and may_start_over(tables, row):
             asked.append((row, *wanted))
     rows = [row for row, *_ in asked]
     answers: Rows = []
@@ -114,6 +117,11 @@ def revive(tables: Tables, parameters: Parameters) -> Rows:
     return answers
 
 
+def record_move(tables: Tables, parameters: Parameters) -> Rows:
+    """RECORD_MOVE. Operators' records are not simulated."""
+    return []
+
+
 STATEMENTS: dict[str, Statement] = {
     halt.READ_HALT: read_halt,
     halt.LOCK_HALTED: lock_halted,
@@ -122,4 +130,5 @@ STATEMENTS: dict[str, Statement] = {
     halt.RESUME: resume,
     LOCK_FAILED: lock_failed,
     REVIVE: revive,
+    RECORD_MOVE: record_move,
 }
