@@ -26,6 +26,7 @@ from turnstile.producer.cancelling import Cancelling
 from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
+from turnstile.producer.http.local_only import LocalOnly
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.parameters import refuse_repeated_headers, refuse_unknown_parameters
 from turnstile.producer.http.problems import Kind, ProblemError, respond
@@ -162,6 +163,8 @@ def create_app(settings: Settings) -> FastAPI:
     error_handlers.install(app)
     openapi.describe(app)
     app.add_middleware(_Entrance, state=app.state, submits=submit_routes.SubmitTurn(app.state))
+    if not settings.api_keys:
+        app.add_middleware(LocalOnly)
     app.add_middleware(error_handlers.LastResort)
     app.add_middleware(RequestMetrics)
     return app

@@ -26,6 +26,7 @@ class Kind(Enum):
     BODY_TOO_LARGE = ("body-too-large", 413, "The body is too large")
     URI_TOO_LONG = ("uri-too-long", 414, "The path and the query are too long")
     UNSUPPORTED_MEDIA_TYPE = ("unsupported-media-type", 415, "The body must be application/json")
+    NOT_LOCAL = ("not-local", 421, "Without keys the API serves this machine alone")
     INVALID_BODY = ("invalid-body", 422, "The body is not a valid request")
     INVALID_PARAMETER = ("invalid-parameter", 422, "A parameter or header is not valid")
     LIST_TOO_BROAD = ("list-too-broad", 422, "The list would have to read too many turns")

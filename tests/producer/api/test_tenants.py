@@ -45,9 +45,11 @@ async def test_without_configured_keys_there_is_one_tenant(settings: Settings, d
     app = create_app(settings.model_copy(update={"api_keys": ()}))
     async with (
         app.router.lifespan_context(app),
-        AsyncClient(transport=ASGITransport(app), base_url="http://api") as client,
+        AsyncClient(transport=ASGITransport(app), base_url="http://localhost:8080") as client,
     ):
         assert (await client.post("/v1/sessions/s/turns", json={"input": "x"})).status_code == 202
+        rebound = await client.get("/v1/turns", headers={"Host": "rebound.example"})
+        expect_problem(rebound, 421, "not-local")
     assert await database.fetch("SELECT tenant_id FROM turns", {}) == [{"tenant_id": "default"}]
 
 
