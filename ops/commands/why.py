@@ -25,7 +25,8 @@ def why(
     A session is that of tenant `default`, unless --tenant names another.
 
     --json: at, tenant_id, session_id, turn (id, seq, queue, status, attempt, queued_at, started_at), reason (its code, and the
-    facts that the code has), expired_at, redis_away (why the lock was not looked at), lines, commands.
+    facts that the code has), expired_at, redis_away (why the lock was not looked at), foreign_lock
+    (its key, if no worker has set it), lines, commands.
     """
     if not is_valid_id(which):
         raise typer.BadParameter(f"{which!r} is neither a turn's id nor a session's")
