@@ -167,11 +167,11 @@ def test_compose_publishes_the_api_alone_and_on_loopback_unless_asked() -> None:
         if "ports" in service and "profiles" not in service
     }
 
-    assert published == {"api": ["${TURNSTILE_API_HOST:-127.0.0.1}:${TURNSTILE_API_PORT:-8080}:8080"]}
+    assert published == {"api": ["${PUBLISH_HOST:-127.0.0.1}:${PUBLISH_PORT:-8080}:8080"]}
 
 
-@pytest.mark.parametrize("service", ["sqs", "queues", "migrate", "api", "worker"])
-def test_compose_confines_what_is_ours(service: str) -> None:
+@pytest.mark.parametrize("service", ["postgres", "redis", "sqs", "queues", "migrate", "api", "worker"])
+def test_compose_confines_each_service(service: str) -> None:
     declared = COMPOSE["services"][service]
 
     assert (declared["read_only"], declared["cap_drop"]) == (True, ["ALL"])
