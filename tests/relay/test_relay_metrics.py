@@ -133,7 +133,7 @@ async def test_what_needs_an_operator_is_shown(database: Database, settings: Set
 
     await measured(report_attention, database, [settings.queue], enough=lambda: shown("failed_turns"))
 
-    assert [shown(name) for name in ("failed_turns", "sessions_halted", "dead_letters_expected")] == [2, 2, 1]
+    assert [shown(name) for name in ("failed_turns", "sessions_halted", "dead_letters_expected")] == [1, 2, 1]
     assert 7200 <= shown("sessions_halted_seconds") < 7260
     assert 3600 <= shown("dlq_untouched_seconds") < 3660
 

@@ -41,6 +41,9 @@ async def test_the_page(
 
     await reader.up_to("turnstile why", TURN=turn)
     assert "blocked_by" in (await reader.up_to("turnstile workers --json")).out
+    # Of a lock that is held for long: the turn whose handler keeps it.
+    await reader.up_to("turnstile why", TURN=turn)
+    await reader.up_to("turnstile cancel", TURN=turn)
 
     await tamper(settings, "DELETE FROM workers")
     await make_worker(database, settings, "well-2")
