@@ -13,6 +13,7 @@ from tests.ops.commands.conftest import Turnstile
 from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.ops import migration_run
 from turnstile.statements.submit import submit
@@ -45,8 +46,8 @@ def _a_later_version_builds_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "0002_index.py").write_text(NEXT_VERSION)
     configure = migration_run._config
 
-    def with_it(url: str) -> Config:
-        config = configure(url)
+    def with_it(place: DatabasePlace | None = None) -> Config:
+        config = configure(place)
         released = ROOT / "migrations" / "versions"
         config.set_main_option("path_separator", "os")
         config.set_main_option("version_locations", os.pathsep.join(map(str, (released, tmp_path))))
