@@ -24,6 +24,8 @@ from turnstile.ops.migration_run import apply
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import load_settings
 from turnstile.ops.terminal.output import say
+from turnstile.turn.identifiers import chosen_prefix
+from turnstile.turn.message import DEFAULT_TENANT
 
 HANDLER = "turnstile.examples.eliza:respond"
 GRACE_SECONDS = 5
@@ -101,7 +103,8 @@ def _print_welcome(url: str, settings: Settings) -> None:
     key = settings.api_key or ""
     authorization = f"-H {shlex.quote(f'Authorization: Bearer {key}')}"
     # The id is chosen here, so that the second line finds the turn of the first.
-    turn_id = uuid.uuid4()
+    tenant_id = {key: tenant_id for tenant_id, key in settings.api_keys}.get(key, DEFAULT_TENANT)
+    turn_id = uuid.UUID(chosen_prefix(tenant_id) + uuid.uuid4().hex[12:])
     body = json.dumps({"input": "I have been thinking about the sea", "turn_id": str(turn_id)})
     say("")
     say(f"API        {url}   (docs: {url}/docs)")

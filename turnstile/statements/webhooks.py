@@ -14,7 +14,7 @@ from uuid import UUID
 from turnstile.backends.postgres.database import Database
 
 # `to_hosts` and `of_tenants` count requests under way. The host of an invalid URL is some text, never NULL: each row is tried.
-# One condition for both, of which the planner expects that half of the rows pass: with fewer it reads all that are due, and sorts.
+# One condition for both: the planner expects half of the rows to pass. With two it expects fewer, and reads and sorts all.
 _DUE: LiteralString = """
     SELECT h.*, row_number() OVER (PARTITION BY h.host ORDER BY h.due_at) + h.to_host <= %(per_host)s
            AND row_number() OVER (PARTITION BY h.tenant_id ORDER BY h.due_at) + h.of_tenant <= %(per_tenant)s AS has_place
