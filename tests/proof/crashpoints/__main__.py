@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.proof.crashpoints import passing, survey
-from turnstile.backends.postgres.place import DatabasePlace
 
 if TYPE_CHECKING:
     from tests.proof.crashpoints.cell import Cell, Director, Result
@@ -89,6 +88,7 @@ def _warm_up(stack: "LocalStack") -> None:
 
     from tests.proof.chaos import audit
     from tests.proof.crashpoints.terms import TEMPLATE
+    from turnstile.backends.postgres.place import DatabasePlace
     from turnstile.ops.migration_run import apply
 
     for module in LATE_IMPORTS:
