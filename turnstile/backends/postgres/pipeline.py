@@ -48,8 +48,9 @@ class PipeliningConnection(BoundedAsyncConnection):
     @classmethod
     async def connect(cls, *given: Any, **how: Any) -> Self:
         """As psycopg's. A pooler that refuses the startup options is named."""
+        connecting = super().connect(*given, **how)
         try:
-            return await super().connect(*given, **how)
+            return await connecting
         except OperationalError as error:
             if (refused := options_refused(error)) is None:
                 raise
