@@ -14,6 +14,7 @@ from tests.proof.simulation.plan import TENANTS, Plan, Wish, make_wish
 from turnstile.errors import DatabaseUnavailableError, SubmissionRefusedError
 from turnstile.statements.cancel import cancel
 from turnstile.turn.cancel_reason import CancelReason
+from turnstile.turn.identifiers import chosen_prefix
 
 TRIES = 40
 REFUSALS = 2
@@ -74,7 +75,8 @@ class Clients:
         if dice < 0.6:
             key = header = f"k-{chance.getrandbits(64):016x}"
         elif dice < 0.75 and wish.on_busy != "merge":
-            body["turn_id"] = str(UUID(int=chance.getrandbits(128), version=4))
+            chosen = int(chosen_prefix(tenant), 16) << 80 | chance.getrandbits(80)
+            body["turn_id"] = str(UUID(int=chosen, version=4))
             key = f"turn:{body['turn_id']}"
         call = Call(
             client=f"client-{session}", op="submit", at=0.0, until=0.0, outcome="", tenant=tenant, session=session,
