@@ -7,6 +7,9 @@ mock_provider "aws" {
   mock_data "aws_partition" {
     defaults = { partition = "aws" }
   }
+  mock_data "aws_secretsmanager_secret_version" {
+    defaults = { secret_string = "0123456789abcdef" }
+  }
 }
 
 run "the_caches_have_a_password" {
