@@ -20,7 +20,7 @@ from psycopg.types.json import Jsonb
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.statements.children import HAS_SUCCESSOR
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
-from turnstile.statements.redrive import KEEP_TRACE, KEPT_TRACE, NEW_RUN
+from turnstile.statements.redrive import EARLIER_TRACE, KEEP_TRACE, KEPT_TRACE, NEW_RUN
 from turnstile.statements.redrive_audit import RECORD
 from turnstile.statements.session_head import IS_FAILED, wake_head
 from turnstile.turn.envelope import OutgoingMessage
@@ -59,10 +59,13 @@ SELECT s.tenant_id, s.session_id, t.queue
 
 # As a redrive, but the turn keeps its place.
 RETRY: LiteralString = f"""
-WITH revived AS (
+WITH earlier AS MATERIALIZED (
+SELECT {EARLIER_TRACE} FROM turns t WHERE t.id = %(id)s
+), revived AS (
 UPDATE turns t
    SET {NEW_RUN}, send_at = clock_timestamp(), expires_at = clock_timestamp() + make_interval(secs => %(expires)s),
        trace_id = %(trace)s, span_id = %(span)s
+  FROM earlier n
  WHERE t.id = %(id)s AND {IS_FAILED} AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED} AND NOT {IS_OVERTAKEN}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, {KEPT_TRACE}
 ), kept AS ({KEEP_TRACE})

@@ -45,11 +45,15 @@ NEW_RUN: LiteralString = """status = 'PENDING', generation = t.generation + 1, a
 """For the SET of a statement that puts a FAILED turn back to work: new budgets and a new generation. `send_at`, `expires_at` and
 the trace come from the caller."""
 
-KEPT_TRACE: LiteralString = """
-old.created_at AS turn_created_at, old.generation AS earlier_generation, old.trace_id AS earlier_trace_id,
-          old.span_id AS earlier_span_id, old.parent_span_id AS earlier_parent_span_id
-"""
-"""For the RETURNING of a statement that gives turns another trace: the columns that KEEP_TRACE records."""
+EARLIER_TRACE: LiteralString = """t.created_at AS turn_created_at, t.generation AS earlier_generation,
+       t.trace_id AS earlier_trace_id, t.span_id AS earlier_span_id, t.parent_span_id AS earlier_parent_span_id"""
+"""What KEEP_TRACE records. A statement that gives a turn another trace reads it first, of the locked row: only PostgreSQL 18 and
+later have RETURNING of old values."""
+
+KEPT_TRACE: LiteralString = (
+    "n.turn_created_at, n.earlier_generation, n.earlier_trace_id, n.earlier_span_id, n.earlier_parent_span_id"
+)
+"""For the RETURNING of that statement, whose FROM has the rows with EARLIER_TRACE as `n`."""
 
 # Logs, models and clients know the earlier run by its trace. `turn_created_at` is needed because an id that a client chose is
 # free again once its turn is in the archive.
@@ -90,7 +94,8 @@ SELECT t.id FROM (SELECT DISTINCT id FROM kin) k JOIN turns t ON t.id = ANY (ARR
 
 REVIVE: LiteralString = f"""
 WITH failed AS MATERIALIZED (
-    SELECT t.id, t.tenant_id, t.session_id, t.seq, t.kind, t.parent_turn_id, w.trace_id, w.span_id, w.expires_in
+    SELECT t.id, t.tenant_id, t.session_id, t.seq, t.kind, t.parent_turn_id, w.trace_id, w.span_id, w.expires_in,
+       {EARLIER_TRACE}
       FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
                   %(expires)s::float8[]) w (id, generation, trace_id, span_id, expires_in)
       JOIN turns t ON t.id = ANY (ARRAY[w.id])

@@ -47,14 +47,15 @@ WITH s AS MATERIALIZED (
       FROM failing f JOIN sessions ss ON ss.tenant_id = ANY (ARRAY[f.tenant_id]) AND ss.session_id = ANY (ARRAY[f.session_id])
      ORDER BY f.tenant_id, f.session_id FOR NO KEY UPDATE OF ss SKIP LOCKED
 ), mine AS MATERIALIZED (
-    SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled FROM s JOIN turns t ON t.id = ANY (ARRAY[s.id])
+    SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled, t.attempt, t.execute_at
+      FROM s JOIN turns t ON t.id = ANY (ARRAY[s.id])
      WHERE t.fence = s.fence AND {IS_RUNNING}
        AND (NOT %(halt)s OR s.status <> 'FAILED'
             OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = t.tenant_id AND x.session_id = t.session_id))
      ORDER BY s.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), verdict AS MATERIALIZED (
     -- An acknowledged cancel wins over every outcome (G15), also if the handler finished a moment earlier.
-    SELECT s.*, CASE WHEN canceled THEN 'CANCELED' ELSE status END AS final,
+    SELECT s.*, attempt, execute_at, CASE WHEN canceled THEN 'CANCELED' ELSE status END AS final,
            CASE WHEN canceled THEN 'canceled' ELSE outcome END AS final_outcome
       FROM s JOIN mine USING (id)
 ), done AS (
@@ -80,7 +81,7 @@ WITH s AS MATERIALIZED (
       FROM verdict v
      WHERE t.id = ANY (ARRAY[v.id]) AND t.fence = v.fence AND {IS_RUNNING}
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,
-              greatest(t.queued_at, old.execute_at) AS due_at, old.attempt AS attempt, clock_timestamp() AS settled_at,
+              greatest(t.queued_at, v.execute_at) AS due_at, v.attempt, clock_timestamp() AS settled_at,
               v.final_outcome, v.error_class, v.error, v.traceback, v.reply, v.partial, v.more,
               v.next_claim_id
 ), halted AS (
