@@ -13,8 +13,9 @@ from sqlalchemy.pool import NullPool
 
 from turnstile.backends.postgres.database import conninfo
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.postgres.server_version import server_refused
 from turnstile.backends.postgres.startup_options import encoding_refused, option_dropped, options_refused
-from turnstile.errors import SettingsError
+from turnstile.errors import ServerTooOldError, SettingsError
 from turnstile.migrations.lock_timeouts import MIGRATION_LOCK
 
 POLL_SECONDS = 0.25
@@ -26,7 +27,8 @@ VERSION_TABLE = "turnstile_version"
 def make_engine(place: DatabasePlace) -> Engine:
     """Takes the URL in any form that the settings take. There is no statement time-out: an index on a large table takes long.
 
-    A connection raises SettingsError if the database can't hold every text, or if the tables would be made in another schema.
+    A connection raises ServerTooOldError, or SettingsError if the database can't hold every text, or if the tables would be made
+    in another schema.
     """
     return create_engine("postgresql+psycopg://", creator=lambda: _connect(place), poolclass=NullPool)
 
@@ -38,6 +40,9 @@ def _connect(place: DatabasePlace) -> psycopg.Connection[Any]:
         if (refused := options_refused(error)) is not None:
             raise SettingsError(f"DATABASE_URL: {refused}") from error
         raise
+    if (old := server_refused(connection)) is not None:
+        connection.close()
+        raise ServerTooOldError(old)
     if (refused := encoding_refused(connection) or _other_schema(connection, place)) is not None:
         connection.close()
         raise SettingsError(f"DATABASE_URL: {refused}")

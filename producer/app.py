@@ -18,7 +18,7 @@ from turnstile.config.gc_tuning import spare_collector
 from turnstile.config.metrics_export import exporting_metrics
 from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
-from turnstile.config.startup_tls_check import check_certificates
+from turnstile.config.startup_check import check_servers
 from turnstile.config.tenancy import has_several_tenants
 from turnstile.message_queue import MessageQueues
 from turnstile.producer import cancelling, session_gate
@@ -173,12 +173,12 @@ def create_app(settings: Settings) -> FastAPI:
 def serve(settings: Settings) -> None:
     """Runs the API until SIGTERM or SIGINT, then finishes open requests and returns. A second SIGINT skips the wait.
 
-    Raises AddressUnusableError, CertificateRefusedError, RegionMissingError, SettingsError.
+    Raises AddressUnusableError, and SettingsError of several kinds.
     """
     logs.configure(settings)
     # Checked here, because an error during the application's start would be a stack trace in the log.
     SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)
-    asyncio.run(check_certificates(settings))
+    asyncio.run(check_servers(settings))
     tracing.start("turnstile-api", wanted=settings.exports_traces)
     app = create_app(settings)
     sockets = listen(settings.api_host, settings.api_port)

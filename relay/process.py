@@ -5,7 +5,7 @@ import asyncio
 from turnstile.backends.postgres.database import Database
 from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
-from turnstile.config.startup_tls_check import check_certificates
+from turnstile.config.startup_check import check_servers
 from turnstile.memory.watch import MemoryWatch
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.attention_metric import report_attention
@@ -30,7 +30,7 @@ async def run_relay(settings: Settings) -> None:
         stopping.set()
 
     on_stop_signal(stop)
-    await check_certificates(settings)
+    await check_servers(settings)
     queues = MessageQueues(settings)
     redis = connect_memory(settings)
     memory_watch = MemoryWatch(redis)

@@ -32,6 +32,13 @@ class CertificateRefusedError(SettingsError):
         super().__init__(f"{setting}: the server that answers there is not trusted: {reason}")
 
 
+class ServerTooOldError(SettingsError):
+    """The server at DATABASE_URL is older than what Turnstile works with. Waiting does not help."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"DATABASE_URL: {reason}")
+
+
 class AddressUnusableError(TurnstileError):
     """This process can't listen on the address: the port is taken, or the host is not an address of this machine."""
 

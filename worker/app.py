@@ -14,7 +14,7 @@ from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
 from turnstile.config.metrics_export import exporting_metrics
 from turnstile.config.settings import Settings
-from turnstile.config.startup_tls_check import check_certificates
+from turnstile.config.startup_check import check_servers
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, TurnstileError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
@@ -85,7 +85,7 @@ async def _end_tasks() -> None:
 async def _run(settings: Settings, handler: Handler) -> int:
     shutdown = Shutdown()
     shutdown.install()
-    await check_certificates(settings)
+    await check_servers(settings)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(
             Database(settings.database, "turnstile-worker", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE)

@@ -22,7 +22,7 @@ from turnstile.doctor.clocks import find_difference, read_clock
 from turnstile.doctor.database import QuestionTooLargeError, ask, read_revision
 from turnstile.doctor.idle_timeout import find_roles_without_idle_timeout
 from turnstile.doctor.lockers import Locker, find_lockers
-from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, ServerTooOldError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
@@ -120,6 +120,8 @@ def _noting(found: Findings, what: str) -> Iterator[None]:
         yield
     except DatabaseUnavailableError as error:
         found.append(DoctorFinding(code="service-unreachable", subject="postgres", detail=str(error)))
+    except ServerTooOldError as error:
+        found.append(DoctorFinding(code="server-too-old", subject="postgres", detail=str(error)))
     except QueueUnavailableError as error:
         found.append(DoctorFinding(code="service-unreachable", subject="sqs", detail=str(error)))
     except UnknownQueueError as error:

@@ -16,11 +16,18 @@ import psycopg
 
 from turnstile.backends.postgres.certificate import certificate_refused
 from turnstile.backends.postgres.database import Database, conninfo
+from turnstile.backends.postgres.server_version import server_refused
 from turnstile.backends.postgres.startup_options import options_refused
 from turnstile.config import logs
 from turnstile.config.load_settings import load
 from turnstile.config.settings import Settings
-from turnstile.errors import SET_BY_LOCAL_ENV, DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.errors import (
+    SET_BY_LOCAL_ENV,
+    DatabaseUnavailableError,
+    QueueUnavailableError,
+    ServerTooOldError,
+    UnknownQueueError,
+)
 from turnstile.ops.terminal.output import say
 from turnstile.turn.envelope import OutgoingMessage
 
@@ -112,15 +119,18 @@ def operate(
 async def operator_database(settings: Settings, *, pinned: bool = False) -> AsyncIterator[Database]:
     """A small pool. `pinned` as in the workers: for statements that must use an index, whatever the statistics are.
 
-    Raises DatabaseUnavailableError at once, with the server's own reason, if the connection fails.
+    Raises DatabaseUnavailableError at once, with the server's own reason, if the connection fails; or ServerTooOldError.
     """
     # A probe, because the pool retries in the background and in the end reports only a timeout.
     try:
         probe = await psycopg.AsyncConnection.connect(conninfo(settings.database, APPLICATION))
+        old = server_refused(probe)
         await probe.close()
     except psycopg.Error as error:
         refused = certificate_refused("DATABASE_URL", error)
         raise refused or database_away(settings, error) from error
+    if old is not None:
+        raise ServerTooOldError(old)
     async with Database(settings.database, APPLICATION, size=2, pinned=pinned) as database:
         yield database
 

@@ -34,7 +34,7 @@ class Settings(BaseSettings):
 
     # `repr=False`, because URLs may contain passwords.
     database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL", repr=False)
-    """PostgreSQL 18. In production with `?sslmode=verify-full&sslrootcert=FILE`."""
+    """PostgreSQL 15 or newer. In production with `?sslmode=verify-full&sslrootcert=FILE`."""
     database_schema: str = DEFAULT_SCHEMA
     """Schema of the tables. `turnstile migrate` makes it. The rest of the database may be another application's."""
     redis_url: str = Field("redis://localhost:6379/0", validation_alias="REDIS_URL", repr=False)

@@ -134,6 +134,13 @@ CHECKS: tuple[Check, ...] = (
         blinding=True,
     ),
     Check(
+        "server-too-old",
+        _ERROR,
+        "no process works with this server, and no table was looked at",
+        "upgrade the server, or let DATABASE_URL name another",
+        blinding=True,
+    ),
+    Check(
         "not-looked-at",
         _WARNING,
         "this could not be checked, or not all of it",

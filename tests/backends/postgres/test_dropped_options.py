@@ -67,7 +67,7 @@ async def test_a_pooler_that_drops_the_options_is_refused(database_url: str) -> 
         async with Database(DatabasePlace(url), "test-options", size=2, pinned=True, wait_seconds=1.0) as database:
             with (
                 structlog.testing.capture_logs() as lines,
-                pytest.raises(DatabaseUnavailableError, match="statement_timeout is 0 and not 15000"),
+                pytest.raises(DatabaseUnavailableError, match="statement_timeout is 0 and not 10000"),
             ):
                 await database.fetch("SELECT 1", {})
         with psycopg.connect(database_url) as looking:

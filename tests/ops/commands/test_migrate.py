@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.ops.commands.conftest import Turnstile
 from tests.support.probes import until
+from tests.support.stated_version import stating
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.ops.dev.stack.ports import choose_free
@@ -137,3 +138,16 @@ async def test_tables_of_a_later_program_are_left_alone_in_one_line(turnstile: T
         assert (ran.code, ran.out) == (3, "")
         assert ran.err.startswith("turnstile: the tables are at 9999, ")
         assert ran.err.endswith("nothing was changed\n")
+
+
+@pytest.mark.parametrize("command", [("migrate",), ("migrate", "--sql"), ("list",)])
+async def test_a_server_that_is_too_old_is_refused_in_one_line(
+    turnstile: Turnstile, settings: Settings, command: tuple[str, ...]
+) -> None:
+    async with stating(settings.database_url, 14) as url:
+        ran = await turnstile(*command, DATABASE_URL=url)
+
+    assert (ran.code, ran.out) == (2, "")
+    [line] = ran.err.splitlines()
+    assert "the server is PostgreSQL 14." in line
+    assert "needs 15 or newer" in line

@@ -9,6 +9,7 @@ import redis.asyncio
 from tests.conftest import ROOT, sqs_client
 from tests.ops.commands.dead_turns import make_dead
 from tests.support.stacks.stack import Stack
+from tests.support.stated_version import stating
 from tests.support.tampered_turns import LOST, make_pending, make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
@@ -94,6 +95,15 @@ async def test_tables_of_another_version_are_found(settings: Settings) -> None:
 
     assert list(found) == ["schema-revision"]
     assert "9999" in found["schema-revision"]
+
+
+async def test_a_server_that_is_too_old_is_found_and_the_others_are_checked(settings: Settings) -> None:
+    async with stating(settings.database_url, 14) as url:
+        found = await look(settings.model_copy(update={"database_url": url, **NOWHERE["redis"]}), dlq=True)
+
+    by_code = {one.code: one.detail for one in found}
+    assert set(by_code) == {"server-too-old", "service-unreachable"}
+    assert "PostgreSQL 14." in by_code["server-too-old"]
 
 
 async def test_a_missing_queue_is_found(queues: MessageQueues, settings: Settings, stack: Stack) -> None:

@@ -5,7 +5,8 @@ writes is a transaction of several statements (a submit with a policy, a cancel,
 of them, `idle_in_transaction_session_timeout` ends the transaction. A process can also stop between the statements of a pipeline
 and the Sync that commits them: they are sent together, but a large batch does not fit in the socket's buffer. Its transaction
 then keeps row locks, and the server counts it neither as idle nor as running a statement. Only `transaction_timeout` ends it
-(found by the crash-point matrix with SIGSTOP).
+(found by the crash-point matrix with SIGSTOP). PostgreSQL 15 and 16 have none: there the locks last until the process goes on or
+ends.
 """
 
 import asyncio
@@ -98,6 +99,9 @@ def conninfo(
 def _options(
     schema: str, pinned: bool, statement_timeout_seconds: float, lock_timeout_seconds: float
 ) -> dict[str, str]:
+    if pinned:
+        # For servers without a transaction timeout.
+        statement_timeout_seconds = min(statement_timeout_seconds, TRANSACTION_TIMEOUT_SECONDS)
     return {
         "statement_timeout": f"{statement_timeout_seconds * 1000:.0f}",
         "lock_timeout": f"{lock_timeout_seconds * 1000:.0f}",
@@ -107,7 +111,7 @@ def _options(
         # The statements rely on it: after a wait for a row lock they read the row again. With a stricter default of the
         # server they would fail instead, some only at the commit.
         "default_transaction_isolation": "read committed",
-        **({**PINNED, "transaction_timeout": f"{TRANSACTION_TIMEOUT_SECONDS * 1000}"} if pinned else {}),
+        **(PINNED if pinned else {}),
     }
 
 
@@ -141,7 +145,10 @@ class Database:
     ) -> None:
         """`first` is a statement that each new connection runs before its first use. `patience_seconds` bounds the wait for a
         response; by default it is as long as a healthy server may take."""
-        self._options = StartupOptions(_options(place.schema, pinned, statement_timeout_seconds, lock_timeout_seconds))
+        self._options = StartupOptions(
+            _options(place.schema, pinned, statement_timeout_seconds, lock_timeout_seconds),
+            transaction_timeout_seconds=TRANSACTION_TIMEOUT_SECONDS if pinned else None,
+        )
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(
                 place,

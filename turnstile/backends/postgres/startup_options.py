@@ -1,7 +1,10 @@
 """The server settings that every connection starts with, and the check that the server has them.
 
 They are sent as libpq's `options`. A pooler may drop these silently: statements, locks and transactions would then have no time
-limit, and the hot statements would have other plans. So each new connection is checked once, and the database's encoding with it.
+limit, and the hot statements would have other plans. So each new connection is checked once, and with it the server's version and
+the database's encoding.
+
+PostgreSQL 15 and 16 refuse a connection that asks for `transaction_timeout`. The check sets it instead, where the server has it.
 """
 
 from collections.abc import Mapping
@@ -9,9 +12,15 @@ from typing import Any, LiteralString
 
 import psycopg
 
+from turnstile.backends.postgres.server_version import server_refused
 from turnstile.telemetry.own_log import log
 
-READ_SETTINGS: LiteralString = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
+_TRANSACTION_TIMEOUT = "transaction_timeout"
+
+READ_SETTINGS: LiteralString = f"""
+SELECT name, CASE name WHEN '{_TRANSACTION_TIMEOUT}' THEN set_config(name, %s, false) ELSE setting END AS setting
+  FROM pg_settings WHERE name = ANY (%s)
+"""
 
 FORM = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "extra_float_digits": "1", "array_nulls": "on"}
 """The form of values, which the owner of the database may have set differently: psycopg reads times in no other, floats keep all
@@ -26,17 +35,20 @@ def as_flags(options: Mapping[str, str]) -> str:
 class StartupOptions:
     """The requested settings: name -> value in the setting's own unit, as `pg_settings` shows it."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str], *, transaction_timeout_seconds: float | None) -> None:
+        """`transaction_timeout_seconds` is for servers that have one; None leaves it as it is."""
         self._options = options
+        self._transaction_timeout_seconds = transaction_timeout_seconds
         self.refused: str | None = None
         """Why the last new connection was refused."""
 
     async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Closes the connection and raises psycopg.OperationalError if its settings differ, or if the database can't hold every
-        text. One round trip."""
-        cursor = await connection.execute(READ_SETTINGS, [list(self._options)])
+        """Closes the connection and raises psycopg.OperationalError if its settings differ, if the server is too old, or if the
+        database can't hold every text. One round trip."""
+        names = [*self._options, *([] if self._transaction_timeout_seconds is None else [_TRANSACTION_TIMEOUT])]
+        cursor = await connection.execute(READ_SETTINGS, [f"{self._transaction_timeout_seconds}s", names])
         found = {row["name"]: row["setting"] for row in await cursor.fetchall()}
-        refused = encoding_refused(connection) or self._dropped(found)
+        refused = server_refused(connection) or encoding_refused(connection) or self._dropped(found)
         is_new = self.refused is None
         self.refused = refused
         if refused is None:
