@@ -3,7 +3,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints simulate planted-bugs soak \
+.PHONY: help setup demo test test-servers test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints simulate planted-bugs soak \
 	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load image-lock bench-lock infra-check
 
 VENV := .venv
@@ -43,6 +43,14 @@ demo: setup ## the whole thing at work: 40 conversations, a killed worker, dead 
 
 test: setup ## all tests, on a stack of their own
 	@$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
+
+SERVER_TESTS := tests/statements tests/queries tests/migrations tests/relay tests/backends/postgres
+
+# The embedded one is the newest. Debian's packages bring an older one (apt-get install postgresql).
+test-servers: setup ## the tests of statements, on the oldest and the newest PostgreSQL of this machine
+	@set -eu; for version in $$($(BIN)/python -m tests.support.stacks.packaged); do \
+	  $(BIN)/python -m pytest -n 4 --dist worksteal --postgres=$$version $(SERVER_TESTS) $(ARGS); \
+	done
 
 # Fails where no Docker engine answers.
 test-containers: setup ## the tests that need a stack, on Testcontainers

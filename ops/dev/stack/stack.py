@@ -46,11 +46,13 @@ class _State:
 class LocalStack:
     """The stack of one home folder, running or not. Services can be stopped and started one by one."""
 
-    def __init__(self, home: Path, state: _State, *, durable: bool = True) -> None:
+    def __init__(
+        self, home: Path, state: _State, *, durable: bool = True, make_postgres: Callable[..., Postgres] = Postgres
+    ) -> None:
         self.home = home
         self._api_key = state.api_key
         self.run_as = choose(home)
-        self.postgres = Postgres(home, self.run_as, state.postgres, durable=durable)
+        self.postgres = make_postgres(home, self.run_as, state.postgres, durable=durable)
         self.redis = Redis(home, self.run_as, state.redis)
         self.sqs = Sqs(home, self.run_as, state.sqs)
 
@@ -71,16 +73,17 @@ class LocalStack:
         return all(status.running for status in self.status().values())
 
 
-def up(home: Path, *, durable: bool = True) -> LocalStack:
+def up(home: Path, *, durable: bool = True, make_postgres: Callable[..., Postgres] = Postgres) -> LocalStack:
     """Returns the stack at `home` once all services respond. Leaves running services unchanged.
 
     If some services run, the others start on their previous ports, so that clients find them again. If none runs, they move to
-    other ports where theirs are taken. `durable=False` is for tests. Raises LocalStackError if a service does not start.
+    other ports where theirs are taken. `durable=False` and another Postgres are for tests. Raises LocalStackError if a service
+    does not start.
     """
     home = home.expanduser().resolve()
     with exclusive(home / _LOCK_FILE):
         state = _read(home) or _State()
-        stack = LocalStack(home, state, durable=durable)
+        stack = LocalStack(home, state, durable=durable, make_postgres=make_postgres)
         if not any(service.process.pid() for service in stack.services):
             for service in stack.services:
                 service.port = service.port if is_free(service.port) else choose_free()
@@ -110,11 +113,11 @@ def down(home: Path, *, purge: bool = False) -> bool:
 
 
 @contextmanager
-def temporary(*, durable: bool = True) -> Iterator[LocalStack]:
+def temporary(*, durable: bool = True, make_postgres: Callable[..., Postgres] = Postgres) -> Iterator[LocalStack]:
     """A stack in a folder of its own, removed after the block."""
     home = Path(tempfile.mkdtemp(prefix="turnstile-stack-"))
     try:
-        yield up(home, durable=durable)
+        yield up(home, durable=durable, make_postgres=make_postgres)
     finally:
         down(home, purge=True)
         shutil.rmtree(home, ignore_errors=True)

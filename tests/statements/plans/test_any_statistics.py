@@ -129,7 +129,7 @@ def greedy(url: str, state: str) -> dict[str, Touched]:
         found = {}
         for when, planned in ((BEFORE, before), (DURING, during), (FITTED, fitted)):
             # A bad plan should be reported as such, however long it takes.
-            planned.execute("SET transaction_timeout = 0")
+            planned.execute("SET statement_timeout = 0")
             for call in asked:
                 if (call.pinned_only and planned is fitted) or (call.long and state == "nearly_empty"):
                     continue

@@ -28,7 +28,14 @@ class Touched:
 
 def explain(connection: psycopg.Connection[Any], statement: LiteralString) -> str:
     """The plan for any parameters."""
-    plan = connection.execute(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {number_placeholders(statement)[0]}").fetchall()  # type: ignore[call-overload]
+    # Only PostgreSQL 16 and later have EXPLAIN (GENERIC_PLAN).
+    _, names = number_placeholders(statement)
+    values = SQL("({})").format(SQL(", ").join([SQL("NULL")] * len(names))) if names else SQL("")
+    with connection.transaction(force_rollback=True):
+        connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        prepare(connection, "explained", statement)
+        plan = connection.execute(SQL("EXPLAIN (COSTS OFF) EXECUTE explained {}").format(values)).fetchall()
+        connection.execute("DEALLOCATE explained")
     return "\n".join(line for (line,) in plan)
 
 

@@ -4,6 +4,8 @@ embedded     servers of this machine, from packages (the default)
 containers   Testcontainers; the run does not begin without a Docker engine
 aws          SQS as the environment names it, with Postgres and Redis from the embedded stack; costs money (CONTRIBUTING.md)
 
+`--postgres=15` takes the Postgres of that version from this machine's packages, in place of the embedded one.
+
 A test that can't run on one of them says so: @pytest.mark.not_on("containers", "why"). The summary lists these with their
 reasons.
 """
@@ -18,7 +20,9 @@ import pytest
 
 from tests.support.given_queues import VARIABLE, find_given_queues
 from tests.support.stacks.aws import AwsStack, give_back
+from tests.support.stacks.packaged import EMBEDDED, find_packaged, maker_of
 from tests.support.stacks.stack import Stack
+from turnstile.ops.dev.stack.postgres import Postgres
 from turnstile.ops.dev.stack.stack import LocalStack, temporary
 
 
@@ -52,7 +56,9 @@ def running_stack(config: pytest.Config) -> AbstractContextManager[Stack]:
 
 @contextmanager
 def _embedded(config: pytest.Config) -> Iterator[LocalStack]:
-    with temporary(durable=False) as stack:
+    version = config.getoption("--postgres")
+    make_postgres = Postgres if version == EMBEDDED else maker_of(find_packaged()[int(version)])
+    with temporary(durable=False, make_postgres=make_postgres) as stack:
         config.stash[VERSIONS] = ", ".join(f"{name} {status.version}" for name, status in stack.status().items())
         yield stack
 
@@ -79,6 +85,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--stack", choices=[*Kind], default=Kind.EMBEDDED, help="what the tests run on: %(choices)s [%(default)s]"
     )
+    parser.addoption(
+        "--postgres",
+        choices=[EMBEDDED, *map(str, find_packaged())],
+        default=EMBEDDED,
+        help="the Postgres of the stack, by the version of this machine's package: %(choices)s [%(default)s]",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,7 +98,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # The processes that xdist starts are told the same option, and need not look again.
     if hasattr(config, "workerinput"):
         return
-    match kind_of(config):
+    kind = kind_of(config)
+    if kind is Kind.CONTAINERS and config.getoption("--postgres") != EMBEDDED:
+        raise pytest.UsageError("--stack=containers: it has a Postgres of its own, so without --postgres")
+    match kind:
         case Kind.EMBEDDED:
             pass
         case Kind.CONTAINERS:

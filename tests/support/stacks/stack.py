@@ -36,7 +36,7 @@ class Service(Protocol):
 
 
 class Postgres(Service, Protocol):
-    """PostgreSQL 18 with a superuser, and a database of its own for each test."""
+    """PostgreSQL with a superuser, and a database of its own for each test."""
 
     @property
     def url(self) -> str:
