@@ -58,7 +58,7 @@ def apply(
 
 def _refuse_later(current: str | None) -> None:
     # Happens after a rollback to an older program. Alembic's own error is unclear, and with --sql comes after half a script.
-    known = [script.revision for script in _scripts().walk_revisions()]
+    known = known_revisions()
     if current is not None and current not in known:
         raise CommandError(
             f"the tables are at {current}, which a later version of this program has made; this one knows none after "
@@ -106,13 +106,9 @@ def _not_allowed(error: psycopg.Error, place: DatabasePlace) -> str:
     )
 
 
-def known_revision() -> str | None:
-    """The newest revision that this program knows."""
-    return _scripts().get_current_head()
-
-
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
+def known_revisions() -> list[str]:
+    """Those of this program, the newest first."""
+    return [script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()]
 
 
 def _config(place: DatabasePlace | None = None) -> Config:

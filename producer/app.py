@@ -12,6 +12,7 @@ from starlette.datastructures import State
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.table_version import READ_VERSION
 from turnstile.backends.sqs.client import SqsClient
 from turnstile.config import logs
 from turnstile.config.gc_tuning import spare_collector
@@ -101,6 +102,7 @@ def create_app(settings: Settings) -> FastAPI:
                 settings.database,
                 wait_seconds=DATABASE_WAIT_SECONDS,
                 lock_timeout_seconds=ROW_WAIT_SECONDS,
+                first=READ_VERSION,
             )
             # Pools of their own: a row lock or a slow statement in one pool does not delay the others.
             submits = await stack.enter_async_context(pool("turnstile-api", size=SUBMIT_CONNECTIONS, pinned=True))

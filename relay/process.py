@@ -3,6 +3,7 @@
 import asyncio
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.table_version import READ_VERSION
 from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
 from turnstile.config.startup_check import check_servers
@@ -36,7 +37,7 @@ async def run_relay(settings: Settings) -> None:
     memory_watch = MemoryWatch(redis)
     try:
         await queues.check_credentials()
-        async with Database(settings.database, "turnstile-relay", size=3, pinned=True) as database:
+        async with Database(settings.database, "turnstile-relay", size=3, pinned=True, first=READ_VERSION) as database:
             log.info("relay.started", queues=list(settings.queues_by_name))
             try:
                 async with asyncio.TaskGroup() as together:

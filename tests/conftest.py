@@ -109,6 +109,14 @@ def database_url(databases: Databases) -> Iterator[str]:
     databases.give_back(name)
 
 
+@pytest.fixture
+def bare_url(stack: Stack) -> Iterator[str]:
+    """A database without any table."""
+    name = f"bare_{uuid4().hex}"
+    yield stack.postgres.create_database(name)
+    stack.postgres.drop_database(name)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_loader_of_botocore() -> Iterator[None]:
     """botocore reads the descriptions of its services anew for each session: a tenth of a second of CPU, in most tests."""

@@ -73,6 +73,16 @@ class RowLockedError(DatabaseUnavailableError):
     """A row stayed locked by another transaction beyond the lock timeout; nothing was done. The server is healthy."""
 
 
+class TablesUnfitError(DatabaseUnavailableError):
+    """The tables are missing, or of a version that this program can't use; the message says what to do. Nothing was done."""
+
+
+MISFITS = frozenset({"42P01", "42703", "42883"})
+"""SQLSTATEs of undefined_table, undefined_column, undefined_function: the program is newer or older than the tables."""
+
+MISFIT = "the tables are missing or of another version: run `turnstile migrate`"
+
+
 class ListTooBroadError(TurnstileError):
     """A list query ran into its time limit. The server is healthy, and a retry would take as long."""
 

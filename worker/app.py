@@ -5,7 +5,6 @@ import logging
 import multiprocessing
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from turnstile.config.gc_tuning import spare_collector
 from turnstile.config.metrics_export import exporting_metrics
 from turnstile.config.settings import Settings
 from turnstile.config.startup_check import check_servers
-from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, TurnstileError
+from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, TablesUnfitError, TurnstileError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.attention_metric import report_attention
@@ -33,7 +32,7 @@ from turnstile.worker.composition import TurnWork
 from turnstile.worker.consumer import Consumer
 from turnstile.worker.process.event_loop import WorkerLoop
 from turnstile.worker.process.handler_loading import load
-from turnstile.worker.process.health import serve_health
+from turnstile.worker.process.health import Checks, serve_health
 from turnstile.worker.process.scale_in_protection import Terms, protect_while_busy
 from turnstile.worker.process.shutdown import Shutdown, drain
 from turnstile.worker.resources import Resources, name_worker
@@ -205,17 +204,19 @@ class _Worker:
         terms = replace(usual, protected_seconds=max(usual.protected_seconds, timeout))
         await protect_while_busy(agent_uri, lambda: len(self.work.in_flight) > 0, terms, self.shutdown.stopping)
 
-    def _live(self) -> Mapping[str, bool]:
+    def _live(self) -> Checks:
         return {
             "loop": self.work.watchdog.stuck_for() < self.settings.watchdog_seconds,
             "receiving": self.shutdown.stopping.is_set() or self.consumer.deaf_for() < self.settings.deaf_seconds,
             "pool": self.work.starved_for() < self.settings.lease_seconds,
         }
 
-    async def _ready(self) -> Mapping[str, bool]:
+    async def _ready(self) -> Checks:
+        postgres: bool | str = True
         try:
             await self.resources.database.ping()
-            postgres = True
+        except TablesUnfitError as error:
+            postgres = str(error)
         except DatabaseUnavailableError:
             postgres = False
         return {"postgres": postgres, "redis": await self.resources.redis.lock.ping()}

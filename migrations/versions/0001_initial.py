@@ -9,7 +9,8 @@ down_revision = None
 
 # The order matters: triggers and functions name tables of earlier files.
 AREAS = (
-    "turns", "turn_status", "messages", "attempts", "submissions", "webhooks", "memory", "operations", "archive", "sequences",
+    "version", "turns", "turn_status", "messages", "attempts", "submissions", "webhooks", "memory", "operations", "archive",
+    "sequences",
 )  # fmt: skip
 
 DOWNGRADE = """

@@ -14,12 +14,13 @@ from typing import Any
 import psycopg
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.table_version import MISSING, VERSIONS, tables_refused
 from turnstile.backends.redis.operator_client import RedisUnreachableError
 from turnstile.config.settings import Settings
 from turnstile.doctor.check import Check
 from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, MARGIN_SECONDS
 from turnstile.doctor.clocks import find_difference, read_clock
-from turnstile.doctor.database import QuestionTooLargeError, ask, read_revision
+from turnstile.doctor.database import QuestionTooLargeError, ask, read_table_version
 from turnstile.doctor.idle_timeout import find_roles_without_idle_timeout
 from turnstile.doctor.lockers import Locker, find_lockers
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, ServerTooOldError, UnknownQueueError
@@ -28,7 +29,6 @@ from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.doctor.redis_trial import try_redis
-from turnstile.ops.migration_run import known_revision
 from turnstile.ops.progress_words import describe_standstill
 from turnstile.ops.terminal.operator_access import operator_database
 from turnstile.ops.terminal.output import short_duration
@@ -157,13 +157,13 @@ async def _look_at_tables(found: Findings, settings: Settings, database: Databas
     await _look_at_clocks(found, database)
     if await _look_at_locks(found, database):
         return
-    revision, known = await read_revision(database), known_revision()
-    if revision is None:
-        detail = "the database has no tables: run `turnstile migrate`"
-        found.append(DoctorFinding(code="not-looked-at", subject="tables", detail=detail))
+    tables = await read_table_version(database)
+    if tables is None:
+        found.append(DoctorFinding(code="not-looked-at", subject="tables", detail=MISSING))
         return
-    if revision != known:
-        detail = f"the tables are at {revision}, this program knows {known}"
+    if tables["version"] != VERSIONS[-1]:
+        refused = tables_refused(tables) or "they are newer, and serve this program"
+        detail = f"the tables are at {tables['version']}, this program knows {VERSIONS[-1]}: {refused}"
         found.append(DoctorFinding(code="schema-revision", subject="schema", detail=detail))
     terms = make_terms(settings)
     for check in CHECKS:

@@ -4,6 +4,8 @@ import errno
 from enum import IntEnum
 
 from turnstile.errors import (
+    MISFIT,
+    MISFITS,
     AddressUnusableError,
     DatabaseUnavailableError,
     QueueUnavailableError,
@@ -12,9 +14,6 @@ from turnstile.errors import (
     TurnstileError,
     UnknownQueueError,
 )
-
-# undefined_table, undefined_column, undefined_function: the program is newer or older than the tables.
-_SCHEMA_MISMATCH = frozenset({"42P01", "42703", "42883"})
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -83,8 +82,8 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
     for kind, code, prefix in _KNOWN:
         if isinstance(error, kind):
             return code, f"{prefix}{line}"
-    if getattr(error, "sqlstate", None) in _SCHEMA_MISMATCH:
-        return ExitCode.UNAVAILABLE, "the tables are missing or of another version: run `turnstile migrate`"
+    if getattr(error, "sqlstate", None) in MISFITS:
+        return ExitCode.UNAVAILABLE, MISFIT
     if isinstance(error, OSError) and error.errno in _DISK_FULL:
         return ExitCode.FAILED, f"cannot write: {error.strerror}"
     if isinstance(error, UnicodeEncodeError):

@@ -1,4 +1,4 @@
-"""Readiness checks: whether this process can accept turns (Postgres), and whether their wake-ups leave at once (SQS).
+"""Readiness checks: whether this process can accept turns (Postgres, its tables), and whether their wake-ups leave at once (SQS).
 
 An SQS outage does not make the process unready: it still accepts turns, and the relay sends the wake-ups later. Removing every
 API task from the load balancer would turn a delay into an outage.
@@ -42,7 +42,8 @@ class Readiness(BaseModel):
 
 
 def probe_of(database: Database) -> Batcher[None, None]:
-    """Checks whether Postgres responds; raises DatabaseUnavailableError if it does not respond in time.
+    """Checks Postgres and its tables. Raises DatabaseUnavailableError if it does not respond in time, TablesUnfitError if this
+    program can't use the tables.
 
     Concurrent callers share a check, which takes one connection: the route needs no key, so any client may call it at any rate.
     """

@@ -259,7 +259,7 @@ async def get_liveness() -> dict[str, str]:
 @health.head("/readyz", include_in_schema=False)
 @health.get("/readyz", summary="Can it accept turns?", responses=problems(503))
 async def get_readiness(behind: Behind) -> Readiness:
-    """200 if the database answers. How the queues look is told, but decides nothing."""
+    """200 if the database answers and has the tables of this program. How the queues look is told, but decides nothing."""
     await behind.probe(None)
     names = list(behind.settings.queues_by_name)
     return Readiness(queues=await check_queues(behind.queues, behind.sending, names))

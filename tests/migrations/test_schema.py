@@ -61,14 +61,6 @@ def session() -> str:
     return uuid4().hex
 
 
-@pytest.fixture
-def bare_url(stack: Stack) -> Iterator[str]:
-    """A database without any table."""
-    name = f"bare_{uuid4().hex}"
-    yield stack.postgres.create_database(name)
-    stack.postgres.drop_database(name)
-
-
 def look(url: str, statement: LiteralString) -> list[dict[str, Any]]:
     with psycopg.connect(url, row_factory=dict_row) as opened:
         return opened.execute(statement).fetchall()

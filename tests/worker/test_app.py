@@ -14,6 +14,7 @@ from tests.support.processors import ECHO
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
+from turnstile.statements.advance_fences import ADVANCE
 from turnstile.worker.app import _Worker
 from turnstile.worker.process.shutdown import Shutdown
 from turnstile.worker.resources import Resources
@@ -81,3 +82,16 @@ async def test_an_outage_of_postgres_starves_no_worker(settings: Settings, queue
             assert worker._live()["pool"]
             cable.silent = False
             waiting.cancel()
+
+
+async def test_a_worker_without_tables_is_not_ready_and_says_what_to_do(
+    settings: Settings, database: Database, queues: MessageQueues
+) -> None:
+    async with (
+        Database(settings.database_url, "worker", size=1, first=ADVANCE) as own,
+        beating(settings, own, queues) as worker,
+    ):
+        assert await worker._ready() == {"postgres": True, "redis": True}
+        await database.fetch("ALTER TABLE turnstile_version RENAME TO hidden", {})
+
+        assert (await worker._ready())["postgres"] == "the database has no tables: run `turnstile migrate`"

@@ -151,7 +151,7 @@ CHECKS: tuple[Check, ...] = (
         "schema-revision",
         _ERROR,
         "the tables are of another version than this program",
-        "older tables: `turnstile migrate`; newer ones, after going back by one version: nothing",
+        "see the reason; newer tables that serve this program, after going back to it: nothing",
     ),
     Check(
         "table-locked",

@@ -8,12 +8,11 @@ import psycopg
 from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.table_version import READ_VERSION
 from turnstile.errors import TurnstileError
 from turnstile.statements.session_head import DUE, IS_RUNNING
 
 STATEMENT_TIMEOUT_SECONDS = 5
-
-_REVISION: LiteralString = "SELECT version_num FROM turnstile_version"
 
 # A RUNNING turn without a `send_at` is left alone, also after its lease: no relay has marked it as lost, so its worker may be
 # alive and unable to renew (ADR 0003). A `send_at` would let others take the turn over.
@@ -49,13 +48,13 @@ async def ask(database: Database, statement: LiteralString, parameters: Mapping[
             raise QuestionTooLargeError(f"took longer than {STATEMENT_TIMEOUT_SECONDS} s") from error
 
 
-async def read_revision(database: Database) -> str | None:
-    """The revision of the tables; None where there are none."""
+async def read_table_version(database: Database) -> DictRow | None:
+    """The row of READ_VERSION; None where there are no tables."""
     try:
-        rows = await ask(database, _REVISION, {})
+        rows = await ask(database, READ_VERSION, {})
     except psycopg.errors.UndefinedTable:
         return None
-    return rows[0]["version_num"] if rows else None
+    return rows[0] if rows else None
 
 
 async def wake(database: Database, turn_ids: Sequence[UUID]) -> set[UUID]:

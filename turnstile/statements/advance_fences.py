@@ -12,8 +12,9 @@ itself has gone back, `turnstile doctor` reports `fences-behind`.
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.table_version import COLUMNS
 
-ADVANCE: LiteralString = "SELECT advance_sequences(0)"
+ADVANCE: LiteralString = f"SELECT advance_sequences(0), {COLUMNS}"
 """For `Database(first=...)` of processes that claim turns. The function is in `sequences.sql` of migration 0001."""
 
 _LAST_FENCE: LiteralString = """

@@ -2,7 +2,7 @@
 
 Live means that the event loop runs, that polls return, even with an error, and that the pool gets answers if the heartbeat does.
 Redis, Postgres and SQS are never part of it: otherwise one outage would restart every worker of the fleet. Ready means that Redis
-and Postgres respond as well.
+and Postgres respond as well, and that the tables are those of this program.
 """
 
 import asyncio
@@ -36,8 +36,12 @@ class HealthPort:
         await self._runner.cleanup()
 
 
+Checks = Mapping[str, bool | str]
+"""What each check found: True if all is well, a text if there is a reason to tell."""
+
+
 async def serve_health(
-    live: Callable[[], Mapping[str, bool]], ready: Callable[[], Awaitable[Mapping[str, bool]]], host: str, port: int
+    live: Callable[[], Checks], ready: Callable[[], Awaitable[Checks]], host: str, port: int
 ) -> HealthPort:
     """Serves both checks on `port` (0: a free port) of `host` (empty: all interfaces).
 
@@ -109,6 +113,6 @@ class _Connection(asyncio.Protocol):
         self._inner.connection_lost(error)
 
 
-def _response(checks: Mapping[str, bool]) -> web.Response:
-    ok = all(checks.values())
+def _response(checks: Checks) -> web.Response:
+    ok = all(found is True for found in checks.values())
     return web.json_response({"ok": ok, "checks": dict(checks)}, status=200 if ok else 503)

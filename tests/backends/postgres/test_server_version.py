@@ -17,7 +17,10 @@ SELECT name, setting::int / CASE unit WHEN 'ms' THEN 1000 ELSE 1 END AS seconds 
 
 
 async def test_a_server_that_is_too_old_is_refused_by_its_version(database_url: str) -> None:
-    async with stating(database_url, 14) as url, Database(DatabasePlace(url), "test", size=1, wait_seconds=1.0) as database:
+    async with (
+        stating(database_url, 14) as url,
+        Database(DatabasePlace(url), "test", size=1, wait_seconds=1.0) as database,
+    ):
         with (
             structlog.testing.capture_logs() as lines,
             pytest.raises(DatabaseUnavailableError, match=r"PostgreSQL 14\.\d+, and Turnstile needs 15 or newer"),

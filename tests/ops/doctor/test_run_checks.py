@@ -88,13 +88,17 @@ async def test_a_query_that_postgres_refuses_is_reported_as_not_looked_at(settin
     assert (found.code, found.subject) == ("not-looked-at", "webhooks-overdue")
 
 
-async def test_tables_of_another_version_are_found(settings: Settings) -> None:
-    await tamper(settings, "UPDATE turnstile_version SET version_num = '9999'")
+@pytest.mark.parametrize(
+    ("serves_from", "said"), [("0001", "they are newer, and serve this program"), ("9998", "start a newer release")]
+)
+async def test_tables_of_another_version_are_found(settings: Settings, serves_from: str, said: str) -> None:
+    await tamper(settings, f"UPDATE turnstile_version SET version_num = '9999', serves_from = '{serves_from}'")
 
     found = await details(settings)
 
     assert list(found) == ["schema-revision"]
-    assert "9999" in found["schema-revision"]
+    assert "the tables are at 9999, this program knows 0001" in found["schema-revision"]
+    assert said in found["schema-revision"]
 
 
 async def test_a_server_that_is_too_old_is_found_and_the_others_are_checked(settings: Settings) -> None:

@@ -20,13 +20,13 @@ class Checks:
 
     def __init__(self) -> None:
         self.live: dict[str, bool] = {"loop": True, "receiving": True}
-        self.ready: dict[str, bool] = {"postgres": True, "redis": True}
+        self.ready: dict[str, bool | str] = {"postgres": True, "redis": True}
         self.asked_for_ready = 0
 
     def are_live(self) -> Mapping[str, bool]:
         return self.live
 
-    async def are_ready(self) -> Mapping[str, bool]:
+    async def are_ready(self) -> Mapping[str, bool | str]:
         self.asked_for_ready += 1
         return self.ready
 
@@ -80,6 +80,15 @@ async def test_an_outage_makes_a_worker_not_ready_and_restarts_none(client: http
 
     assert (live.status_code, ready.status_code) == (200, 503)
     assert ready.json()["checks"]["postgres"] is False
+
+
+async def test_a_reason_is_told_and_counts_as_not_ready(client: httpx.AsyncClient, checks: Checks) -> None:
+    checks.ready["postgres"] = "the database has no tables"
+
+    ready = await client.get("/readyz")
+
+    assert (ready.status_code, ready.json()["ok"]) == (503, False)
+    assert ready.json()["checks"]["postgres"] == "the database has no tables"
 
 
 async def test_a_taken_port_is_refused_with_its_number(server: HealthPort, checks: Checks) -> None:

@@ -30,8 +30,9 @@ from turnstile.backends.postgres.lending import Lending
 from turnstile.backends.postgres.pipeline import PipeliningConnection
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.postgres.startup_options import FORM, StartupOptions, as_flags
+from turnstile.backends.postgres.table_version import TableCheck
 from turnstile.backends.postgres.unanswered import Unanswered
-from turnstile.errors import DatabaseUnavailableError, RowLockedError
+from turnstile.errors import MISFIT, MISFITS, DatabaseUnavailableError, RowLockedError, TablesUnfitError
 from turnstile.telemetry.backend_health import health_of
 
 STATEMENT_TIMEOUT_SECONDS = 15
@@ -143,8 +144,9 @@ class Database:
         patience_seconds: float | None = None,
         first: LiteralString | None = None,
     ) -> None:
-        """`first` is a statement that each new connection runs before its first use. `patience_seconds` bounds the wait for a
-        response; by default it is as long as a healthy server may take."""
+        """`first` is a statement that each new connection runs before its first use: one that reads the version of the tables, as
+        READ_VERSION does. Without it, any tables will do. `patience_seconds` bounds the wait for a response; by default it is as
+        long as a healthy server may take."""
         self._options = StartupOptions(
             _options(place.schema, pinned, statement_timeout_seconds, lock_timeout_seconds),
             transaction_timeout_seconds=TRANSACTION_TIMEOUT_SECONDS if pinned else None,
@@ -176,7 +178,7 @@ class Database:
         self._patience_seconds = patience_seconds or ANSWER_SECONDS + (
             TRANSACTION_TIMEOUT_SECONDS if pinned else 2 * statement_timeout_seconds
         )
-        self._first = first
+        self._tables = None if first is None else TableCheck(first)
         self._health = health_of("postgres")
         self._unanswered = Unanswered()
         self._check: asyncio.Task[None] | None = None
@@ -201,14 +203,8 @@ class Database:
         connection.patience_seconds = self._patience_seconds
         set_json_loads(_read_json, connection)
         await self._options.check(connection)
-        if self._first is not None:
-            try:
-                await connection.execute(self._first)
-            except psycopg.errors.UndefinedFunction as error:
-                # The pool logs the error and retries: work starts once the migration has run.
-                raise psycopg.OperationalError(
-                    "the tables are older than this program: run `turnstile migrate`"
-                ) from error
+        if self._tables is not None:
+            await self._tables.check(connection)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -226,6 +222,9 @@ class Database:
         except psycopg.Error as error:
             if not is_outage(error):
                 self._unanswered.answered(time.monotonic())
+                if self._tables is not None and error.sqlstate in MISFITS:
+                    self._tables.note(MISFIT, error)
+                    raise TablesUnfitError(MISFIT) from error
                 raise
             raise self._outage(error) from error
         finally:
@@ -249,6 +248,8 @@ class Database:
             # A host that vanished breaks the idle connections too, and `Lending` does not see it: without this check each of
             # them would fail a call.
             self._check = asyncio.create_task(self._drop_broken())
+        if isinstance(error, PoolTimeout) and self._tables is not None and self._tables.refused is not None:
+            return TablesUnfitError(self._tables.refused)
         kind = RowLockedError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
         # Only the first line: a DETAIL after it has row values. A pool whose connections were refused only reports a timeout.
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
@@ -259,8 +260,14 @@ class Database:
             await self._pool.check()
 
     async def ping(self) -> None:
-        """Raises DatabaseUnavailableError if Postgres does not respond."""
-        await self.fetch("SELECT 1", {})
+        """Raises DatabaseUnavailableError if Postgres does not respond, TablesUnfitError if the tables can't be used."""
+        if self._tables is None:
+            await self.fetch("SELECT 1", {})
+            return
+        async with self.connection() as connection:
+            refused = await self._tables.look(connection)
+        if refused is not None:
+            raise TablesUnfitError(refused)
 
     async def fetch(self, statement: LiteralString, parameters: Parameters) -> list[DictRow]:
         """Runs one statement, prepared on first use, and returns its rows. It must cast a list parameter to an array type."""

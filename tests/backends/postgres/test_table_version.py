@@ -1,0 +1,120 @@
+"""The version of the tables: which a process works with, what it says of the others, and that it goes on when they fit."""
+
+import asyncio
+
+import pytest
+import structlog.testing
+
+from tests.support.probes import until
+from turnstile.backends.postgres import table_version
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.table_version import MISSING, NEWER, OLDER, READ_VERSION, tables_refused
+from turnstile.config.settings import Settings
+from turnstile.errors import MISFIT, DatabaseUnavailableError, TablesUnfitError
+from turnstile.ops.migration_run import apply, known_revisions
+from turnstile.statements.advance_fences import ADVANCE
+
+FIRST = pytest.mark.parametrize("first", [READ_VERSION, ADVANCE], ids=["api_and_relay", "worker"])
+
+
+def test_the_program_knows_the_versions_that_it_can_migrate_to() -> None:
+    assert list(table_version.VERSIONS) == known_revisions()[::-1]
+
+
+@pytest.mark.parametrize(
+    ("version", "serves_from", "refused"),
+    [
+        ("0002", "0001", None),
+        ("0001", "0001", OLDER),
+        # Of the next release, which this one works with.
+        ("0003", "0002", None),
+        ("0003", "0001", None),
+        ("0004", "0003", NEWER),
+    ],
+)
+def test_newer_tables_do_if_they_serve_this_program(
+    monkeypatch: pytest.MonkeyPatch, version: str, serves_from: str, refused: str | None
+) -> None:
+    monkeypatch.setattr(table_version, "VERSIONS", ("0001", "0002"))
+
+    assert tables_refused({"version": version, "serves_from": serves_from}) == refused
+
+
+async def refusal(database: Database) -> str:
+    """Waits until a call is refused for the tables, and returns why: before the first connection, nothing is known of them."""
+
+    async def refused() -> str | None:
+        try:
+            await database.ping()
+        except TablesUnfitError as error:
+            return str(error)
+        except DatabaseUnavailableError:
+            return None
+        return None
+
+    return await until(refused)
+
+
+async def works(database: Database) -> bool:
+    try:
+        await database.ping()
+    except DatabaseUnavailableError:
+        return False
+    return True
+
+
+@FIRST
+async def test_without_tables_nothing_is_done_and_the_log_says_once_what_to_do(bare_url: str, first: str) -> None:
+    with structlog.testing.capture_logs() as lines:
+        async with Database(bare_url, "test", size=2, first=first, wait_seconds=0.5) as database:
+            assert await refusal(database) == MISSING
+            with pytest.raises(TablesUnfitError, match=f"^{MISSING}$"):
+                await database.fetch("SELECT 1", {})
+
+    assert [line["reason"] for line in lines if line["event"] == "database.refused"] == [MISSING]
+
+
+@FIRST
+async def test_a_migration_heals_it_without_a_restart(bare_url: str, first: str) -> None:
+    async with Database(bare_url, "test", size=2, first=first, wait_seconds=0.5) as database:
+        assert await refusal(database) == MISSING
+
+        await asyncio.to_thread(apply, bare_url)
+
+        assert await until(lambda: works(database))
+
+
+@FIRST
+@pytest.mark.parametrize(("serves_from", "refused"), [("0001", False), ("9998", True)])
+async def test_newer_tables_are_refused_only_if_they_do_not_serve_this_program(
+    settings: Settings, database: Database, first: str, serves_from: str, refused: bool
+) -> None:
+    await database.fetch(
+        "UPDATE turnstile_version SET version_num = '9999', serves_from = %(from)s", {"from": serves_from}
+    )
+
+    async with Database(settings.database_url, "test", size=1, first=first, wait_seconds=0.5) as process:
+        if refused:
+            assert await refusal(process) == NEWER
+        else:
+            assert await until(lambda: works(process))
+
+
+@FIRST
+async def test_tables_that_go_away_under_a_running_process_are_named_and_come_back(
+    settings: Settings, database: Database, first: str
+) -> None:
+    async with Database(settings.database_url, "test", size=1, first=first, wait_seconds=30.0) as process:
+        await process.ping()
+        await database.fetch("ALTER TABLE turnstile_version RENAME TO hidden_version", {})
+        await database.fetch("ALTER TABLE turns RENAME TO hidden_turns", {})
+
+        with pytest.raises(TablesUnfitError, match=f"^{MISFIT}$"):
+            await process.fetch("SELECT id FROM turns", {})
+        with pytest.raises(TablesUnfitError, match=f"^{MISSING}$"):
+            await process.ping()
+
+        await database.fetch("ALTER TABLE hidden_turns RENAME TO turns", {})
+        await database.fetch("ALTER TABLE hidden_version RENAME TO turnstile_version", {})
+        await process.ping()
+        assert await process.fetch("SELECT id FROM turns", {}) == []

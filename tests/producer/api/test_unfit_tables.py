@@ -1,0 +1,120 @@
+"""The API on tables that are missing or of another version: not ready, 503 with what to do, and never a 500."""
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+from httpx import AsyncClient, Response
+from structlog.testing import capture_logs
+
+from tests.producer.api.conftest import Connect
+from tests.producer.api.expectations import expect_unavailable
+from tests.support.probes import until
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.ops.migration_run import apply
+
+PATH = "/v1/sessions/s/turns"
+
+
+@pytest.fixture
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile.producer.app.DATABASE_WAIT_SECONDS", 0.5)
+
+
+@pytest.fixture
+def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests in which each call gets a connection, on a busy machine, too."""
+    monkeypatch.setattr("turnstile.producer.app.DATABASE_WAIT_SECONDS", 30.0)
+
+
+async def answers(client: AsyncClient) -> list[Response]:
+    turn = f"/v1/turns/{uuid4()}"
+    return await asyncio.gather(
+        client.post(PATH, json={"input": "x"}),
+        client.post(PATH, json={"input": "x", "on_busy": "reject"}),
+        client.get(turn),
+        client.get(f"{turn}/events"),
+        client.post(f"{turn}/cancel"),
+        client.post("/v1/sessions/s/cancel"),
+        client.get("/v1/turns"),
+        client.get(PATH),
+        client.get("/v1/sessions/s/messages"),
+        client.get("/readyz"),
+    )
+
+
+async def is_ready(client: AsyncClient) -> bool:
+    return (await client.get("/readyz")).status_code == 200
+
+
+async def takes_turns(client: AsyncClient) -> bool:
+    return (await client.post(PATH, json={"input": "x"})).status_code == 202
+
+
+async def each_says(client: AsyncClient, what: str) -> bool:
+    found = await answers(client)
+    for answer in found:
+        expect_unavailable(answer)
+    return {answer.json()["detail"] for answer in found} == {what}
+
+
+@pytest.mark.usefixtures("short_wait")
+async def test_without_tables_every_route_says_what_to_do_until_they_are_there(
+    settings: Settings, bare_url: str, connect: Connect
+) -> None:
+    with capture_logs() as lines:
+        async with connect(settings.model_copy(update={"database_url": bare_url})) as client:
+            # Each pool finds out for itself, a moment after the start.
+            await until(lambda: each_says(client, "the database has no tables: run `turnstile migrate`"))
+            assert (await client.get("/healthz")).status_code == 200
+
+            await asyncio.to_thread(apply, bare_url)
+
+            assert await until(lambda: is_ready(client))
+            assert await until(lambda: takes_turns(client))
+
+    # One for each pool, however many calls there were.
+    assert len([line for line in lines if line["event"] == "database.refused"]) == 4
+    assert not [line for line in lines if line["event"] == "api.unexpected_error"]
+
+
+@pytest.mark.usefixtures("short_wait")
+@pytest.mark.parametrize(("serves_from", "status"), [("0001", 200), ("9998", 503)])
+async def test_newer_tables_take_down_only_a_program_that_they_do_not_serve(
+    settings: Settings, database: Database, connect: Connect, serves_from: str, status: int
+) -> None:
+    """As in a rolling deploy, and after going back by more than one release."""
+    await database.fetch(
+        "UPDATE turnstile_version SET version_num = '9999', serves_from = %(from)s", {"from": serves_from}
+    )
+
+    async with connect(settings) as client:
+        if status == 200:
+            assert await until(lambda: is_ready(client))
+            assert await until(lambda: takes_turns(client))
+        else:
+            newer = "the tables are newer than this program can use: start a newer release of Turnstile"
+            await until(lambda: each_says(client, newer))
+
+
+@pytest.mark.usefixtures("long_wait")
+async def test_tables_that_go_down_under_a_running_api_are_no_500(settings: Settings, connect: Connect) -> None:
+    async with connect(settings) as client:
+        for _ in range(2):
+            await asyncio.gather(*(answers(client) for _ in range(3)))
+
+        await asyncio.to_thread(apply, settings.database_url, "base", down=True)
+
+        with capture_logs() as lines:
+            found = await answers(client)
+            not_ready = await client.get("/readyz")
+        await asyncio.to_thread(apply, settings.database_url)
+        again = await client.get("/readyz")
+
+    for answer in found:
+        expect_unavailable(answer)
+        assert "run `turnstile migrate`" in answer.json()["detail"]
+    assert not_ready.json()["detail"] == "the database has no tables: run `turnstile migrate`"
+    assert not [line for line in lines if line["event"] == "api.unexpected_error"]
+    assert again.status_code == 200

@@ -1,0 +1,71 @@
+"""Whether this program can work on the tables that it finds. API, workers and relays decide the same (ADR 0022).
+
+A migration works with the release before it, so during a rolling deploy older programs run on newer tables. A later release may
+take away what they use. Its migration then says in `serves_from` which programs still work.
+"""
+
+from collections.abc import Mapping
+from typing import Any, LiteralString
+
+import psycopg
+
+from turnstile.telemetry.own_log import log
+
+VERSIONS = ("0001",)
+"""The versions of the tables that this program knows, the newest last: those of `migrations/versions`."""
+
+COLUMNS: LiteralString = "version_num AS version, serves_from FROM turnstile_version"
+READ_VERSION: LiteralString = f"SELECT {COLUMNS}"
+"""For `Database(first=...)` of processes that work on the tables."""
+
+MIGRATE = "run `turnstile migrate`"
+MISSING = f"the database has no tables: {MIGRATE}"
+OLDER = f"the tables are older than this program: {MIGRATE}"
+NEWER = "the tables are newer than this program can use: start a newer release of Turnstile"
+
+
+def tables_refused(found: Mapping[str, Any] | None) -> str | None:
+    """Why this program can't work on the tables, and what to do; None if it can. `found` is the row of READ_VERSION."""
+    if found is None:
+        return MISSING
+    if found["version"] in VERSIONS:
+        return None if found["version"] == VERSIONS[-1] else OLDER
+    return None if found["serves_from"] in VERSIONS else NEWER
+
+
+class TableCheck:
+    """The check of a pool's connections. `first` is their first statement, and returns the row of READ_VERSION."""
+
+    def __init__(self, first: LiteralString) -> None:
+        self._first = first
+        self.refused: str | None = None
+        """Why the tables can't be used, as far as is known."""
+
+    async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Of a new connection. Closes it and raises psycopg.OperationalError if the tables can't be used."""
+        if (refused := await self.look(connection, self._first)) is not None:
+            await connection.close()
+            # The pool logs it, and tries again: work starts once the migration has run.
+            raise psycopg.OperationalError(refused)
+
+    async def look(
+        self, connection: psycopg.AsyncConnection[Any], statement: LiteralString = READ_VERSION
+    ) -> str | None:
+        """Why the tables can't be used now; None if they can. One round trip."""
+        try:
+            cursor = await connection.execute(statement)
+            refused = tables_refused(await cursor.fetchone())
+        except psycopg.errors.UndefinedTable:
+            refused = MISSING
+        except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction):
+            refused = OLDER
+        self.note(refused)
+        return refused
+
+    def note(self, refused: str | None, error: psycopg.Error | None = None) -> None:
+        """Logs each reason once, until the tables can be used again. `error` is one of a statement."""
+        if refused is not None and refused != self.refused:
+            # The first line has names of the schema, and no values.
+            cause = {} if error is None else {"error": str(error).partition("\n")[0]}
+            log.error("database.refused", reason=refused, **cause)
+        self.refused = refused
