@@ -31,7 +31,7 @@ HANDS_THE_ENVIRONMENT_ON = {
 }
 
 CONNECTS_WITHOUT_A_POOL = {
-    "turnstile/backends/postgres/certificate.py": "by `conninfo`, and runs no statement",
+    "turnstile/backends/postgres/startup_check.py": "by `conninfo`, and runs no statement",
     "turnstile/doctor/idle_timeout.py": "by `conninfo`, with the schema and without the other options",
     "ops/terminal/operator_access.py": "by `conninfo`, and runs no statement",
     "migrations/engine.py": "by `conninfo`, and checks the schema itself",

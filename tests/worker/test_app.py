@@ -88,7 +88,7 @@ async def test_a_worker_without_tables_is_not_ready_and_says_what_to_do(
     settings: Settings, database: Database, queues: MessageQueues
 ) -> None:
     async with (
-        Database(settings.database_url, "worker", size=1, first=ADVANCE) as own,
+        Database(settings.database, "worker", size=1, first=ADVANCE) as own,
         beating(settings, own, queues) as worker,
     ):
         assert await worker._ready() == {"postgres": True, "redis": True}

@@ -8,6 +8,7 @@ import structlog.testing
 from tests.support.probes import until
 from turnstile.backends.postgres import table_version
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.postgres.table_version import MISSING, NEWER, OLDER, READ_VERSION, tables_refused
 from turnstile.config.settings import Settings
 from turnstile.errors import MISFIT, DatabaseUnavailableError, TablesUnfitError
@@ -66,7 +67,7 @@ async def works(database: Database) -> bool:
 @FIRST
 async def test_without_tables_nothing_is_done_and_the_log_says_once_what_to_do(bare_url: str, first: str) -> None:
     with structlog.testing.capture_logs() as lines:
-        async with Database(bare_url, "test", size=2, first=first, wait_seconds=0.5) as database:
+        async with Database(DatabasePlace(bare_url), "test", size=2, first=first, wait_seconds=0.5) as database:
             assert await refusal(database) == MISSING
             with pytest.raises(TablesUnfitError, match=f"^{MISSING}$"):
                 await database.fetch("SELECT 1", {})
@@ -76,10 +77,10 @@ async def test_without_tables_nothing_is_done_and_the_log_says_once_what_to_do(b
 
 @FIRST
 async def test_a_migration_heals_it_without_a_restart(bare_url: str, first: str) -> None:
-    async with Database(bare_url, "test", size=2, first=first, wait_seconds=0.5) as database:
+    async with Database(DatabasePlace(bare_url), "test", size=2, first=first, wait_seconds=0.5) as database:
         assert await refusal(database) == MISSING
 
-        await asyncio.to_thread(apply, bare_url)
+        await asyncio.to_thread(apply, DatabasePlace(bare_url))
 
         assert await until(lambda: works(database))
 
@@ -93,7 +94,7 @@ async def test_newer_tables_are_refused_only_if_they_do_not_serve_this_program(
         "UPDATE turnstile_version SET version_num = '9999', serves_from = %(from)s", {"from": serves_from}
     )
 
-    async with Database(settings.database_url, "test", size=1, first=first, wait_seconds=0.5) as process:
+    async with Database(settings.database, "test", size=1, first=first, wait_seconds=0.5) as process:
         if refused:
             assert await refusal(process) == NEWER
         else:
@@ -104,7 +105,7 @@ async def test_newer_tables_are_refused_only_if_they_do_not_serve_this_program(
 async def test_tables_that_go_away_under_a_running_process_are_named_and_come_back(
     settings: Settings, database: Database, first: str
 ) -> None:
-    async with Database(settings.database_url, "test", size=1, first=first, wait_seconds=30.0) as process:
+    async with Database(settings.database, "test", size=1, first=first, wait_seconds=30.0) as process:
         await process.ping()
         await database.fetch("ALTER TABLE turnstile_version RENAME TO hidden_version", {})
         await database.fetch("ALTER TABLE turns RENAME TO hidden_turns", {})

@@ -11,6 +11,7 @@ from tests.producer.api.conftest import Connect
 from tests.producer.api.expectations import expect_unavailable
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.ops.migration_run import apply
 
@@ -69,7 +70,7 @@ async def test_without_tables_every_route_says_what_to_do_until_they_are_there(
             await until(lambda: each_says(client, "the database has no tables: run `turnstile migrate`"))
             assert (await client.get("/healthz")).status_code == 200
 
-            await asyncio.to_thread(apply, bare_url)
+            await asyncio.to_thread(apply, DatabasePlace(bare_url))
 
             assert await until(lambda: is_ready(client))
             assert await until(lambda: takes_turns(client))
@@ -104,12 +105,12 @@ async def test_tables_that_go_down_under_a_running_api_are_no_500(settings: Sett
         for _ in range(2):
             await asyncio.gather(*(answers(client) for _ in range(3)))
 
-        await asyncio.to_thread(apply, settings.database_url, "base", down=True)
+        await asyncio.to_thread(apply, settings.database, "base", down=True)
 
         with capture_logs() as lines:
             found = await answers(client)
             not_ready = await client.get("/readyz")
-        await asyncio.to_thread(apply, settings.database_url)
+        await asyncio.to_thread(apply, settings.database)
         again = await client.get("/readyz")
 
     for answer in found:

@@ -5,8 +5,7 @@ writes is a transaction of several statements (a submit with a policy, a cancel,
 of them, `idle_in_transaction_session_timeout` ends the transaction. A process can also stop between the statements of a pipeline
 and the Sync that commits them: they are sent together, but a large batch does not fit in the socket's buffer. Its transaction
 then keeps row locks, and the server counts it neither as idle nor as running a statement. Only `transaction_timeout` ends it
-(found by the crash-point matrix with SIGSTOP). PostgreSQL 15 and 16 have none: there the locks last until the process goes on or
-ends.
+(found by the crash-point matrix with SIGSTOP). PostgreSQL 15 and 16 have none: the locks last until the process goes on or ends.
 """
 
 import asyncio
