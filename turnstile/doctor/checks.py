@@ -23,8 +23,7 @@ LIMIT = 1000
 """Findings of one check in one run, at most."""
 
 FRUITLESS_SENDS = 4
-"""Wake-ups of a due head after which it counts as stuck: with resend deadlines of 60 s, after 8 minutes, in a long queue later.
-A wake-up for another reason resets the count."""
+"""After so many wake-ups a due head counts as stuck: with resend deadlines of 60 s after 8 minutes, in a long queue later."""
 
 _SCAN: LiteralString = "50000"
 
