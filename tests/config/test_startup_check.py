@@ -51,7 +51,8 @@ def database_at(settings: Settings, port: int, authority: Path, host: str = "loc
 
 def redis_at(settings: Settings, scheme: str, port: int, authority: Path) -> Settings:
     """Settings with a Redis that has to."""
-    url = f"{SCHEMES[scheme].format(at=f'{LOOPBACK}:{port}')}?ssl_ca_certs={authority}"
+    login = urlsplit(settings.redis_url).netloc.rpartition("@")[0]
+    url = f"{SCHEMES[scheme].format(at=f'{login}@{LOOPBACK}:{port}')}?ssl_ca_certs={authority}"
     return settings.model_copy(update={"redis_url": url})
 
 

@@ -27,7 +27,7 @@ async def test_the_page(reader: Reader, roles: RoleUrls, stack: Stack, environme
         with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
             psycopg.connect(roles.application)
         await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app LOGIN')
-        environment["DATABASE_URL"] = roles.application
+        environment["DATABASE_URL"] = place._replace(netloc=f"{old}:newer@{place.hostname}:{place.port}").geturl()
         await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app_b NOLOGIN')
         with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
             psycopg.connect(url)

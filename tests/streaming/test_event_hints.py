@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from tests.producer.api.network_faults import Cable, cable_to
+from tests.producer.api.network_faults import Cable, at_port, cable_to
 from tests.support.probes import until
 from tests.support.redis_hands import OwnEventHints, OwnEventWriter
 from tests.support.stacks.stack import Stack
@@ -45,7 +45,7 @@ async def test_a_hint_wakes_the_listeners_that_want_it(settings: Settings, hints
 
 
 async def test_when_the_connection_breaks_all_listeners_are_woken(settings: Settings, cable: Cable) -> None:
-    hints = OwnEventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
+    hints = OwnEventHints(settings.model_copy(update={"memory_redis_url": at_port(settings.redis_url, cable.port)}))
     with hints.listen("channel") as listener:
         assert await listener.wait(30)
         await cable.cut()
@@ -60,7 +60,7 @@ async def test_a_quiet_connection_is_kept_and_a_dead_one_is_replaced(
     settings: Settings, cable: Cable, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.backends.redis.subscribe.QUIET_SECONDS", 0.3)
-    hints = OwnEventHints(settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{cable.port}"}))
+    hints = OwnEventHints(settings.model_copy(update={"memory_redis_url": at_port(settings.redis_url, cable.port)}))
     with hints.listen("channel") as listener:
         assert await listener.wait(30)
         # Long enough for several pings; a lost connection would wake all listeners.

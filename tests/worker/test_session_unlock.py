@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from tests.producer.api.network_faults import Cable, cable_to
+from tests.producer.api.network_faults import Cable, at_port, cable_to
 from tests.support.redis_hands import OwnSessionLock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.circuit_breaker import Circuit
@@ -32,7 +32,7 @@ async def cable(stack: Stack) -> AsyncIterator[Cable]:
 @pytest.fixture
 async def lock(settings: Settings, cable: Cable) -> AsyncIterator[SessionLock]:
     """Locks on a Redis behind the cable."""
-    opened = OwnSessionLock(settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{cable.port}"}))
+    opened = OwnSessionLock(settings.model_copy(update={"redis_url": at_port(settings.redis_url, cable.port)}))
     yield opened
     await opened.close()
 
@@ -52,7 +52,7 @@ async def test_a_release_is_tried_although_the_circuit_is_open(
 ) -> None:
     """The lock would turn away every wake-up of its session for a lease."""
     for_long = Circuit(first_pause_seconds=600.0, longest_pause_seconds=600.0)
-    client = connect(f"redis://127.0.0.1:{cable.port}", settings.redis_timeout_seconds)
+    client = connect(at_port(settings.redis_url, cable.port), settings.redis_timeout_seconds)
     lock = SessionLock(settings, Guarded("lock", client, settings.redis_timeout_seconds, circuit=for_long))
     await lock.acquire(ours)
     await cable.cut()

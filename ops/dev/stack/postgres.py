@@ -58,7 +58,7 @@ _CARELESS = {"fsync": "off", "full_page_writes": "off"}
 
 
 class Postgres(Service):
-    """One cluster with a superuser `turnstile` that needs no password (loopback only). `durable=False` skips fsync."""
+    """One cluster with a superuser `turnstile`, whose password other accounts do not know. `durable=False` skips fsync."""
 
     name: ClassVar[str] = "postgres"
     scheme: ClassVar[str] = "postgresql"
@@ -66,11 +66,16 @@ class Postgres(Service):
     clean_stop: ClassVar[signal.Signals] = signal.SIGINT
     # Immediate shutdown: no checkpoint, recovery at the next start. SIGKILL would leave child processes and shared memory.
     immediate_stop: ClassVar[signal.Signals] = signal.SIGQUIT
-    # The built-in provider sorts the same on every machine; locales of the C library change with its version.
-    locale: ClassVar[tuple[str, ...]] = ("--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8")
+    initdb_options: ClassVar[tuple[str, ...]] = (
+        # The built-in provider sorts the same on every machine; locales of the C library change with its version.
+        *("--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"),
+        # The password is random and long: more rounds would only slow each connection.
+        *("--set", "scram_iterations=16"),
+    )
 
-    def __init__(self, home: Path, run_as: RunAs, port: int, *, durable: bool) -> None:
+    def __init__(self, home: Path, run_as: RunAs, port: int, password: str, *, durable: bool) -> None:
         super().__init__(home, run_as, port)
+        self._password = password
         self._durable = durable
 
     @property
@@ -80,7 +85,7 @@ class Postgres(Service):
 
     def database_url(self, database: str) -> str:
         """The URL of a database of this cluster, whether it exists or not."""
-        return f"{self.scheme}://{_USER}@{LOOPBACK}:{self.port}/{quote(database, safe='')}"
+        return f"{self.scheme}://{_USER}:{self._password}@{LOOPBACK}:{self.port}/{quote(database, safe='')}"
 
     def create_database(self, name: str, *, template: str | None = None) -> str:
         """Creates a database and returns its URL. Raises LocalStackError if it exists, or if the template is in use."""
@@ -105,6 +110,7 @@ class Postgres(Service):
         data = folder / "data"
         if not data.exists():
             self._initialise(programs, folder, data)
+        self._keep_password(programs, folder, data)
         settings = {**_SETTINGS, **({} if self._durable else _CARELESS), "port": str(self.port)}
         arguments = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         return Launch([str(programs / "postgres"), "-D", str(data), *arguments], data, self.run_as.account)
@@ -140,9 +146,11 @@ class Postgres(Service):
         # In a temporary folder first: an interrupted initdb leaves a folder that looks complete but does not start.
         draft = folder / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
+        password = folder / "password"
+        self.run_as.write_secret(password, self._password)
         command = [
-            *(str(programs / "initdb"), "--pgdata", str(draft), "--username", _USER, "--auth", "trust"),
-            *("--encoding", "UTF8", *self.locale),
+            *(str(programs / "initdb"), "--pgdata", str(draft), "--username", _USER, "--pwfile", str(password)),
+            *("--auth", "scram-sha-256", "--encoding", "UTF8", *self.initdb_options),
             *(() if self._durable else ("--no-sync",)),
         ]
         outcome = run(command, account=self.run_as.account)
@@ -150,3 +158,15 @@ class Postgres(Service):
             tail = "\n".join(outcome.stdout.splitlines()[-12:])
             raise LocalStackError(f"initdb failed in {folder}:\n{tail}")
         draft.rename(data)
+
+    def _keep_password(self, programs: Path, folder: Path, data: Path) -> None:
+        # The state of the stack may be lost, or of a version without passwords: the data must stay within reach.
+        kept = folder / "password"
+        if kept.exists() and kept.read_text() == self._password:
+            return
+        statement = f"ALTER ROLE {_USER} PASSWORD '{self._password}'\n"
+        alone = [str(programs / "postgres"), "--single", "-c", "scram_iterations=16", "-D", str(data), _DATABASE]
+        outcome = run(alone, account=self.run_as.account, says=statement)
+        if outcome.returncode != 0:
+            raise LocalStackError(f"the password could not be set in {folder}:\n{outcome.stdout}")
+        self.run_as.write_secret(kept, self._password)

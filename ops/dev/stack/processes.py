@@ -41,7 +41,8 @@ def _lock_current(lock_file: Path) -> IO[str]:
     while True:
         try:
             lock_file.parent.mkdir(parents=True, exist_ok=True)
-            file = lock_file.open("a+")
+            check_owner(lock_file.parent)
+            file = open(lock_file, "a+", opener=private)  # noqa: SIM115 - the caller closes it
         except OSError as error:
             raise LocalStackError(
                 f"cannot write in {lock_file.parent} ({error.strerror}): set TURNSTILE_HOME to another folder"
@@ -61,6 +62,13 @@ def _lock_current(lock_file: Path) -> IO[str]:
         file.close()
 
 
+def check_owner(folder: Path) -> None:
+    """Raises LocalStackError for a folder of another account, whose links and whose state must not be believed."""
+    with contextlib.suppress(FileNotFoundError):
+        if folder.stat().st_uid != os.geteuid():
+            raise LocalStackError(f"{folder} belongs to another account: set TURNSTILE_HOME to a folder of your own")
+
+
 def _lock(file: IO[str], seconds: float) -> bool:
     """Locks the file exclusively. False if others have locked it for all these seconds."""
     deadline = time.monotonic() + seconds
@@ -75,11 +83,11 @@ def _lock(file: IO[str], seconds: float) -> bool:
             return True
 
 
-def run(command: Sequence[str], *, account: struct_passwd | None) -> "subprocess.CompletedProcess[str]":
-    """Runs a short command to its end under the account. Raises OSError if that account may not execute it."""
+def run(command: Sequence[str], *, account: struct_passwd | None, says: str = "") -> "subprocess.CompletedProcess[str]":
+    """Runs a short command, which reads `says`, to its end under the account. Raises OSError if that may not execute it."""
     return subprocess.run(  # noqa: S603 - the commands are ours
         command,
-        stdin=subprocess.DEVNULL,
+        input=says,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -146,7 +154,7 @@ class DetachedProcess:
     def start(self, launch: Launch) -> None:
         """Starts the process in its own session, without open files of the caller."""
         # Readable only by their owner: a server's log quotes requests.
-        with open(self._pid_file, "w", opener=_private) as locked, open(self._log_file, "wb", opener=_private) as log:
+        with open(self._pid_file, "w", opener=private) as locked, open(self._log_file, "wb", opener=private) as log:
             if not _lock(locked, _PID_LOCK_SECONDS):
                 # Its starter was killed before it could write the pid.
                 raise LocalStackError(
@@ -203,5 +211,6 @@ class DetachedProcess:
             return ""
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def private(path: str, flags: int) -> int:
+    """An `opener` for files that only their owner can read. Follows no link: it may lead to somebody else's file."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnstile.ops.dev.stack.processes import LocalStackError, run
+from turnstile.ops.dev.stack.processes import LocalStackError, private, run
 
 _UNPRIVILEGED = "nobody"
 
@@ -35,6 +35,14 @@ class RunAs:
         if self.account:
             os.chown(folder, self.account.pw_uid, self.account.pw_gid)
         return folder
+
+    def write_secret(self, file: Path, text: str) -> None:
+        """Writes a file in a server's folder that only its account can read: an argument would show in `ps`."""
+        file.unlink(missing_ok=True)
+        with open(file, "x", opener=private) as opened:
+            opened.write(text)
+        if self.account:
+            os.chown(file, self.account.pw_uid, self.account.pw_gid)
 
     def find_programs(self, root: Path, parts: Iterable[str]) -> Path:
         """`root`, or the root of a copy of its `parts` that the account can read and execute."""

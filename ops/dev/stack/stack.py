@@ -14,14 +14,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from turnstile.ops.dev.stack.lifecycle import Service, ServiceStatus
 from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free, is_free
 from turnstile.ops.dev.stack.postgres import Postgres
-from turnstile.ops.dev.stack.processes import LocalStackError, exclusive
+from turnstile.ops.dev.stack.processes import LocalStackError, check_owner, exclusive, private
 from turnstile.ops.dev.stack.redis import Redis
 from turnstile.ops.dev.stack.run_as import choose
 from turnstile.ops.dev.stack.sqs import REGION, Sqs
@@ -33,6 +33,10 @@ _LOCK_FILE = "stack.lock"
 Result = TypeVar("Result")
 
 
+def _make_password() -> str:
+    return secrets.token_urlsafe(24)
+
+
 @dataclass
 class _State:
     """What commands keep, also while the stack is down, so that clients find it at the same addresses."""
@@ -40,7 +44,9 @@ class _State:
     postgres: int = field(default_factory=choose_free)
     redis: int = field(default_factory=choose_free)
     sqs: int = field(default_factory=choose_free)
-    api_key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    api_key: str = field(default_factory=_make_password)
+    postgres_password: str = field(default_factory=_make_password)
+    redis_password: str = field(default_factory=_make_password)
 
 
 class LocalStack:
@@ -52,8 +58,8 @@ class LocalStack:
         self.home = home
         self._api_key = state.api_key
         self.run_as = choose(home)
-        self.postgres = make_postgres(home, self.run_as, state.postgres, durable=durable)
-        self.redis = Redis(home, self.run_as, state.redis)
+        self.postgres = make_postgres(home, self.run_as, state.postgres, state.postgres_password, durable=durable)
+        self.redis = Redis(home, self.run_as, state.redis, state.redis_password)
         self.sqs = Sqs(home, self.run_as, state.sqs)
 
     @property
@@ -87,7 +93,7 @@ def up(home: Path, *, durable: bool = True, make_postgres: Callable[..., Postgre
         if not any(service.process.pid() for service in stack.services):
             for service in stack.services:
                 service.port = service.port if is_free(service.port) else choose_free()
-        state = _State(stack.postgres.port, stack.redis.port, stack.sqs.port, state.api_key)
+        state = replace(state, postgres=stack.postgres.port, redis=stack.redis.port, sqs=stack.sqs.port)
         # Before the start, so that the next command finds the services of an interrupted start.
         _write(home, state)
         _at_once(Service.start, stack.services)
@@ -146,6 +152,7 @@ def _remove(stack: LocalStack) -> None:
 
 
 def _read(home: Path) -> _State | None:
+    check_owner(home)
     file = home / _STATE_FILE
     try:
         saved = json.loads(file.read_text())
@@ -160,10 +167,11 @@ def _read(home: Path) -> _State | None:
 
 
 def _write(home: Path, state: _State) -> None:
-    # Readable only by its owner, because it has the key, and replaced at once, so that others never read a part of it.
+    # Readable only by its owner, because of the key and the passwords. Replaced at once: others never read a part of it.
     draft = home / f"{_STATE_FILE}.new"
-    draft.touch(mode=0o600)
-    draft.write_text(json.dumps(asdict(state), indent=2) + "\n")
+    draft.unlink(missing_ok=True)
+    with open(draft, "x", opener=private) as file:
+        file.write(json.dumps(asdict(state), indent=2) + "\n")
     draft.replace(home / _STATE_FILE)
 
 

@@ -56,8 +56,8 @@ async def pooler(url: str) -> AsyncIterator[str]:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
-        address = f"{parts.username}@127.0.0.1:{port}" if parts.username else f"127.0.0.1:{port}"
-        yield f"postgresql://{address}{parts.path}?sslmode=disable&gssencmode=disable"
+        login, at, _ = parts.netloc.rpartition("@")
+        yield f"postgresql://{login}{at}127.0.0.1:{port}{parts.path}?sslmode=disable&gssencmode=disable"
 
 
 async def test_a_pooler_that_drops_the_options_is_refused(database_url: str) -> None:

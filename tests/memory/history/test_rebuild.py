@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis.asyncio
 
-from tests.producer.api.network_faults import Cable, cable_to
+from tests.producer.api.network_faults import Cable, at_port, cable_to
 from tests.support.conversations import Conversation, Reader
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
@@ -74,7 +74,7 @@ async def cable(stack: Stack) -> AsyncIterator[Cable]:
 @pytest.fixture
 async def far(settings: Settings, database: Database, cable: Cable) -> AsyncIterator[Reader]:
     """A process that reaches Redis through the cable."""
-    opened = Reader(settings.model_copy(update={"redis_url": f"redis://127.0.0.1:{cable.port}"}), database)
+    opened = Reader(settings.model_copy(update={"redis_url": at_port(settings.redis_url, cable.port)}), database)
     yield opened
     await opened.close()
 

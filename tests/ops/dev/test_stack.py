@@ -9,15 +9,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
+from redis import AuthenticationError, Redis
 from redis import ConnectionError as RedisConnectionError
-from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -65,7 +66,7 @@ def execute(url: str, statement: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def redis_client(stack: LocalStack) -> Iterator[Any]:
-    with Redis(port=stack.redis.port, retry=Retry(NoBackoff(), 0), decode_responses=True) as client:
+    with Redis.from_url(stack.redis.url, retry=Retry(NoBackoff(), 0), decode_responses=True) as client:
         yield client
 
 
@@ -177,10 +178,11 @@ def test_the_environment_has_all_that_a_process_needs(stack: LocalStack, monkeyp
     monkeypatch.setenv("NO_PROXY", "intranet.example")
     environment = stack.environment()
     key = environment["TURNSTILE_API_KEY"]
-    assert len(key) >= 24
+    kept = json.loads((stack.home / "stack.json").read_text())
+    assert min(len(kept[name]) for name in ("api_key", "postgres_password", "redis_password")) >= 24
     assert environment == {
-        "DATABASE_URL": f"postgresql://turnstile@127.0.0.1:{stack.postgres.port}/postgres",
-        "REDIS_URL": f"redis://127.0.0.1:{stack.redis.port}/0",
+        "DATABASE_URL": f"postgresql://turnstile:{kept['postgres_password']}@127.0.0.1:{stack.postgres.port}/postgres",
+        "REDIS_URL": f"redis://default:{kept['redis_password']}@127.0.0.1:{stack.redis.port}/0",
         "AWS_ENDPOINT_URL_SQS": f"http://127.0.0.1:{stack.sqs.port}",
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",
@@ -212,6 +214,44 @@ def test_the_key_and_the_logs_are_for_their_owner_alone(stack: LocalStack) -> No
     files = [stack.home / "stack.json", *stack.home.glob("*.log")]
 
     assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 4
+
+
+def test_nobody_gets_in_without_a_password_and_no_process_shows_one(stack: LocalStack) -> None:
+    wrong = make_conninfo(stack.postgres.url, password="wrong")
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(wrong)
+    with Redis(port=stack.redis.port) as client, pytest.raises(AuthenticationError):
+        client.ping()
+
+    kept = json.loads((stack.home / "stack.json").read_text())
+    secrets = {text for name, text in kept.items() if name.endswith(("password", "key"))}
+    shown = [word for pid in pids(stack).values() for word in psutil.Process(pid).cmdline()]
+    assert len(secrets) == 3
+    assert [word for word in shown if any(secret in word for secret in secrets)] == []
+
+
+def test_a_folder_of_somebody_else_is_refused(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    up(own_home, durable=False)
+    monkeypatch.setattr(os, "geteuid", lambda: own_home.stat().st_uid + 1)
+
+    for use in (up, down, find):
+        with pytest.raises(LocalStackError, match="belongs to another account"):
+            use(own_home)
+
+
+@pytest.mark.parametrize("name", ["stack.lock", "stack.json.new", "redis.pid", "redis.log"])
+def test_no_file_of_somebody_else_is_written_through_a_link(own_home: Path, tmp_path: Path, name: str) -> None:
+    down(own_home)
+    victim = tmp_path / "victim"
+    victim.write_text("theirs")
+    (own_home / name).unlink(missing_ok=True)
+    (own_home / name).symlink_to(victim)
+    try:
+        with suppress(LocalStackError, OSError):
+            up(own_home, durable=False)
+        assert victim.read_text() == "theirs"
+    finally:
+        (own_home / name).unlink(missing_ok=True)
 
 
 def test_status_tells_a_stopped_service_from_a_running_one(stack: LocalStack) -> None:

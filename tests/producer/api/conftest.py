@@ -127,6 +127,6 @@ async def talk(settings: Settings) -> AsyncIterator[Conversation]:
 @pytest.fixture
 async def cabled_talk(settings: Settings, redis_cable: Cable) -> AsyncIterator[Conversation]:
     """A conversation whose events go through the cable."""
-    through = settings.model_copy(update={"memory_redis_url": f"redis://127.0.0.1:{redis_cable.port}"})
+    through = settings.model_copy(update={"memory_redis_url": at_port(settings.redis_url, redis_cable.port)})
     async with conversing(through) as conversation:
         yield conversation

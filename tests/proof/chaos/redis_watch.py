@@ -7,6 +7,7 @@ first, and the fence hides it.
 import asyncio
 import re
 from contextlib import suppress
+from urllib.parse import SplitResult, urlsplit
 
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.supervisor import pause
@@ -17,19 +18,22 @@ WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 LIMIT = 2**20
 
 
-async def watch(port: int, prefix: str, journal: Journal, stopping: asyncio.Event) -> None:
+async def watch(url: str, prefix: str, journal: Journal, stopping: asyncio.Event) -> None:
     """Writes the commands that touch a run's locks, until `stopping`. Where it loses sight, it says so."""
     while not stopping.is_set():
         with suppress(OSError, asyncio.IncompleteReadError):
-            await _watch_once(port, prefix.encode(), journal, stopping)
+            await _watch_once(urlsplit(url), prefix.encode(), journal, stopping)
         journal.write(RedisCommand(at=now(), source="gap", words=[]))
         await pause(0.1, stopping)
 
 
-async def _watch_once(port: int, prefix: bytes, journal: Journal, stopping: asyncio.Event) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=LIMIT)
+async def _watch_once(server: SplitResult, prefix: bytes, journal: Journal, stopping: asyncio.Event) -> None:
+    reader, writer = await asyncio.open_connection(server.hostname, server.port, limit=LIMIT)
     stopper = asyncio.create_task(_close_when(stopping, writer))
     try:
+        if server.password:
+            writer.write(f"AUTH {server.password}\r\n".encode())
+            await reader.readline()
         writer.write(b"MONITOR\r\n")
         await reader.readline()
         while line := await reader.readline():

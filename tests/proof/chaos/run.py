@@ -65,7 +65,7 @@ async def run(
         servers, processes, journal, tally = rig.servers, rig.processes, rig.journal, rig.tally
         async with open_receiver(journal, servers.base, options.seed, moody=not options.is_calm) as receiver:
             watching = asyncio.Event()
-            watcher = asyncio.create_task(watch(servers.stack.redis.port, servers.redis_prefix, journal, watching))
+            watcher = asyncio.create_task(watch(servers.stack.redis.url, servers.redis_prefix, journal, watching))
             await rig.start()
             report(f"{len(processes.parts)} processes run after {time.monotonic() - begun:.1f} s")
             healing, quiet = asyncio.Event(), asyncio.Event()

@@ -12,6 +12,7 @@ import boto3
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from tests.producer.api.network_faults import at_port
 from tests.proof.chaos import audit
 from tests.proof.chaos.quiescence import Remains
 from tests.proof.chaos.scaled_settings import Options, scaled
@@ -70,8 +71,8 @@ class Servers:
             **self.base,
             **scaled(self.options, self.queue, self.dlq),
             "TURNSTILE_REDIS_PREFIX": self.redis_prefix,
-            "DATABASE_URL": f"postgresql://{ROLE}@127.0.0.1:{postgres}/{self.database}",
-            "REDIS_URL": self.redis_url or f"redis://127.0.0.1:{redis}/0",
+            "DATABASE_URL": f"postgresql://{ROLE}:{ROLE}@127.0.0.1:{postgres}/{self.database}",
+            "REDIS_URL": self.redis_url or at_port(self.stack.redis.url, redis),
             "AWS_ENDPOINT_URL_SQS": f"http://127.0.0.1:{sqs}",
             **more,
         }
@@ -123,7 +124,7 @@ def _make_database(stack: LocalStack, name: str) -> None:
         connection.execute("SELECT pg_advisory_lock(1)")
         known = connection.execute("SELECT FROM pg_database WHERE datname = %s", [TEMPLATE]).fetchone()
         if known is None:
-            connection.execute(f"CREATE ROLE {ROLE} LOGIN")
+            connection.execute(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{ROLE}'")
             url = stack.postgres.create_database(TEMPLATE)
             apply(DatabasePlace(url))
             audit.install(url)

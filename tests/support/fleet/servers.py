@@ -20,7 +20,7 @@ BUS = 10_000
 
 def program_of(stack: Stack) -> str:
     """The redis-server of the embedded stack, whatever the tests run on: a fleet is processes of this machine."""
-    return str(Redis(stack.home, choose(stack.home), stack.redis.port).prepare().command[0])
+    return str(Redis(stack.home, choose(stack.home), stack.redis.port, password="").find_program())
 
 
 def choose_ports(count: int) -> list[int]:

@@ -28,7 +28,7 @@ class PackagedPostgres(Postgres):
     """As in the embedded stack, with the programs of another folder."""
 
     # All versions have it. It sorts as the embedded one does.
-    locale: ClassVar[tuple[str, ...]] = ("--locale", "C")
+    initdb_options: ClassVar[tuple[str, ...]] = ("--locale", "C")
 
     def __init__(self, *given: Any, programs: Path, **how: Any) -> None:
         super().__init__(*given, **how)
