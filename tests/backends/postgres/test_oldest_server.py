@@ -10,6 +10,7 @@ import pytest
 from tests.support.claims import claimed, replies, settle_one, submit_turns
 from tests.support.stacks.packaged import find_packaged, maker_of
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.doctor.checks import CHECKS
 from turnstile.doctor.database import ask
@@ -29,24 +30,24 @@ pytestmark = [
 
 
 @pytest.fixture
-def oldest_url(tmp_path: Path) -> Iterator[str]:
-    """The URL of a migrated database on that server, which stops after the test."""
+def oldest(tmp_path: Path) -> Iterator[DatabasePlace]:
+    """Migrated tables on that server, which stops after the test."""
     run_as = choose(tmp_path)
-    server = maker_of(PACKAGED[min(PACKAGED)])(tmp_path, run_as, choose_free(), durable=False)
+    server = maker_of(PACKAGED[min(PACKAGED)])(tmp_path, run_as, choose_free(), "a-password", durable=False)
     server.start()
     try:
-        apply(server.url)
-        yield server.url
+        apply(place := DatabasePlace(server.url))
+        yield place
     finally:
         server.stop(immediate=True)
         shutil.rmtree(run_as.folder, ignore_errors=True)
 
 
-async def test_a_turn_is_answered_and_every_check_of_the_doctor_runs(settings: Settings, oldest_url: str) -> None:
-    with psycopg.connect(oldest_url) as connection:
+async def test_a_turn_is_answered_and_every_check_of_the_doctor_runs(settings: Settings, oldest: DatabasePlace) -> None:
+    with psycopg.connect(oldest.url) as connection:
         assert connection.info.server_version // 10_000 == min(PACKAGED)
 
-    async with Database(oldest_url, "worker", size=2, pinned=True, first=ADVANCE) as database:
+    async with Database(oldest, "worker", size=2, pinned=True, first=ADVANCE) as database:
         await submit_turns(database, settings, "hello")
         await settle_one(database, settings, await claimed(database, settings))
 
