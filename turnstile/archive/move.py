@@ -70,7 +70,7 @@ page AS MATERIALIZED (
 # For a session that has no turns left, or is in use, only its row is read.
 _RESTING: LiteralString = f"""
     SELECT p.tenant_id, p.session_id, its.turns
-      FROM page p JOIN sessions s ON s.tenant_id = ANY (ARRAY[p.tenant_id]) AND s.session_id = ANY (ARRAY[p.session_id])
+      FROM page p JOIN sessions s ON s.tenant_id = ANY (ARRAY[p.tenant_id]) AND s.session_id = p.session_id
      CROSS JOIN LATERAL (
            SELECT count(*) AS turns FROM turns t WHERE t.tenant_id = s.tenant_id AND t.session_id = s.session_id
            HAVING NOT bool_or({STAYS})) its
@@ -96,7 +96,7 @@ WITH {_PAGE}, resting AS MATERIALIZED (
     {_RESTING} ORDER BY p.tenant_id, p.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
 ), gone AS (
     DELETE FROM turns t USING resting r
-     WHERE t.tenant_id = ANY (ARRAY[r.tenant_id]) AND t.session_id = ANY (ARRAY[r.session_id]) RETURNING t.*
+     WHERE t.tenant_id = ANY (ARRAY[r.tenant_id]) AND t.session_id = r.session_id RETURNING t.*
 ), archived AS (
     -- Without the NULL columns of the row, which are half of it. JSON of users keeps its own nulls.
     INSERT INTO archived_turns (id, tenant_id, session_id, trace_id, parent_turn_id, ended_at, turn, messages, attempts,
@@ -119,7 +119,7 @@ WITH {_PAGE}, resting AS MATERIALIZED (
     DELETE FROM webhooks w USING gone g WHERE w.turn_id = ANY (ARRAY[g.id])
 ), sessions_gone AS (
     DELETE FROM sessions s USING gone g
-     WHERE s.tenant_id = ANY (ARRAY[g.tenant_id]) AND s.session_id = ANY (ARRAY[g.session_id])
+     WHERE s.tenant_id = ANY (ARRAY[g.tenant_id]) AND s.session_id = g.session_id
        AND g.parent_turn_id IS NOT NULL AND g.session_id IN ('child:' || g.id, 'compensation:' || g.id)
 )
 SELECT tenant_id, session_id, (SELECT count(DISTINCT (g.tenant_id, g.session_id)) FROM gone g) AS sessions,

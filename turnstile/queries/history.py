@@ -6,9 +6,10 @@ from turnstile.backends.postgres.database import Database
 from turnstile.statements.read_claims import LAST_ANSWERED
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage
 
-# Reads from the newest seq back, so that a session of any length costs the same. Counts the bytes here, so that messages beyond
-# `max_bytes` are not sent. The extra row shows whether more messages follow. The separate bound on `seq` lets the index scan
-# start where the page does.
+# Reads from the newest seq back, so that a session of any length costs the same. The inner query sorts by `seq` alone, which is
+# the order of the index, and takes the whole last turn: to sort by the ordinal, too, PostgreSQL 15 would read the whole session.
+# Counts the bytes here, so that messages beyond `max_bytes` are not sent. The extra row shows whether more messages follow. The
+# separate bound on `seq` lets the index scan start where the page does.
 HISTORY_PAGE: LiteralString = """
 SELECT p.turn_id, p.seq, p.ordinal, p.role, p.content, p.created_at, p.found
   FROM (SELECT h.*, count(*) OVER () AS found, row_number() OVER newest AS place,
@@ -17,20 +18,21 @@ SELECT p.turn_id, p.seq, p.ordinal, p.role, p.content, p.created_at, p.found
                   FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
                  WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq <= %(seq)s
                    AND (t.seq, m.ordinal) < (%(seq)s, %(ordinal)s) AND t.status = 'SUCCEEDED'
-                 ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s + 1) h
+                 ORDER BY t.seq DESC FETCH FIRST (%(limit)s + 1) ROWS WITH TIES) h
         WINDOW newest AS (ORDER BY h.seq DESC, h.ordinal DESC ROWS UNBOUNDED PRECEDING)) p
  WHERE p.place <= %(limit)s AND (p.bytes <= %(max_bytes)s OR p.place = 1)
  ORDER BY p.seq DESC, p.ordinal DESC
 """
 
-# The inner query's LIMIT also keeps the planner from converting each content to text twice.
+# The inner query's FETCH also keeps the planner from converting each content to text twice.
 HISTORY_AS_TEXT: LiteralString = """
 SELECT h.turn_id, h.seq, h.ordinal, h.role, h.created_at,
        CASE WHEN octet_length(h.text) <= %(max_bytes)s THEN h.text END AS text
   FROM (SELECT m.turn_id, t.seq, m.ordinal, m.role, m.created_at, m.content::text AS text
           FROM turns t JOIN messages m ON m.turn_id = t.id AND m.kind = 'message'
          WHERE t.tenant_id = %(tenant)s AND t.session_id = %(session)s AND t.seq < %(before)s AND t.status = 'SUCCEEDED'
-         ORDER BY t.seq DESC, m.ordinal DESC LIMIT %(limit)s) h
+         ORDER BY t.seq DESC FETCH FIRST (%(limit)s) ROWS WITH TIES) h
+ ORDER BY h.seq DESC, h.ordinal DESC LIMIT %(limit)s
 """
 
 END_OF_SESSION = 2**62

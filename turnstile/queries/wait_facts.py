@@ -62,7 +62,7 @@ SELECT n.head_id, now() AS at, t.id, t.tenant_id, t.session_id, t.seq, t.queue, 
   LEFT JOIN LATERAL (
       SELECT a.* FROM turn_attempts a
        WHERE a.turn_id = t.id AND a.generation = t.generation ORDER BY a.fence DESC LIMIT 1) a ON true
-  LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
+  LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id
   LEFT JOIN LATERAL (SELECT f.* FROM turns f WHERE f.id = ANY (ARRAY[s.halted_by]) LIMIT 1) f ON true
 """
 
@@ -102,7 +102,7 @@ SELECT r.id, l.pid, l.virtualtransaction AS transaction, a.usename AS user_name,
     SELECT t.id, t.xmax AS xid FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id])
     UNION ALL
     SELECT t.id, s.xmax FROM unnest(%(session_ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id])
-      JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])) r
+      JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id) r
   JOIN pg_locks l ON l.locktype = 'transactionid' AND l.granted AND l.transactionid = r.xid
   JOIN pg_stat_activity a ON a.pid = l.pid
 """

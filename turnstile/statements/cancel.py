@@ -29,7 +29,7 @@ from turnstile.turn.status import TurnStatus
 # The session's row first (lock order: sessions, then turns), so that two cancels do not each miss the other's new head.
 LOCK_SESSION: LiteralString = """
 SELECT s.session_id FROM turns t JOIN sessions s
-    ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
+    ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id
  WHERE t.id = %(id)s AND ('' || t.tenant_id) = %(tenant)s FOR NO KEY UPDATE OF s
 """
 

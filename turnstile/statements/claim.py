@@ -46,13 +46,13 @@ WITH want AS MATERIALIZED (
     SELECT w.claim_id, w.most_crashes, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status,
            h.execute_at, w.tenant_id, w.session_id, h.lease_until, h.send_at, h.crashes
       FROM want w
-      LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[w.tenant_id]) AND s.session_id = ANY (ARRAY[w.session_id])
+      LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[w.tenant_id]) AND s.session_id = w.session_id
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
 ), halting AS MATERIALIZED (
     -- Lock order: sessions, then turns. Locks only sessions that this claim may halt, because their head has crashed too often.
     -- A locked session is skipped, because the other claims of the batch would wait with it. The relay wakes its head again.
     SELECT s.tenant_id, s.session_id
-      FROM head h JOIN sessions s ON s.tenant_id = ANY (ARRAY[h.tenant_id]) AND s.session_id = ANY (ARRAY[h.session_id])
+      FROM head h JOIN sessions s ON s.tenant_id = ANY (ARRAY[h.tenant_id]) AND s.session_id = h.session_id
      WHERE %(halt)s AND h.queue = %(queue)s AND h.status = 'RUNNING' AND h.lease_until < now()
        AND h.crashes + 1 >= %(max_crashes)s
      ORDER BY h.tenant_id, h.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
@@ -102,7 +102,7 @@ WITH want AS MATERIALIZED (
 ), halted AS (
     UPDATE sessions s SET halted_by = c.id, updated_at = clock_timestamp() FROM claimed c
      WHERE %(halt)s AND c.status = 'FAILED'
-       AND s.tenant_id = ANY (ARRAY[c.tenant_id]) AND s.session_id = ANY (ARRAY[c.session_id])
+       AND s.tenant_id = ANY (ARRAY[c.tenant_id]) AND s.session_id = c.session_id
 ), {COMPENSATE.format(failed="claimed")}, heir AS MATERIALIZED (
     -- The worker claims the next head itself; this wake-up is for the case that it dies before.
     SELECT n.id FROM claimed e CROSS JOIN LATERAL (

@@ -33,7 +33,7 @@ SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.error_class, t.fini
        {IS_FAILED} AND {IS_BEING_COMPENSATED} AS compensated, {IS_FAILED} AND {IS_OVERTAKEN} AS overtaken,
        (SELECT count(*) FROM turns w WHERE w.tenant_id = t.tenant_id AND w.session_id = t.session_id
                                        AND w.seq IS NOT NULL AND w.status IN ('PENDING', 'RUNNING')) AS waiting
-  FROM turns t LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
+  FROM turns t LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id
  WHERE t.id = %(id)s
 """
 
@@ -49,7 +49,7 @@ WITH locked AS MATERIALIZED (
                    SELECT p.tenant_id, p.session_id FROM turns p
                     WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id OFFSET 0) p
              WHERE t.id = %(id)s AND t.kind = 'compensation') k
-      JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = ANY (ARRAY[k.session_id])
+      JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = k.session_id
      ORDER BY k.tenant_id, k.session_id FOR NO KEY UPDATE OF s
 )
 SELECT s.tenant_id, s.session_id, t.queue

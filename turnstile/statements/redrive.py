@@ -83,7 +83,7 @@ WITH kin AS MATERIALIZED (
       FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
 ), sessions_locked AS MATERIALIZED (
     SELECT s.tenant_id, s.session_id FROM (SELECT DISTINCT tenant_id, session_id FROM kin) k
-      JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = ANY (ARRAY[k.session_id])
+      JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = k.session_id
      ORDER BY k.tenant_id, k.session_id FOR NO KEY UPDATE OF s
 )
 SELECT t.id FROM (SELECT DISTINCT id FROM kin) k JOIN turns t ON t.id = ANY (ARRAY[k.id])
@@ -99,7 +99,7 @@ WITH failed AS MATERIALIZED (
       FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
                   %(expires)s::float8[]) w (id, generation, trace_id, span_id, expires_in)
       JOIN turns t ON t.id = ANY (ARRAY[w.id])
-      JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
+      JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id
      WHERE {IS_FAILED} AND t.generation = w.generation AND s.halted_by IS DISTINCT FROM t.id
        AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED} AND NOT {IS_OVERTAKEN}
        AND (t.dropped_at IS NULL OR %(dropped)s)
@@ -109,7 +109,7 @@ WITH failed AS MATERIALIZED (
 ), place AS (
     UPDATE sessions s SET last_seq = s.last_seq + f.many, updated_at = clock_timestamp()
       FROM (SELECT tenant_id, session_id, count(*) AS many FROM going GROUP BY 1, 2) f
-     WHERE s.tenant_id = ANY (ARRAY[f.tenant_id]) AND s.session_id = ANY (ARRAY[f.session_id])
+     WHERE s.tenant_id = ANY (ARRAY[f.tenant_id]) AND s.session_id = f.session_id
     RETURNING s.tenant_id, s.session_id, s.last_seq - f.many AS before
 ), numbered AS MATERIALIZED (
     SELECT f.*, p.before + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY f.seq) AS new_seq

@@ -30,7 +30,7 @@ WITH due AS MATERIALIZED (
 ), place AS (
     UPDATE sessions s SET last_seq = s.last_seq + u.many, updated_at = clock_timestamp()
       FROM (SELECT tenant_id, session_id, count(*) AS many FROM unplaced GROUP BY 1, 2) u
-     WHERE s.tenant_id = ANY (ARRAY[u.tenant_id]) AND s.session_id = ANY (ARRAY[u.session_id])
+     WHERE s.tenant_id = ANY (ARRAY[u.tenant_id]) AND s.session_id = u.session_id
 )
 UPDATE turns t SET seq = n.seq
   FROM (SELECT id, last_seq + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY execute_at, id) AS seq

@@ -3,6 +3,8 @@
 A statement reaches each row by its key, whatever statistics the planner has (ADR 0011):
 
 - a row that another row names: `t.id = ANY (ARRAY[x.id])`, never `t.id = x.id`. A nested loop over the key is then the only plan;
+- of a key of several columns only the first is compared so, the others by `=`: PostgreSQL 15 and 16 may leave a later one out of
+  the index's condition, and read all rows of the first;
 - no other condition on that row fits an index: `('' || t.status) = ...`, never `t.status = ...`;
 - it is sorted by what names it: `ORDER BY x.id`, never `ORDER BY t.id`.
 """

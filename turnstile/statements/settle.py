@@ -44,7 +44,7 @@ WITH s AS MATERIALIZED (
 ), halting AS MATERIALIZED (
     -- Lock order: sessions, then turns. Locks only sessions that may be halted: none on a queue that does not halt.
     SELECT ss.tenant_id, ss.session_id
-      FROM failing f JOIN sessions ss ON ss.tenant_id = ANY (ARRAY[f.tenant_id]) AND ss.session_id = ANY (ARRAY[f.session_id])
+      FROM failing f JOIN sessions ss ON ss.tenant_id = ANY (ARRAY[f.tenant_id]) AND ss.session_id = f.session_id
      ORDER BY f.tenant_id, f.session_id FOR NO KEY UPDATE OF ss SKIP LOCKED
 ), mine AS MATERIALIZED (
     SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled, t.attempt, t.execute_at
@@ -87,7 +87,7 @@ WITH s AS MATERIALIZED (
 ), halted AS (
     UPDATE sessions ss SET halted_by = d.id, updated_at = clock_timestamp() FROM done d
      WHERE %(halt)s AND d.status = 'FAILED'
-       AND ss.tenant_id = ANY (ARRAY[d.tenant_id]) AND ss.session_id = ANY (ARRAY[d.session_id])
+       AND ss.tenant_id = ANY (ARRAY[d.tenant_id]) AND ss.session_id = d.session_id
 ), answered AS (
     INSERT INTO messages (turn_id, ordinal, role, content)
     SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', reply
@@ -108,7 +108,7 @@ WITH s AS MATERIALIZED (
 ), head AS MATERIALIZED (
     SELECT d.next_claim_id, d.more AND h.queue = %(queue)s AND h.crashes = 0 AS mine, h.id
       FROM done d
-      JOIN sessions ss ON ss.tenant_id = ANY (ARRAY[d.tenant_id]) AND ss.session_id = ANY (ARRAY[d.session_id])
+      JOIN sessions ss ON ss.tenant_id = ANY (ARRAY[d.tenant_id]) AND ss.session_id = d.session_id
       CROSS JOIN LATERAL (
           SELECT h.id, h.queue, h.crashes FROM turns h
            WHERE h.tenant_id = d.tenant_id AND h.session_id = d.session_id AND h.seq IS NOT NULL

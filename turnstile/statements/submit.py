@@ -133,7 +133,7 @@ SELECT r.ord, s.fingerprint, coalesce(s.answer, {ANSWER.format(of="t", execute_a
                             IS NOT DISTINCT FROM (r.tenant_id, r.parent_turn_id, r.child_key) AS ours
   FROM unnest(%(ords)s::int[], %(tenants)s::text[], %(keys)s::text[], %(ids)s::uuid[], %(parents)s::uuid[],
               %(child_keys)s::text[]) r (ord, tenant_id, key, id, parent_turn_id, child_key)
-  LEFT JOIN submissions s ON s.tenant_id = ANY (ARRAY[r.tenant_id]) AND s.key = ANY (ARRAY[r.key])
+  LEFT JOIN submissions s ON s.tenant_id = ANY (ARRAY[r.tenant_id]) AND s.key = r.key
   LEFT JOIN turns t ON r.key IS NULL AND t.id = ANY (ARRAY[r.id])
  WHERE s.key IS NOT NULL OR t.id IS NOT NULL
 """

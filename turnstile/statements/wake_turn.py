@@ -28,7 +28,7 @@ WITH named AS MATERIALIZED (
     SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.seq, t.execute_at, t.trace_id, t.span_id, h.id AS head_id,
            s.halted_by, {_JOINS} AS joins, EXISTS (SELECT FROM paused_queues p WHERE p.queue = t.queue) AS paused
       FROM turns t
-      LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = ANY (ARRAY[t.session_id])
+      LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="t")}) h ON true
      WHERE t.id = %(id)s
 ), free AS MATERIALIZED (

@@ -35,7 +35,7 @@ TAKE: LiteralString = f"""
 WITH due AS MATERIALIZED ({_DUE.format(lock="FOR NO KEY UPDATE OF w SKIP LOCKED")})
 UPDATE webhooks w SET due_at = clock_timestamp() + make_interval(secs => %(stamp)s), tries = w.tries + 1
   FROM due
- WHERE w.turn_id = ANY (ARRAY[due.turn_id]) AND w.generation = ANY (ARRAY[due.generation]) AND due.has_place
+ WHERE w.turn_id = ANY (ARRAY[due.turn_id]) AND w.generation = due.generation AND due.has_place
 RETURNING w.turn_id, w.generation, w.tenant_id, w.url, due.host, w.event, w.tries, w.due_at AS stamp
 """
 

@@ -11,6 +11,7 @@ from tests.support.probes import until
 from turnstile.backends.postgres import pipeline as postgres_pipeline
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.postgres.server_version import has_transaction_timeout
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -53,6 +54,8 @@ async def test_a_process_that_is_stopped_inside_a_pipeline_keeps_its_rows_locked
     async with Database(settings.database, "stopped", size=1, pinned=True) as database:
         await submit_turns(database, settings, "one")
         with psycopg.connect(settings.database_url, autocommit=True) as other:
+            if not has_transaction_timeout(other):
+                pytest.skip("this PostgreSQL has no transaction timeout (ADR 0012)")
             async with database.connection() as connection:
                 # As if stopped between the statement and the Sync that commits it.
                 pipeline = connection.pipeline()
