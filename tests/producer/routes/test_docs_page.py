@@ -18,7 +18,7 @@ KEYS = (("acme", "0123456789abcdef"),)
 async def browser(**overrides: object) -> AsyncIterator[AsyncClient]:
     """Without a key. The application's resources stay closed: none of this needs them."""
     app = create_app(Settings.model_validate(overrides))
-    async with AsyncClient(transport=ASGITransport(app), base_url="http://api") as client:
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://127.0.0.1") as client:
         yield client
 
 

@@ -72,11 +72,11 @@ def test_a_backfill_that_outlasts_the_leases_takes_no_turn_from_a_living_worker(
 ) -> None:
     # Session locks in Redis would protect the turns, too.
     kinds = ("store-rows-backfilled", "redis-away")
-    assert lost_under(*kinds, seeds=(1, 6), monkeypatch=monkeypatch) == 0
+    assert lost_under(*kinds, seeds=(2, 11), monkeypatch=monkeypatch) == 0
 
     # If nobody heeds what workers say of locked rows, the same runs lose turns.
     monkeypatch.setattr(store_relay, "_may_live", lambda *_: False)
-    assert lost_under(*kinds, seeds=(1, 6), monkeypatch=monkeypatch) > 0
+    assert lost_under(*kinds, seeds=(2, 11), monkeypatch=monkeypatch) > 0
 
 
 def lost_under(*kinds: str, seeds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> int:
