@@ -91,6 +91,7 @@ async def test_a_turn_that_every_shutdown_stops_ends(product: Product, start_wor
     assert (row["status"], row["error_class"]) == ("FAILED", "shutdown_loop")
 
 
+@pytest.mark.skipif(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, reason="this run was started by nohup")
 @pytest.mark.parametrize(
     ("command", "began"), [("worker", "worker.started"), ("relay", "relay.started"), ("api", "api.listening")]
 )
