@@ -97,7 +97,7 @@ def follow(app: Path) -> None:
     port = str(choose_free())
     given = bare_environment(app) | {"TURNSTILE_API_PORT": port, "TURNSTILE_API_URL": f"http://127.0.0.1:{port}"}
     begin = find_block("sh", "turnstile worker --handler my_handler:respond")
-    ask = find_block("sh", "turnstile submit alice").replace("8080", port)
+    ask = find_block("sh", "turnstile submit chat-1").replace("8080", port)
     enter = "\n".join(line for line in begin.splitlines() if line.startswith((". ", "eval ")))
 
     def second_shell(script: str) -> str:
