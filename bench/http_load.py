@@ -61,7 +61,7 @@ def _until(numbers: Iterator[int], per_second: float | None, seconds: float) -> 
 async def _post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> int:
     """One request on a kept-alive connection: its status. The answer must have a Content-Length."""
     body = json.dumps({"input": {"number": number}}).encode()
-    head = f"Host: bench\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    head = f"Host: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     writer.write(f"POST /v1/sessions/session-{number}/turns HTTP/1.1\r\n{head}\r\n".encode() + body)
     answered = await reader.readuntil(b"\r\n\r\n")
     lower = answered.lower()
