@@ -20,7 +20,6 @@ from turnstile.config.metrics_export import exporting_metrics
 from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.config.startup_check import check_servers
-from turnstile.config.tenancy import has_several_tenants
 from turnstile.message_queue import MessageQueues
 from turnstile.producer import cancelling, session_gate
 from turnstile.producer.cancelling import Cancelling
@@ -92,7 +91,7 @@ def create_app(settings: Settings) -> FastAPI:
     """
     bounds = find_bounds(getrlimit(RLIMIT_NOFILE)[0], settings.api_connections)
     connections = Connections(bounds.connections)
-    shared = has_several_tenants(settings)
+    shared = settings.has_several_tenants
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 
-from turnstile.config.tenancy import has_several_tenants
 from turnstile.statements.claim import ClaimTerms
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_hints import listen
@@ -80,7 +79,7 @@ def make_processor(
         compensation_expires_seconds=queue.expires_in_seconds,
     )
     quarantine = Quarantine(terms.max_crashes)
-    shares = TenantSlots(settings.tenant_slots, slots.count, several=has_several_tenants(settings))
+    shares = TenantSlots(settings.tenant_slots, slots.count, several=settings.has_several_tenants)
     return Processor(
         settings=settings,
         queue=resources.address,

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from turnstile.backends.batcher import Batcher
 from turnstile.config.settings import Settings
-from turnstile.config.tenancy import has_several_tenants
 from turnstile.errors import DatabaseUnavailableError, RowLockedError, SubmissionRefusedError
 from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
@@ -40,7 +39,7 @@ class Intake:
         self._gate = gate
         limit = max(1, min(MAX_BATCH, MAX_BATCH_BYTES // settings.max_body_bytes))
         self._batcher = Batcher(self._record, limit=limit, lanes=LANES, line_of=lambda one: one.tenant_id)
-        self._places = FairPlaces(MOST_UNDER_WAY, "submits under way", shared=has_several_tenants(settings))
+        self._places = FairPlaces(MOST_UNDER_WAY, "submits under way", shared=settings.has_several_tenants)
 
     async def accept(self, submission: Submission) -> Accepted:
         """Commits the turn and sends its wake-up. The server lets it finish if the client disconnects.

@@ -275,6 +275,11 @@ class Settings(BaseSettings):
         return {queue.name: queue for queue in self.queues}
 
     @property
+    def has_several_tenants(self) -> bool:
+        """Whether several tenants have keys. A worker may have no keys in its settings, and learns of tenants by their turns."""
+        return len({tenant for tenant, _ in self.api_keys}) > 1
+
+    @property
     def serves_docs(self) -> bool:
         return self.api_host in LOCAL_HOSTS if self.api_docs is None else self.api_docs
 
