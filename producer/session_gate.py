@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from weakref import WeakValueDictionary
 
-from turnstile.errors import DatabaseUnavailableError, RowLockedError
+from turnstile.errors import RowLockedError
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import LATER, Kind
 from turnstile.producer.sharing.fair_lanes import FairLanes
@@ -122,9 +122,7 @@ class SessionGate:
         """When the call began to wait, its tenant had `own` others here, and the database had responded to `before`."""
         if self._is_locked(session):
             return RowLockedError("other requests wait for this session, which another transaction has locked")
-        if self._answered == before:
-            return DatabaseUnavailableError("no call before this one got a response")
-        return self._places.refuse(session[0], own)
+        return self._places.refuse_wait(session[0], own, answered=self._answered > before)
 
     def _is_locked(self, session: Session) -> bool:
         return time.monotonic() - self._locked_at.get(session, -math.inf) < LOCKED_SECONDS

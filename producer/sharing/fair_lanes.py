@@ -84,7 +84,6 @@ class FairPool:
                     async with asyncio.timeout(self.patience_seconds):
                         await inside.enter_async_context(self._lanes.enter(tenant_id))
                 except TimeoutError:
-                    if self._lanes.answered == before:
-                        raise DatabaseUnavailableError("no call before this one got a response") from None
-                    raise self._waiting.refuse(tenant_id, own) from None
+                    answered = self._lanes.answered > before
+                    raise self._waiting.refuse_wait(tenant_id, own, answered=answered) from None
                 yield self._database

@@ -7,6 +7,7 @@ event streams. Who gets a place next does not matter here, because nobody waits 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import LATER, Kind, ProblemError
 
@@ -39,7 +40,7 @@ class FairPlaces:
         """Occupies a place for the duration of the block. Yields how many the tenant had before. Raises NoPlaceError."""
         own = self._taken.get(tenant_id, 0)
         if self._free <= 0 or (self._shared and own and own + 1 > TIMES_FREE * (self._free - 1)):
-            raise self.refuse(tenant_id, own)
+            raise self._refuse(tenant_id, own)
         self._free -= 1
         self._taken[tenant_id] = own + 1
         try:
@@ -50,11 +51,17 @@ class FairPlaces:
             if not self._taken[tenant_id]:
                 del self._taken[tenant_id]
 
-    def refuse(self, tenant_id: str, own: int) -> NoPlaceError:
-        """The error for a call that has got no place, or has waited in vain for what it is the place of.
+    def refuse_wait(self, tenant_id: str, own: int, *, answered: bool) -> NoPlaceError | DatabaseUnavailableError:
+        """The error for a call that had a place and has waited too long for what follows.
 
-        `own`: the places that its tenant had when it came. Where there are some, they are the reason.
+        `own`: the places that its tenant had when it came. `answered`: whether the database has answered another call meanwhile.
         """
+        if answered:
+            return self._refuse(tenant_id, own)
+        return DatabaseUnavailableError("no call before this one got a response")
+
+    def _refuse(self, tenant_id: str, own: int) -> NoPlaceError:
+        # Where the tenant has places, these are the reason.
         self._refused.note(what=self._what, tenant_id=tenant_id, own=own, free=self._free)
         if self._shared and own:
             detail = f"this tenant has {own} {self._what}, and may have no more now: wait for some of them to end"

@@ -6,6 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.probes import let_the_loop_turn
+from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.problems import Kind
 from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
 
@@ -93,11 +94,17 @@ async def test_a_place_is_free_after_its_block() -> None:
         pass
 
 
-async def test_a_call_that_waited_in_vain_behind_its_tenants_others_is_refused_for_them() -> None:
+async def test_a_call_that_waited_too_long_behind_its_tenants_others_is_refused_for_them() -> None:
     places = places_of(4)
     with places.take("a") as before_first, places.take("a") as before_second:
-        assert places.refuse("a", before_first).kind is Kind.UNAVAILABLE
-        assert places.refuse("a", before_second).kind is Kind.TOO_MANY_REQUESTS
+        refusals = [places.refuse_wait("a", own, answered=True) for own in (before_first, before_second)]
+
+    kinds = [refused.kind for refused in refusals if isinstance(refused, NoPlaceError)]
+    assert kinds == [Kind.UNAVAILABLE, Kind.TOO_MANY_REQUESTS]
+
+
+async def test_a_wait_in_which_the_database_answered_nobody_is_an_outage_and_no_overload() -> None:
+    assert isinstance(places_of(4).refuse_wait("a", 1, answered=False), DatabaseUnavailableError)
 
 
 async def test_refusals_are_counted_in_few_lines_of_the_log() -> None:
