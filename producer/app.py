@@ -62,7 +62,7 @@ LIST_WAIT_SECONDS = LIST_TIMEOUT_SECONDS + 1
 DATABASE_WAIT_SECONDS = 1.5
 """Longest wait for a database connection. A submit waits at most twice before it responds with 503."""
 MOST_WAITING = 1000
-"""Calls that read or wait for a connection of one pool: so many of them wait in vain already, and each uses memory."""
+"""Calls that read, or wait for a connection of one pool. More would wait too long, and each uses memory."""
 
 ROW_WAIT_SECONDS = 2
 """Lock timeout for a row that is locked by another transaction. A locked session can delay other submits this long, once."""

@@ -7,5 +7,5 @@ NAME = "turnstile-sqs"
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra beside the installed Turnstile."""
+    """The command that adds an extra to the installed Turnstile."""
     return f"pip install '{NAME}[{extra}]'"

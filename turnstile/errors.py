@@ -151,8 +151,8 @@ class ChildIdTakenError(SubmissionRefusedError):
 
     def __init__(self, parent_id: UUID, child_id: UUID) -> None:
         super().__init__(
-            f"the child was not started: turn {child_id} has its id, and is no child of this call of turn {parent_id}. Look at it"
-            f" with turnstile status {child_id}; a redrive of the parent gives the child another id"
+            f"the child was not started: its id {child_id} belongs to a turn that this call of turn {parent_id} did not start. "
+            f"Look at it with turnstile status {child_id}; a redrive of the parent gives the child another id"
         )
 
 

@@ -9,8 +9,8 @@ A worker does not wait for a busy session (L5). In the same script it leaves a *
 lock's holder finds the mark at its unlock, and looks at the session once more before it releases the lock. Lock and mark share a
 hash tag, so that they are in one cluster slot.
 
-A key that has no time to live, or one of more than two leases, is no worker's (`FOREIGN`): it would turn away every wake-up of
-its session. The claim decides then, as it does without Redis.
+A key without a time to live, or with more than two leases, does not belong to a worker (`FOREIGN`). It would turn away every
+wake-up of its session, so the claim decides, as it does without Redis.
 
 A call may have been executed although its response was lost. So acquiring a lock that already has our token succeeds, and a
 release compares the token first.
@@ -67,7 +67,7 @@ class Guard(StrEnum):
     BUSY = "busy"
     """Another worker has the lock, and the waiting mark is set: that worker will look again."""
     FOREIGN = "foreign"
-    """Somebody has the lock who is no worker: the claim decides alone, and the lock stays as it is."""
+    """The lock does not belong to a worker: the claim decides alone, and the lock stays as it is."""
     UNGUARDED = "unguarded"
     """Redis is away and was not called: the claim decides alone."""
     UNANSWERED = "unanswered"
@@ -118,7 +118,7 @@ class LockedSession:
 
 
 def is_foreign(seconds_left: float, lease_seconds: float) -> bool:
-    """Whether a lock with so much time to live is no worker's. ACQUIRE has the same rule."""
+    """Whether a lock with so much time to live can't belong to a worker. ACQUIRE has the same rule."""
     return seconds_left > FOREIGN_LEASES * lease_seconds
 
 

@@ -106,7 +106,7 @@ class ClientConnection(H11Protocol):
         return not self._look() and not self.cycle.more_body
 
     def send_400_response(self, msg: str) -> None:
-        """Responds to what is no request, or one that is too large, and closes the connection. uvicorn logs a line before it."""
+        """Responds to a request that is not valid HTTP or too large, and closes the connection. uvicorn logs a line first."""
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             self.transport.write(_last_response(self.conn.fault or _NO_REQUEST))
         self.transport.close()
@@ -144,7 +144,7 @@ class ClientConnection(H11Protocol):
 
 
 _TOO_LATE = ProblemError(Kind.REQUEST_TOO_SLOW, f"its head within {HEAD_SECONDS:g} s")
-_NO_REQUEST = ProblemError(Kind.BAD_REQUEST, "it is no valid HTTP/1.1 request")
+_NO_REQUEST = ProblemError(Kind.BAD_REQUEST, "it is not a valid HTTP/1.1 request")
 
 
 def _last_response(problem: ProblemError) -> bytes:

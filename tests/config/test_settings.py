@@ -185,8 +185,8 @@ def test_a_fault_in_the_file_is_named_by_the_file_and_its_own_words(
     (tmp_path / "bad.toml").write_text('[[queues]]\nname = "a"\nmax_atempts = 3\n[[queues]]\nnmae = "b"\n')
 
     assert refusal() == (
-        "bad.toml, queue 1: max_atempts: is no option of a queue; "
-        "bad.toml, queue 2: name: Field required; bad.toml, queue 2: nmae: is no option of a queue"
+        "bad.toml, queue 1: max_atempts: is not an option of a queue; "
+        "bad.toml, queue 2: name: Field required; bad.toml, queue 2: nmae: is not an option of a queue"
     )
 
 
@@ -200,7 +200,7 @@ def test_a_fault_in_the_variable_is_named_by_the_variable(tmp_path: Path, monkey
     (tmp_path / "turnstile.toml").write_text('[[queues]]\nname = "a"\n')
     monkeypatch.setenv("TURNSTILE_QUEUES", '[{"name": "a"}, {"nmae": "b", "name": "c"}]')
 
-    assert refusal() == "TURNSTILE_QUEUES, queue 2: nmae: is no option of a queue"
+    assert refusal() == "TURNSTILE_QUEUES, queue 2: nmae: is not an option of a queue"
 
 
 # --- rules that span settings

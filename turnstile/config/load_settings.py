@@ -62,7 +62,7 @@ def _explain(fault: Any, declared_by: str) -> str:
         case ("queues", int(index), *keys):
             # Keys stand in the file, and in the variable, as they are here.
             if fault["type"] == "extra_forbidden":
-                message = "is no option of a queue"
+                message = "is not an option of a queue"
             return ": ".join([f"{declared_by}, queue {index + 1}", *map(str, keys), message])
         case place:
             name = str(place[0])

@@ -157,11 +157,13 @@ class Settings(BaseSettings):
     """`whsec_...`: the secrets that webhooks are signed with. Two while one replaces the other."""
 
     metrics_host: str = ""
-    """Address of the metrics' port, which asks for no key. Left out: all interfaces."""
+    """Address of the metrics' port. Left out: all interfaces."""
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
-    """Port of the metrics of an API, a worker or a relay, for Prometheus ([all](metrics.md)). 0: a free one; none: no port."""
+    """Port of the metrics of an API, a worker or a relay, for Prometheus ([all metrics](metrics.md)); 0 picks a free one. It
+    asks for no key: keep it inside. Left out: nothing listens."""
     otlp_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT", repr=False)
-    """OpenTelemetry's variable: where telemetry goes by OTLP over HTTP. Needs the extra `telemetry`, which reads others, too."""
+    """OpenTelemetry's variable: where telemetry is sent by OTLP over HTTP. Needs the extra `telemetry`. The exporter reads its
+    other variables, such as `OTEL_EXPORTER_OTLP_HEADERS`, too."""
     otlp_metrics_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", repr=False)
     """The same, for metrics alone."""
     otlp_metrics_exporter: str = Field("otlp", validation_alias="OTEL_METRICS_EXPORTER")
@@ -175,7 +177,8 @@ class Settings(BaseSettings):
     otel_disabled: str | None = Field(None, validation_alias="OTEL_SDK_DISABLED")
     """`true`: nothing is exported by OpenTelemetry."""
     xray: bool = False
-    """Whether messages carry `AWSTraceHeader`, and a request without `traceparent` continues that of its `X-Amzn-Trace-Id`."""
+    """Whether messages carry `AWSTraceHeader` beside `traceparent`, and a request without a `traceparent` continues the trace of
+    its `X-Amzn-Trace-Id`."""
 
     keep_tracebacks: bool = True
     """Whether the table keeps the traceback of each failed attempt, without local variables. `turnstile status` shows it."""

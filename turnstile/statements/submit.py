@@ -247,7 +247,7 @@ def _replay(submission: Submission, row: DictRow | None) -> Accepted | Submissio
     if row is None or not row["ours"]:
         return TurnIdTakenError(submission.turn_id)
     if submission.key is None:
-        # No client knows an id that we made: this is our own commit, whose response was lost.
+        # No client may choose an id like ours: this is our own commit, whose response was lost.
         return accepted(row["answer"], replayed=False, wake=True)
     if row["fingerprint"] != submission.fingerprint:
         return IdempotencyMismatchError(submission.key.partition(":")[2])
