@@ -149,7 +149,8 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         # No redirect to the path without a slash: the client would send a POST twice.
         redirect_slashes=False,
-        # FastAPI's pages load their scripts from another host.
+        # `openapi.describe` and `docs_page` have these: FastAPI's pages load their scripts from another host.
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )

@@ -1,8 +1,10 @@
 """Additions to the OpenAPI document that FastAPI can't derive: the manually parsed submit body and the problems."""
 
+from functools import cache
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
 
 from turnstile.producer.http.problems import MEDIA_TYPE, Kind, ProblemBody
 from turnstile.producer.submit.turn_request import TurnRequest
@@ -28,7 +30,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def describe(app: FastAPI) -> None:
-    """Completes `app.openapi()`. Does not document the 500, which any operation may return."""
+    """Completes `app.openapi()`, and serves it. Does not document the 500, which any operation may return."""
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
@@ -38,7 +40,16 @@ def describe(app: FastAPI) -> None:
             document["components"]["schemas"] |= {**schema.pop("$defs", {}), model.__name__: schema}
         return document
 
+    @cache
+    def text() -> bytes:
+        # FastAPI's own route would make it for each request: a client without a key could occupy the event loop with that.
+        return bytes(JSONResponse(complete()).body)
+
+    async def get_document(_: Request) -> Response:
+        return Response(text(), media_type="application/json")
+
     app.openapi = complete  # type: ignore[method-assign]
+    app.add_route("/openapi.json", get_document, include_in_schema=False)
 
 
 def _response(status: int) -> dict[str, Any]:

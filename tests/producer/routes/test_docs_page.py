@@ -10,6 +10,7 @@ from httpx import ASGITransport, AsyncClient
 from turnstile.config.settings import Settings
 from turnstile.producer.app import create_app
 from turnstile.producer.routes.docs_page import START
+from turnstile.producer.submit.turn_request import TurnRequest
 
 KEYS = (("acme", "0123456789abcdef"),)
 
@@ -66,6 +67,25 @@ async def test_other_machines_see_it_only_where_it_is_switched_on(given: dict[st
 
     assert [answer.status_code for answer in answers] == [status] * 3
     assert document.status_code == 200
+
+
+async def test_the_document_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To make it takes the event loop as long as many submits, and to ask for it takes no key."""
+    describe = TurnRequest.model_json_schema
+    made: list[object] = []
+
+    def describing(**given: str) -> dict[str, object]:
+        made.append(given)
+        return describe(**given)
+
+    monkeypatch.setattr(TurnRequest, "model_json_schema", describing)
+    async with browser() as client:
+        answers = [await client.get("/openapi.json") for _ in range(3)]
+
+    assert len(made) == 1
+    assert {(answer.status_code, answer.headers["content-type"], answer.text) for answer in answers} == {
+        (200, "application/json", answers[0].text)
+    }
 
 
 @pytest.mark.parametrize("path", ["/redoc", "/docs/oauth2-redirect", "/docs/../app.py", "/docs/other.js"])
