@@ -18,3 +18,11 @@ def expect_unavailable(answer: Response) -> None:
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["type"] == "/problems/unavailable"
     assert int(answer.headers["retry-after"]) > 0
+
+
+def scrubbed(answer: Response, *ids: str) -> tuple[int, list[str], str]:
+    """All that the client sees, without the ids that it sent itself."""
+    text = answer.text
+    for one in ids:
+        text = text.replace(one, "ID")
+    return answer.status_code, sorted(set(answer.headers) - {"date"}), text

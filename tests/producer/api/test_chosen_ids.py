@@ -3,22 +3,14 @@
 from uuid import UUID, uuid4, uuid5
 
 import pytest
-from httpx import AsyncClient, Response
+from httpx import AsyncClient
 
 from tests.producer.api.calls import choose_id
-from tests.producer.api.expectations import expect_problem
+from tests.producer.api.expectations import expect_problem, scrubbed
 from turnstile.backends.postgres.database import Database
 
 PATH = "/v1/sessions/s/turns"
 NAME = "order/4711"
-
-
-def scrubbed(answer: Response, *ids: str) -> tuple[int, list[str], str]:
-    """All that the client sees, without the ids that it sent itself."""
-    text = answer.text
-    for one in ids:
-        text = text.replace(one, "ID")
-    return answer.status_code, sorted(set(answer.headers) - {"date"}), text
 
 
 @pytest.fixture
