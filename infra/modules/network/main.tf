@@ -32,18 +32,21 @@ resource "aws_vpc_endpoint" "interface" {
   security_group_ids  = [aws_security_group.endpoints.id]
   private_dns_enabled = true
   tags                = merge(var.tags, { Name = "${var.name}-${each.key}" })
-  # The roles say who may do what; this says that nobody carries messages to another account from here.
-  policy = each.key != "sqs" ? null : jsonencode({
+  # The roles say who may do what; this says that nobody carries messages to another account from here, nor uses credentials of
+  # another account.
+  policy = jsonencode({
     Version = "2012-10-17"
     Statement = [{
       Effect    = "Allow"
       Principal = { AWS = "*" }
-      Action    = "sqs:*"
-      Resource  = "arn:${data.aws_partition.here.partition}:sqs:${data.aws_region.here.name}:${var.account_id}:*"
+      Action    = each.key == "sqs" ? "sqs:*" : "*"
+      Resource  = each.key == "sqs" ? "arn:${data.aws_partition.here.partition}:sqs:${data.aws_region.here.name}:${var.account_id}:*" : "*"
+      Condition = { StringEquals = { "aws:PrincipalAccount" = var.account_id } }
     }]
   })
 }
 
+# Without a policy: image layers come from a bucket of ECR's, by addresses that ECR has signed, and handlers may use buckets of their own.
 resource "aws_vpc_endpoint" "s3" {
   vpc_id            = var.vpc_id
   service_name      = "com.amazonaws.${data.aws_region.here.name}.s3"

@@ -24,7 +24,7 @@ variable "client_security_group_ids" {
 }
 
 variable "account_id" {
-  description = "Calls through the SQS endpoint may only concern queues of this account."
+  description = "Calls through an interface endpoint need credentials of this account; through that of SQS they may only concern its queues."
   type        = string
 }
 
