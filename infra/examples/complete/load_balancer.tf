@@ -70,6 +70,16 @@ resource "aws_lb" "api" {
   idle_timeout               = 120 # less than the API keeps its idle connections (producer/app.py)
   drop_invalid_header_fields = true
   enable_deletion_protection = true
+
+  dynamic "access_logs" {
+    for_each = var.access_logs_bucket[*]
+
+    content {
+      bucket  = access_logs.value
+      prefix  = var.name
+      enabled = true
+    }
+  }
 }
 
 resource "aws_lb_target_group" "api" {

@@ -56,6 +56,12 @@ variable "certificate_arn" {
   type        = string
 }
 
+variable "access_logs_bucket" {
+  description = "S3 bucket for the load balancer's access logs: which address asked for what, and when. They have the ids of sessions and turns, no key and no content. The bucket's policy must let Elastic Load Balancing write. Left out: no log."
+  type        = string
+  default     = null
+}
+
 variable "image" {
   description = "Image with Turnstile and the handler, by digest."
   type        = string

@@ -34,6 +34,28 @@ run "a_failover_of_the_database_costs_no_task" {
   }
 }
 
+run "requests_are_recorded_where_there_is_a_bucket" {
+  command = plan
+
+  variables {
+    access_logs_bucket = "records"
+  }
+
+  assert {
+    condition     = one(aws_lb.api.access_logs).bucket == "records" && one(aws_lb.api.access_logs).enabled
+    error_message = "The API has no line for a read: without the load balancer's, nobody could say what a stolen key has read."
+  }
+}
+
+run "without_a_bucket_none_are_recorded" {
+  command = plan
+
+  assert {
+    condition     = length(aws_lb.api.access_logs) == 0
+    error_message = "A plan without a bucket must hold."
+  }
+}
+
 run "one_lease_for_all" {
   command = plan
 
