@@ -97,7 +97,9 @@ class SessionGate:
                         lanes = self._locked_lane if self._is_locked(session) else self._lanes
                         await inside.enter_async_context(lanes.enter(session[0]))
                 except TimeoutError:
-                    raise self._refuse(session, own, before) from None
+                    # The next call of the session need not wait for the judgement.
+                    await inside.aclose()
+                    raise await self._refuse(session, own, before) from None
                 try:
                     yield
                 except RowLockedError:
@@ -118,11 +120,11 @@ class SessionGate:
     def _answered(self) -> int:
         return self._lanes.answered + self._locked_lane.answered
 
-    def _refuse(self, session: Session, own: int, before: int) -> Exception:
+    async def _refuse(self, session: Session, own: int, before: int) -> Exception:
         """When the call began to wait, its tenant had `own` others here, and the database had responded to `before`."""
         if self._is_locked(session):
             return RowLockedError("other requests wait for this session, which another transaction has locked")
-        return self._places.refuse_wait(session[0], own, answered=self._answered > before)
+        return await self._places.refuse_wait(session[0], own, answered=lambda: self._answered > before)
 
     def _is_locked(self, session: Session) -> bool:
         return time.monotonic() - self._locked_at.get(session, -math.inf) < LOCKED_SECONDS

@@ -84,6 +84,7 @@ class FairPool:
                     async with asyncio.timeout(self.patience_seconds):
                         await inside.enter_async_context(self._lanes.enter(tenant_id))
                 except TimeoutError:
-                    answered = self._lanes.answered > before
-                    raise self._waiting.refuse_wait(tenant_id, own, answered=answered) from None
+                    raise await self._waiting.refuse_wait(
+                        tenant_id, own, answered=lambda: self._lanes.answered > before
+                    ) from None
                 yield self._database

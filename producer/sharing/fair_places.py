@@ -4,7 +4,8 @@ It is used for what a client can make long or many: requests in progress, submit
 event streams. Who gets a place next does not matter here, because nobody waits for one: `producer.sharing.fair_lanes` has lines.
 """
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from turnstile.errors import DatabaseUnavailableError
@@ -14,6 +15,9 @@ from turnstile.producer.http.problems import LATER, Kind, ProblemError
 TIMES_FREE = 3
 """A tenant may have this many places for each place that stays free, as it may have slots of a worker (ADR 0015). One tenant has
 three quarters of the places at most, two that take turns have three sevenths each."""
+
+LATE_SECONDS = 0.25
+"""For responses that have arrived and are not read yet, because a flood keeps the event loop busy."""
 
 
 class NoPlaceError(ProblemError):
@@ -51,12 +55,16 @@ class FairPlaces:
             if not self._taken[tenant_id]:
                 del self._taken[tenant_id]
 
-    def refuse_wait(self, tenant_id: str, own: int, *, answered: bool) -> NoPlaceError | DatabaseUnavailableError:
+    async def refuse_wait(
+        self, tenant_id: str, own: int, *, answered: Callable[[], bool]
+    ) -> NoPlaceError | DatabaseUnavailableError:
         """The error for a call that had a place and has waited too long for what follows.
 
         `own`: the places that its tenant had when it came. `answered`: whether the database has answered another call meanwhile.
         """
-        if answered:
+        if not answered():
+            await asyncio.sleep(LATE_SECONDS)
+        if answered():
             return self._refuse(tenant_id, own)
         return DatabaseUnavailableError("no call before this one got a response")
 

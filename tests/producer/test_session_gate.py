@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.support.cancelling import Cancel, cancel_at_each_await
-from tests.support.probes import let_the_loop_turn, until
+from tests.support.probes import let_the_loop_turn, stand_still, until
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.producer import session_gate
 from turnstile.producer.http.problems import Kind
@@ -192,6 +192,29 @@ async def test_a_call_that_waits_in_vain_behind_answered_ones_meets_overload() -
 
     assert refusal_of(late) is Kind.TOO_MANY_REQUESTS
     await second.leave()
+
+
+async def test_a_call_that_waits_while_the_process_is_late_itself_meets_overload() -> None:
+    gate, response = SessionGate(1, 60.0), asyncio.Event()
+
+    async def submit() -> None:
+        async with gate.enter(A):
+            await response.wait()
+            # A driver takes some steps from the arrival of a response to its result.
+            await let_the_loop_turn(20)
+
+    submitting = [asyncio.create_task(submit()) for _ in range(2)]
+    await let_the_loop_turn(5)
+    gate.patience_seconds = 0.05
+    late = Call(gate, A)
+    await let_the_loop_turn(5)
+
+    response.set()
+    stand_still(0.1)
+    await until(late.task.done)
+
+    assert refusal_of(late) is Kind.TOO_MANY_REQUESTS
+    await asyncio.gather(*submitting)
 
 
 async def test_a_call_that_waits_in_vain_for_a_locked_session_is_told_of_the_lock() -> None:

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from tests.support.cancelling import Cancel, cancel_at_each_await
-from tests.support.probes import let_the_loop_turn, until
+from tests.support.probes import let_the_loop_turn, stand_still, until
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.problems import Kind
@@ -134,3 +134,27 @@ async def test_a_call_that_waits_in_vain_behind_its_tenants_others_meets_overloa
 async def test_a_call_that_waits_while_nobody_gets_a_response_meets_an_outage() -> None:
     assert isinstance(await wait_in_vain(first_ends=False), DatabaseUnavailableError)
     assert isinstance(await wait_in_vain(True, DatabaseUnavailableError("away")), DatabaseUnavailableError)
+
+
+async def test_a_call_that_waits_while_the_process_is_late_itself_meets_overload() -> None:
+    """A flood keeps the event loop busy for longer than a call may wait, and the responses have long arrived."""
+    pool, response, never = pool_of(100), asyncio.Event(), asyncio.Event()
+
+    async def read() -> None:
+        async with pool.lend("a"):
+            await response.wait()
+            # A driver takes some steps from the arrival of a response to its result.
+            await let_the_loop_turn(20)
+
+    reading = [asyncio.create_task(read()) for _ in range(2)]
+    await let_the_loop_turn(3)
+    pool.patience_seconds = 0.05
+    late = asyncio.create_task(hold(pool, "a", never))
+    await let_the_loop_turn(3)
+
+    response.set()
+    stand_still(0.1)
+    await until(late.done)
+
+    assert isinstance(late.exception(), NoPlaceError)
+    await asyncio.gather(*reading)

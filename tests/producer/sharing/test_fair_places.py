@@ -97,14 +97,14 @@ async def test_a_place_is_free_after_its_block() -> None:
 async def test_a_call_that_waited_too_long_behind_its_tenants_others_is_refused_for_them() -> None:
     places = places_of(4)
     with places.take("a") as before_first, places.take("a") as before_second:
-        refusals = [places.refuse_wait("a", own, answered=True) for own in (before_first, before_second)]
+        refusals = [await places.refuse_wait("a", own, answered=lambda: True) for own in (before_first, before_second)]
 
     kinds = [refused.kind for refused in refusals if isinstance(refused, NoPlaceError)]
     assert kinds == [Kind.UNAVAILABLE, Kind.TOO_MANY_REQUESTS]
 
 
 async def test_a_wait_in_which_the_database_answered_nobody_is_an_outage_and_no_overload() -> None:
-    assert isinstance(places_of(4).refuse_wait("a", 1, answered=False), DatabaseUnavailableError)
+    assert isinstance(await places_of(4).refuse_wait("a", 1, answered=lambda: False), DatabaseUnavailableError)
 
 
 async def test_refusals_are_counted_in_few_lines_of_the_log() -> None:
