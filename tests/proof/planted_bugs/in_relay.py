@@ -67,7 +67,7 @@ def refused_statement_ends_the_process() -> None:
 
     @instead_of(turnstile.relay.loop, "alone")
     async def alone(original: Any, step: str, work: Awaitable[Any]) -> Any:
-        if step == "forget_submissions":
-            # Its occasion: a row that a statement is refused for.
+        if step == "wake_joined":
+            # Its occasion: a row that a statement of a round is refused for.
             raise psycopg.errors.CheckViolation("a row that was restored from elsewhere")
         return await work
