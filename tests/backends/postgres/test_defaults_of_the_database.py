@@ -50,3 +50,15 @@ async def test_a_turn_is_stored_claimed_and_read_the_same(settings: Settings, na
     assert (turn.inputs, read.inputs) == (("é 🙂",), ["é 🙂"])
     assert (read.error, read.max_attempts, read.created_at) == (None, None, turn.created_at)
     assert abs(read.created_at - datetime.now(UTC)) < timedelta(minutes=5)
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+async def test_no_connection_compiles_its_statements(settings: Settings, pinned: bool) -> None:
+    # Where sequential scans are off, servers before 18 give one a price beyond each threshold of the compiler: the doctor's
+    # statements took a second each to compile, and milliseconds to run.
+    set_for_all(settings, "jit", "on")
+
+    async with Database(settings.database, "test", size=1, pinned=pinned) as database:
+        [row] = await database.fetch("SELECT current_setting('jit') AS jit", {})
+
+    assert row["jit"] == "off"

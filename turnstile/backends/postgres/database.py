@@ -66,7 +66,6 @@ PINNED = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_material": "off",
-    "jit": "off",
 }
 
 
@@ -106,6 +105,7 @@ def _options(
         "statement_timeout": f"{statement_timeout_seconds * 1000:.0f}",
         "lock_timeout": f"{lock_timeout_seconds * 1000:.0f}",
         "idle_in_transaction_session_timeout": "10000",
+        "jit": "off",  # No statement runs for long enough. Servers before 18 would compile each one that must scan a table.
         **FORM,
         "search_path": schema,
         # The statements rely on it: after a wait for a row lock they read the row again. With a stricter default of the
