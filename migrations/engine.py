@@ -11,7 +11,7 @@ import psycopg
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.pool import NullPool
 
-from turnstile.backends.postgres.database import conninfo
+from turnstile.backends.postgres.database import CONNECT_TIMEOUT_SECONDS, conninfo
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.postgres.server_version import server_refused
 from turnstile.backends.postgres.startup_options import encoding_refused, option_dropped, options_refused
@@ -53,6 +53,17 @@ def _other_schema(connection: psycopg.Connection[Any], place: DatabasePlace) -> 
     found = connection.execute("SELECT current_setting('search_path')").fetchone()
     connection.rollback()
     return option_dropped("search_path", place.schema, found and found[0])
+
+
+def makes_tables_here(place: DatabasePlace) -> str | None:
+    """The role, if other programs that connect as it, without a search path of their own, make their tables in our schema.
+
+    Postgres' own search path begins with the schema that is called like the role: `turnstile`, for many a role.
+    """
+    url = place.url.replace("postgresql+psycopg://", "postgresql://", 1)
+    with psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_SECONDS) as connection:
+        found = connection.execute("SELECT current_schema()::text").fetchone()
+        return connection.info.user if found == (place.schema,) else None
 
 
 def make_schema(connection: Connection, place: DatabasePlace) -> list[str]:

@@ -10,13 +10,14 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError as RevisionError
+from psycopg.sql import Identifier
 from sqlalchemy.exc import DBAPIError
 
 from turnstile.backends.postgres.certificate import certificate_refused
 from turnstile.backends.postgres.database import is_outage
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.migrations.engine import VERSION_TABLE, make_engine
+from turnstile.migrations.engine import VERSION_TABLE, make_engine, makes_tables_here
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 
 _POLL_SECONDS = 0.25
@@ -103,6 +104,20 @@ def _not_allowed(error: psycopg.Error, place: DatabasePlace) -> str:
     return (
         f"{refused}: let DATABASE_URL name the role that owns the schema {place.schema}; where there is no such schema, the "
         f"database's owner makes it: CREATE SCHEMA {place.schema} AUTHORIZATION role; nothing was changed"
+    )
+
+
+def shared_path(place: DatabasePlace) -> str | None:
+    """What to do if other programs make their tables in our schema without meaning to; None if they do not, or nobody knows."""
+    try:
+        role = makes_tables_here(place)
+    except psycopg.Error:
+        return None
+    if role is None:
+        return None
+    return (
+        f"every program that connects as {role} makes its tables in the schema {place.schema}, and may drop Turnstile's: where "
+        f"other programs use this role, too, ALTER ROLE {Identifier(role).as_string()} SET search_path = public"
     )
 
 

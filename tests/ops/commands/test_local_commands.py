@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
 from tests.ops.command_line import invoke
@@ -57,6 +58,8 @@ def test_from_nothing_to_a_stack_with_tables_and_queues_and_back(tmp_path: Path)
         status = invoke("local", "status", "--json", **shell)
         turns = invoke("list", "--json", **other)
         letters = invoke("dlq", "list", "--json", **other)
+        with psycopg.connect(other["DATABASE_URL"]) as application:
+            [made_in] = application.execute("SELECT current_schema()::text").fetchone() or [None]
         stopped = invoke("local", "down", **shell)
         after = invoke("local", "status", "--json", **shell)
         purged = invoke("local", "down", "--purge", **shell)
@@ -77,6 +80,8 @@ def test_from_nothing_to_a_stack_with_tables_and_queues_and_back(tmp_path: Path)
     assert json.loads(letters.out)["queues"] == [{"queue": "turns", "messages": 0}]
     assert (stopped.code, after.code, purged.code) == (0, 1, 0)
     assert not home.exists()
+    # Not where Turnstile's tables are, though the role is called like their schema.
+    assert made_in == "public"
 
 
 @pytest.mark.parametrize("finds_it", [True, False])
