@@ -13,8 +13,9 @@ from tests.statements.calls import FAILURE
 from tests.support.claims import claim_one, settle_one, submit_turns
 from tests.support.factories import Proven
 from tests.support.metric_readings import rising
-from turnstile.backends.postgres.database import Database, Parameters
+from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import PRUNE_ITEMS
 from turnstile.relay.loop import Relay

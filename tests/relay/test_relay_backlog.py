@@ -12,8 +12,9 @@ from tests.relay.relays import Sqs
 from tests.statements.plans.touched import explain
 from tests.support.claims import submit_turns
 from tests.support.probes import until
-from turnstile.backends.postgres.database import Database, Parameters, conninfo
+from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.memory.durable_items import PRUNE_ITEMS

@@ -18,7 +18,8 @@ from typing import LiteralString
 
 from psycopg.rows import DictRow
 
-from turnstile.backends.postgres.database import Database, Parameters
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.errors import DatabaseUnavailableError
 
 STATEMENT_TIMEOUT_SECONDS = 4

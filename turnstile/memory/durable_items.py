@@ -13,7 +13,8 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from turnstile.backends.postgres.database import Database, Parameters
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.errors import RowLockedError, SupersededError
 from turnstile.memory.item import Item, MemoryFullError, Place, Write
 from turnstile.statements.delete_old_rows import AT_ONCE, FORGET

@@ -22,7 +22,8 @@ from turnstile.archive.reads import (
     TurnKey,
     read_archived,
 )
-from turnstile.backends.postgres.database import Database, Parameters
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.errors import DatabaseUnavailableError, ListTooBroadError
 from turnstile.turn.status import TurnStatus
 

@@ -17,7 +17,8 @@ from uuid import UUID
 from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
-from turnstile.backends.postgres.database import Connection, Database, Parameters
+from turnstile.backends.postgres.database import Connection, Database
+from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
 from turnstile.statements.cancel import cancel_open
 from turnstile.statements.session_head import OPEN_HEAD

@@ -8,7 +8,7 @@ import psycopg
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
 from turnstile.backends.postgres.array_literal import array_literal
-from turnstile.backends.postgres.database import number_placeholders
+from turnstile.backends.postgres.placeholders import number_placeholders
 
 _LOOKED_AT = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter", "Rows Removed by Index Recheck")
 _NAMED = ("Node Type", "Index Name", "Alias", "Index Cond", "Filter", "Join Filter")

@@ -10,11 +10,9 @@ then keeps row locks, and the server counts it neither as idle nor as running a 
 
 import asyncio
 import json
-import re
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import cache
 from typing import Any, LiteralString, cast
 
 import psycopg
@@ -23,11 +21,11 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS
 from turnstile.backends.postgres.lending import Lending
 from turnstile.backends.postgres.pipeline import PipeliningConnection
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.postgres.placeholders import Parameters, bound, number_placeholders
 from turnstile.backends.postgres.startup_options import FORM, StartupOptions, as_flags
 from turnstile.backends.postgres.table_version import TableCheck
 from turnstile.backends.postgres.unanswered import Unanswered
@@ -50,12 +48,9 @@ _GIVEN_UP = frozenset({"25P03", "25P04"})
 _ANSWERED = frozenset({"40P01", "55P03", "57014"})
 """SQLSTATEs by which a healthy server refuses a statement that met a lock or took too long."""
 
-_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
-
 _decode_json = json.JSONDecoder().decode
 
 Connection = PipeliningConnection
-Parameters = Mapping[str, Any]
 
 PINNED = {
     # The hot statements are prepared and planned once per connection, for tables of any size: by index, row by row.
@@ -277,24 +272,9 @@ class Database:
         """Runs several statements in one round trip and one commit; each sees the writes of the earlier ones."""
         numbered = [(*number_placeholders(statement), parameters) for statement, parameters in statements]
         async with self.connection() as connection:
-            return await connection.run([(text, _bound(values, names)) for text, names, values in numbered])
+            return await connection.run([(text, bound(values, names)) for text, names, values in numbered])
 
 
 def _read_json(stored: bytes | str) -> Any:
     # json.loads first detects the encoding of bytes, which costs more than decoding a short value.
     return _decode_json(stored if isinstance(stored, str) else stored.decode())
-
-
-def _bound(parameters: Parameters, names: Sequence[str]) -> list[Any]:
-    values = [parameters[name] for name in names]
-    return [array_literal(value) if isinstance(value, list) else value for value in values]
-
-
-@cache
-def number_placeholders(statement: LiteralString) -> tuple[LiteralString, tuple[str, ...]]:
-    """The statement with Postgres's `$n` placeholders, and the parameter names in the order of n.
-
-    Cached: psycopg would repeat the conversion per call for a statement of more than 4 KB, as the hottest are.
-    """
-    names = tuple(dict.fromkeys(_PLACEHOLDER.findall(statement)))
-    return _PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", statement), names
