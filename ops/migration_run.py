@@ -14,7 +14,7 @@ from psycopg.sql import Identifier
 from sqlalchemy.exc import DBAPIError
 
 from turnstile.backends.postgres.certificate import certificate_refused
-from turnstile.backends.postgres.database import is_outage
+from turnstile.backends.postgres.outage import is_outage
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.migrations.engine import VERSION_TABLE, make_engine, makes_tables_here

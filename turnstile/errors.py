@@ -73,7 +73,11 @@ class RowLockedError(DatabaseUnavailableError):
     """A row stayed locked by another transaction beyond the lock timeout; nothing was done. The server is healthy."""
 
 
-class TablesUnfitError(DatabaseUnavailableError):
+class DatabaseUnfitError(DatabaseUnavailableError):
+    """Postgres answers, and this program can't work with what answers; the message says what to do. Nothing was done."""
+
+
+class TablesUnfitError(DatabaseUnfitError):
     """The tables are missing, or of a version that this program can't use; the message says what to do. Nothing was done."""
 
 

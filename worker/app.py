@@ -14,7 +14,7 @@ from turnstile.config.gc_tuning import spare_collector
 from turnstile.config.metrics_export import exporting_metrics
 from turnstile.config.settings import Settings
 from turnstile.config.startup_check import check_servers
-from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, TablesUnfitError, TurnstileError
+from turnstile.errors import DatabaseUnavailableError, DatabaseUnfitError, QueueUnavailableError, TurnstileError
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.attention_metric import report_attention
@@ -215,7 +215,7 @@ class _Worker:
         postgres: bool | str = True
         try:
             await self.resources.database.ping()
-        except TablesUnfitError as error:
+        except DatabaseUnfitError as error:
             postgres = str(error)
         except DatabaseUnavailableError:
             postgres = False

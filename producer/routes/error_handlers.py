@@ -19,11 +19,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnstile.errors import (
     DatabaseUnavailableError,
+    DatabaseUnfitError,
     IdempotencyMismatchError,
     ListTooBroadError,
     RowLockedError,
     SessionBusyError,
-    TablesUnfitError,
     TurnIdTakenError,
     UnknownQueueError,
     UnstorableContentError,
@@ -73,7 +73,7 @@ async def answer(error: Exception, path: str, state: State) -> JSONResponse:
 def translate(error: Exception, path: str, away: Tally) -> ProblemError:
     """The problem for an error of a route, noted in `away` if the database is. Raises an unexpected error again."""
     # The pool logs unfit tables once, not once for each call.
-    if isinstance(error, DatabaseUnavailableError) and not isinstance(error, (RowLockedError, TablesUnfitError)):
+    if isinstance(error, DatabaseUnavailableError) and not isinstance(error, (RowLockedError, DatabaseUnfitError)):
         away.note(path=path, error=str(error))
     for kind in type(error).__mro__:
         if kind in _TRANSLATIONS:
@@ -138,7 +138,7 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     TurnIdTakenError: lambda _: ProblemError(Kind.TURN_ID_TAKEN, "leave turn_id out, or choose another"),
     UnstorableContentError: lambda error: ProblemError(Kind.INVALID_BODY, str(error)),
     DatabaseUnavailableError: lambda _: unavailable(f"the database does not respond; {_AGAIN}"),
-    TablesUnfitError: lambda error: unavailable(str(error)),
+    DatabaseUnfitError: lambda error: unavailable(str(error)),
     RowLockedError: lambda _: unavailable(f"another transaction has locked the session; {_AGAIN}"),
     ListTooBroadError: lambda _: ProblemError(Kind.LIST_TOO_BROAD, "list one session, or use another filter, or none"),
     ClientDisconnect: lambda _: ProblemError(Kind.BAD_REQUEST, "the body is incomplete"),

@@ -5,7 +5,8 @@ from typing import LiteralString
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
-from turnstile.backends.postgres.database import conninfo, is_outage
+from turnstile.backends.postgres.database import conninfo
+from turnstile.backends.postgres.outage import is_outage
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.postgres.startup_options import as_flags
 from turnstile.errors import DatabaseUnavailableError

@@ -13,7 +13,13 @@ import psycopg
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import DatabaseUnavailableError, RowLockedError, SubmissionRefusedError, UnstorableContentError
+from turnstile.errors import (
+    DatabaseUnavailableError,
+    DatabaseUnfitError,
+    RowLockedError,
+    SubmissionRefusedError,
+    UnstorableContentError,
+)
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.statements.submit_on_busy import Texted, submit_on_busy
 from turnstile.submit.wake_ups import WakeUpSending
@@ -86,8 +92,8 @@ class Submitting:
         while True:
             try:
                 return await call()
-            except RowLockedError:
-                # No retry: the call has already waited for the lock, and nothing was done.
+            except (RowLockedError, DatabaseUnfitError):
+                # No retry: nothing was done, and the call has waited for the lock, or somebody must do something first.
                 raise
             except DatabaseUnavailableError:
                 # A second call with the same ids shows whether the lost one had committed. Always make one more call, and further

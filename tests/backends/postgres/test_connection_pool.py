@@ -10,6 +10,7 @@ import turnstile.backends.postgres.database
 from tests.support.probes import let_the_loop_turn, until
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.errors import DatabaseUnavailableError
 
 PATIENCE_SECONDS = 60.0
 
@@ -78,3 +79,18 @@ async def test_a_cancellation_is_never_lost_while_a_connection_is_handed_over(da
             assert (done, waiting.cancelled()) == ({waiting}, True), steps
             # The pool has its only connection again.
             assert await database.fetch("SELECT 1 AS one", {}) == [{"one": 1}]
+
+
+async def test_a_call_without_a_connection_says_why_none_could_be_made(database_url: str) -> None:
+    url = psycopg.conninfo.make_conninfo(database_url, password="wrong")
+    async with Database(DatabasePlace(url), "test-pool", size=1, wait_seconds=1.0) as database:
+        with pytest.raises(DatabaseUnavailableError, match="password authentication failed"):
+            await database.fetch("SELECT 1", {})
+
+
+async def test_the_reason_is_forgotten_with_the_next_connection(database_url: str) -> None:
+    async with Database(DatabasePlace(database_url), "test-pool", size=1, wait_seconds=0.5) as database:
+        database._newest.failed(psycopg.OperationalError("a failure of before"))
+        async with database.connection():
+            with pytest.raises(DatabaseUnavailableError, match="PoolTimeout"):
+                await database.fetch("SELECT 1", {})

@@ -11,12 +11,13 @@ import psycopg
 import pytest
 import structlog.testing
 
+from tests.support.poolers import refusing_pooler
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
-from turnstile.errors import DatabaseUnavailableError, SettingsError
+from turnstile.errors import DatabaseUnavailableError, DatabaseUnfitError, SettingsError
 from turnstile.ops.migration_run import apply
 from turnstile.ops.terminal.operator_access import operator_database
 
@@ -93,24 +94,6 @@ async def test_through_such_a_pooler_no_table_is_made_in_another_schema(stack: S
     stack.postgres.drop_database(urlsplit(url).path[1:])
 
 
-@asynccontextmanager
-async def refusing_pooler(parameter: str) -> AsyncIterator[str]:
-    """One that refuses what it does not know, in the words of PgBouncer."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        [length] = struct.unpack("!I", await reader.readexactly(4))
-        await reader.readexactly(length - 4)
-        fields = b"SFATAL\0C08P01\0M" + f"unsupported startup parameter{parameter}".encode() + b"\0\0"
-        writer.write(b"E" + struct.pack("!I", len(fields) + 4) + fields)
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        yield f"postgresql://u@127.0.0.1:{port}/d?sslmode=disable&gssencmode=disable"
-
-
 @pytest.mark.parametrize("parameter", [": options", " in options: search_path"])
 async def test_a_pooler_that_refuses_the_options_is_named_with_what_to_do(
     parameter: str, caplog: pytest.LogCaptureFixture
@@ -120,13 +103,14 @@ async def test_a_pooler_that_refuses_the_options_is_named_with_what_to_do(
         with pytest.raises(SettingsError, match=sentence):
             await asyncio.to_thread(apply, DatabasePlace(url), wait_seconds=30.0)
         async with Database(DatabasePlace(url), "test-options", size=1, wait_seconds=0.5) as database:
-            with pytest.raises(DatabaseUnavailableError):
+            with structlog.testing.capture_logs() as lines, pytest.raises(DatabaseUnfitError, match=sentence):
                 await database.fetch("SELECT 1", {})
         with pytest.raises(DatabaseUnavailableError, match=sentence):
             async with operator_database(Settings(database_url=url)):
                 pass
 
     assert sentence in caplog.text
+    assert [line["log_level"] for line in lines if line["event"] == "database.refused"] == ["error"]
 
 
 async def test_other_options_in_the_url_are_accepted(database_url: str) -> None:

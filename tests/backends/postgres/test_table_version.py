@@ -1,6 +1,7 @@
 """The version of the tables: which a process works with, what it says of the others, and that it goes on when they fit."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 import structlog.testing
@@ -73,6 +74,21 @@ async def test_without_tables_nothing_is_done_and_the_log_says_once_what_to_do(b
                 await database.fetch("SELECT 1", {})
 
     assert [line["reason"] for line in lines if line["event"] == "database.refused"] == [MISSING]
+
+
+async def test_what_is_known_of_the_tables_is_said_at_once_and_looked_at_again(bare_url: str) -> None:
+    async def refused_at_once() -> str | None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                return await refusal(database)
+        return None
+
+    async with Database(DatabasePlace(bare_url), "test", size=1, first=READ_VERSION, wait_seconds=3600.0) as database:
+        assert await until(refused_at_once) == MISSING
+
+        await asyncio.to_thread(apply, DatabasePlace(bare_url))
+
+        assert await until(lambda: works(database))
 
 
 @FIRST

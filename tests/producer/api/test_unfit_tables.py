@@ -1,6 +1,7 @@
 """The API on tables that are missing or of another version: not ready, 503 with what to do, and never a 500."""
 
 import asyncio
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -9,9 +10,11 @@ from structlog.testing import capture_logs
 
 from tests.producer.api.conftest import Connect
 from tests.producer.api.expectations import expect_unavailable
+from tests.support.poolers import refusing_pooler
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.postgres.table_version import MISSING
 from turnstile.config.settings import Settings
 from turnstile.ops.migration_run import apply
 
@@ -60,6 +63,10 @@ async def each_says(client: AsyncClient, what: str) -> bool:
     return {answer.json()["detail"] for answer in found} == {what}
 
 
+def refusals(lines: list[Any]) -> list[str]:
+    return [line["reason"] for line in lines if line["event"] == "database.refused"]
+
+
 @pytest.mark.usefixtures("short_wait")
 async def test_without_tables_every_route_says_what_to_do_until_they_are_there(
     settings: Settings, bare_url: str, connect: Connect
@@ -67,7 +74,7 @@ async def test_without_tables_every_route_says_what_to_do_until_they_are_there(
     with capture_logs() as lines:
         async with connect(settings.model_copy(update={"database_url": bare_url})) as client:
             # Each pool finds out for itself, a moment after the start.
-            await until(lambda: each_says(client, "the database has no tables: run `turnstile migrate`"))
+            await until(lambda: each_says(client, MISSING))
             assert (await client.get("/healthz")).status_code == 200
 
             await asyncio.to_thread(apply, DatabasePlace(bare_url))
@@ -76,8 +83,34 @@ async def test_without_tables_every_route_says_what_to_do_until_they_are_there(
             assert await until(lambda: takes_turns(client))
 
     # One for each pool, however many calls there were.
-    assert len([line for line in lines if line["event"] == "database.refused"]) == 4
+    assert refusals(lines) == [MISSING] * 4
     assert not [line for line in lines if line["event"] == "api.unexpected_error"]
+
+
+@pytest.mark.usefixtures("short_wait")
+async def test_a_pooler_that_refuses_the_connections_is_named(settings: Settings, connect: Connect) -> None:
+    refused = "what DATABASE_URL leads to refuses a connection's startup options, as PgBouncer does; let it lead to Postgres itself"
+    with capture_logs() as lines:
+        async with (
+            refusing_pooler(": options") as url,
+            connect(settings.model_copy(update={"database_url": url})) as client,
+        ):
+            await until(lambda: each_says(client, refused))
+
+    # One for each pool, however many calls there were.
+    assert refusals(lines) == [refused] * 4
+
+
+@pytest.mark.usefixtures("long_wait")
+async def test_no_call_waits_for_tables_that_are_known_to_be_missing(
+    settings: Settings, bare_url: str, connect: Connect
+) -> None:
+    with capture_logs() as lines:
+        async with connect(settings.model_copy(update={"database_url": bare_url})) as client:
+            await until(lambda: refusals(lines) == [MISSING] * 4)
+
+            async with asyncio.timeout(20):
+                assert await each_says(client, MISSING)
 
 
 @pytest.mark.usefixtures("short_wait")
@@ -116,6 +149,6 @@ async def test_tables_that_go_down_under_a_running_api_are_no_500(settings: Sett
     for answer in found:
         expect_unavailable(answer)
         assert "run `turnstile migrate`" in answer.json()["detail"]
-    assert not_ready.json()["detail"] == "the database has no tables: run `turnstile migrate`"
+    assert not_ready.json()["detail"] == MISSING
     assert not [line for line in lines if line["event"] == "api.unexpected_error"]
     assert again.status_code == 200

@@ -23,13 +23,14 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS
 from turnstile.backends.postgres.lending import Lending
+from turnstile.backends.postgres.outage import ANSWERED, NewestConnection, is_outage
 from turnstile.backends.postgres.pipeline import PipeliningConnection
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.postgres.placeholders import Parameters, bound, number_placeholders
 from turnstile.backends.postgres.startup_options import FORM, StartupOptions, as_flags
 from turnstile.backends.postgres.table_version import TableCheck
 from turnstile.backends.postgres.unanswered import Unanswered
-from turnstile.errors import MISFIT, MISFITS, DatabaseUnavailableError, RowLockedError, TablesUnfitError
+from turnstile.errors import MISFIT, MISFITS, DatabaseUnavailableError, TablesUnfitError
 from turnstile.telemetry.backend_health import health_of
 
 STATEMENT_TIMEOUT_SECONDS = 15
@@ -41,17 +42,12 @@ TRANSACTION_TIMEOUT_SECONDS = 10
 CLOSE_SECONDS = 2.0
 IDLE_SECONDS = 60.0
 """A pool closes one unused connection per such period, because all processes share the server's connections."""
-
-_GIVEN_UP = frozenset({"25P03", "25P04"})
-"""SQLSTATEs of a transaction that the server ended because it was idle or too long. psycopg raises them as InternalError."""
-
-_ANSWERED = frozenset({"40P01", "55P03", "57014"})
-"""SQLSTATEs by which a healthy server refuses a statement that met a lock or took too long."""
+RECONNECT_SECONDS = 2.0
+"""Short: after an outage a pool must not stay in a backoff of minutes."""
 
 _decode_json = json.JSONDecoder().decode
 
 Connection = PipeliningConnection
-
 PINNED = {
     # The hot statements are prepared and planned once per connection, for tables of any size: by index, row by row.
     # Otherwise a plan made while the table was empty would keep its sequential scan, and a new plan for each call
@@ -110,18 +106,6 @@ def _options(
     }
 
 
-def is_outage(error: psycopg.Error) -> bool:
-    """Whether the server or the connection failed, and not the statement.
-
-    A demoted primary returns 25006 (read-only transaction) after a failover. Deadlocks and timeouts (40P01, 55P03, 57014)
-    are retried like an outage, because nothing was done. Class 54 is an OperationalError too, but means that the statement
-    exceeds a limit of the server, so a retry is useless.
-    """
-    if isinstance(error, psycopg.InterfaceError) or error.sqlstate in _GIVEN_UP | {"25006"}:
-        return True
-    return isinstance(error, psycopg.OperationalError) and not (error.sqlstate or "").startswith("54")
-
-
 class Database:
     """A pool of autocommit connections. Every kind of outage raises DatabaseUnavailableError."""
 
@@ -145,6 +129,7 @@ class Database:
             _options(place.schema, pinned, statement_timeout_seconds, lock_timeout_seconds),
             transaction_timeout_seconds=TRANSACTION_TIMEOUT_SECONDS if pinned else None,
         )
+        self._newest = NewestConnection()
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             conninfo(
                 place,
@@ -155,14 +140,13 @@ class Database:
             ),
             connection_class=PipeliningConnection,
             configure=self._configure,
-            kwargs={"autocommit": True, "row_factory": dict_row},
+            kwargs={"autocommit": True, "row_factory": dict_row, "on_failure": self._newest.failed},
             min_size=1,
             max_size=size,
             open=False,
             timeout=wait_seconds,
             max_waiting=1000,
-            # After an outage the pool must not stay in a backoff of minutes.
-            reconnect_timeout=2.0,
+            reconnect_timeout=RECONNECT_SECONDS,
             reconnect_failed=self._note_refusal,
             max_idle=IDLE_SECONDS,
             name=application,
@@ -176,14 +160,16 @@ class Database:
         self._health = health_of("postgres")
         self._unanswered = Unanswered()
         self._check: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Starts the pool; does not wait for the server, which may be down."""
         await self._pool.open(wait=False)
 
     async def close(self) -> None:
-        if self._check is not None:
-            self._check.cancel()
+        for task in (self._check, self._looking):
+            if task is not None:
+                task.cancel()
         await self._pool.close(timeout=CLOSE_SECONDS)
 
     async def __aenter__(self) -> "Database":
@@ -196,13 +182,19 @@ class Database:
     async def _configure(self, connection: Connection) -> None:
         connection.patience_seconds = self._patience_seconds
         set_json_loads(_read_json, connection)
-        await self._options.check(connection)
-        if self._tables is not None:
-            await self._tables.check(connection)
+        try:
+            await self._options.check(connection)
+            if self._tables is not None:
+                await self._tables.check(connection)
+        except psycopg.Error as error:
+            self._newest.failed(error)
+            raise
+        self._newest.made()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection from the pool. Raises DatabaseUnavailableError for an outage before or inside the block."""
+        self._refuse_at_once()
         self._unanswered.asked(time.monotonic())
         try:
             connection = await self._lending.take()
@@ -233,7 +225,7 @@ class Database:
         self._unanswered.answered(time.monotonic())
 
     def _outage(self, error: psycopg.Error) -> DatabaseUnavailableError:
-        if error.sqlstate in _ANSWERED:
+        if error.sqlstate in ANSWERED:
             self._unanswered.answered(time.monotonic())
         else:
             self._unanswered.failed(time.monotonic())
@@ -244,10 +236,22 @@ class Database:
             self._check = asyncio.create_task(self._drop_broken())
         if isinstance(error, PoolTimeout) and self._tables is not None and self._tables.refused is not None:
             return TablesUnfitError(self._tables.refused)
-        kind = RowLockedError if isinstance(error, psycopg.errors.LockNotAvailable) else DatabaseUnavailableError
-        # Only the first line: a DETAIL after it has row values. A pool whose connections were refused only reports a timeout.
-        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        return kind(self._options.refused or reason if isinstance(error, PoolTimeout) else reason)
+        return self._newest.explain(error)
+
+    def _refuse_at_once(self) -> None:
+        # A wait for a connection would end in the same refusal.
+        if (unfit := self._newest.unfit) is None or self._pool.get_stats()["pool_available"]:
+            return
+        self._health.failed()
+        if self._looking is None or self._looking.done():
+            # The pool tries to connect while somebody waits, and for RECONNECT_SECONDS.
+            self._looking = asyncio.create_task(self._look_again())
+        raise unfit
+
+    async def _look_again(self) -> None:
+        with suppress(psycopg.Error, TimeoutError):
+            async with asyncio.timeout(RECONNECT_SECONDS):
+                await self._lending.give_back(await self._lending.take())
 
     async def _drop_broken(self) -> None:
         with suppress(psycopg.Error, PoolTimeout):

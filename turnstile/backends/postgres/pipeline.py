@@ -7,7 +7,7 @@ below psycopg's cursors but uses only documented parts: `psycopg.pq` wraps libpq
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from psycopg.rows import DictRow
 from psycopg.waiting import Ready, Wait
 
 from turnstile.backends.postgres.hang_detection import BoundedAsyncConnection
+from turnstile.backends.postgres.outage import UnfitServerError
 from turnstile.backends.postgres.startup_options import options_refused
 
 Key = tuple[str, tuple[int, ...]]
@@ -47,14 +48,16 @@ class PipeliningConnection(BoundedAsyncConnection):
 
     @classmethod
     async def connect(cls, *given: Any, **how: Any) -> Self:
-        """As psycopg's. A pooler that refuses the startup options is named."""
+        """As psycopg's. A pooler that refuses the startup options is named. `on_failure` gets the error that is raised."""
+        on_failure: Callable[[Error], None] = how.pop("on_failure", lambda _: None)
         connecting = super().connect(*given, **how)
         try:
             return await connecting
-        except OperationalError as error:
-            if (refused := options_refused(error)) is None:
-                raise
-            raise OperationalError(refused) from error
+        except Error as error:
+            refused = options_refused(error)
+            failure = error if refused is None else UnfitServerError(refused)
+            on_failure(failure)
+            raise failure from (None if failure is error else error)
 
     async def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[DictRow]]:
         """The rows of each statement, with `$1` for its first value. Each statement sees the writes of the earlier ones.

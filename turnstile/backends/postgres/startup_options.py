@@ -12,8 +12,8 @@ from typing import Any, LiteralString
 
 import psycopg
 
+from turnstile.backends.postgres.outage import UnfitServerError
 from turnstile.backends.postgres.server_version import server_refused
-from turnstile.telemetry.own_log import log
 
 _TRANSACTION_TIMEOUT = "transaction_timeout"
 
@@ -39,24 +39,18 @@ class StartupOptions:
         """`transaction_timeout_seconds` is for servers that have one; None leaves it as it is."""
         self._options = options
         self._transaction_timeout_seconds = transaction_timeout_seconds
-        self.refused: str | None = None
-        """Why the last new connection was refused."""
 
     async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Closes the connection and raises psycopg.OperationalError if its settings differ, if the server is too old, or if the
+        """Closes the connection and raises UnfitServerError if its settings differ, if the server is too old, or if the
         database can't hold every text. One round trip."""
         names = [*self._options, *([] if self._transaction_timeout_seconds is None else [_TRANSACTION_TIMEOUT])]
         cursor = await connection.execute(READ_SETTINGS, [f"{self._transaction_timeout_seconds}s", names])
         found = {row["name"]: row["setting"] for row in await cursor.fetchall()}
         refused = server_refused(connection) or encoding_refused(connection) or self._dropped(found)
-        is_new = self.refused is None
-        self.refused = refused
         if refused is None:
             return
         await connection.close()
-        if is_new:
-            log.error("database.refused", reason=refused)
-        raise psycopg.OperationalError(refused)
+        raise UnfitServerError(refused)
 
     def _dropped(self, found: Mapping[str, str]) -> str | None:
         all_dropped = (option_dropped(name, wanted, found.get(name)) for name, wanted in self._options.items())

@@ -9,6 +9,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
+from turnstile.backends.postgres.outage import UnfitTablesError
 from turnstile.telemetry.own_log import log
 
 VERSIONS = ("0001",)
@@ -42,11 +43,11 @@ class TableCheck:
         """Why the tables can't be used, as far as is known."""
 
     async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Of a new connection. Closes it and raises psycopg.OperationalError if the tables can't be used."""
+        """Of a new connection. Closes it and raises UnfitTablesError if the tables can't be used."""
         if (refused := await self.look(connection, self._first)) is not None:
             await connection.close()
             # The pool logs it, and tries again: work starts once the migration has run.
-            raise psycopg.OperationalError(refused)
+            raise UnfitTablesError(refused)
 
     async def look(
         self, connection: psycopg.AsyncConnection[Any], statement: LiteralString = READ_VERSION
