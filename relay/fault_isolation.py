@@ -15,7 +15,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
-from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
+from turnstile.errors import DatabaseUnavailableError, DatabaseUnfitError, QueueUnavailableError, UnknownQueueError
 from turnstile.telemetry.metrics import RELAY_STEPS_FAILED
 from turnstile.telemetry.own_log import log
 
@@ -61,6 +61,9 @@ async def alone(
         return await work
     except (QueueUnavailableError, UnknownQueueError):
         raise
+    except DatabaseUnfitError:
+        # The pool has said that once; a round comes each second.
+        return None
     except DatabaseUnavailableError as error:
         log.warning("relay.round_failed", step=step, error=str(error))
     except Exception as error:

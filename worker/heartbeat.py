@@ -29,10 +29,11 @@ from uuid import UUID
 import psycopg
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.table_version import READ_VERSION
 from turnstile.backends.sqs.client import CONNECT_SECONDS
 from turnstile.config.redis_clients import connect_lock
 from turnstile.config.settings import Settings
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import DatabaseUnavailableError, DatabaseUnfitError
 from turnstile.message_queue import EXTEND_SECONDS, MessageQueues
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.paused_queues import read_paused_queues
@@ -96,7 +97,7 @@ class Heartbeat:
         self._answered_since, self._answered_at = math.inf, 0.0
         self._locks = BackgroundCall("locks")
         self._messages = BackgroundCall("messages")
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self.serve()), name="heartbeat", daemon=True)
 
     # --- from the worker's event loop
 
@@ -147,9 +148,6 @@ class Heartbeat:
 
     # --- on the thread
 
-    def _run(self) -> None:
-        asyncio.run(self.serve())
-
     async def serve(self) -> None:
         """Beats until `stop`, then withdraws the worker."""
         self._loop = asyncio.get_running_loop()
@@ -181,7 +179,7 @@ class Heartbeat:
         settings = self._settings
         # Locks, messages and the watchdog wait for the database call: a silent server must not delay more than the next beat.
         database = Database(
-            settings.database, "turnstile-heartbeat", size=1, pinned=True,
+            settings.database, "turnstile-heartbeat", size=1, pinned=True, first=READ_VERSION,
             wait_seconds=PATIENCE_SECONDS, patience_seconds=max(PATIENCE_SECONDS, settings.heartbeat),
         )  # fmt: skip
         redis = connect_lock(settings)
@@ -255,7 +253,8 @@ class Heartbeat:
             self.evidence.failed()
             if not isinstance(error, DatabaseUnavailableError):
                 raise
-            log.warning("heartbeat.database_away", error=str(error), turns=len(wanted))
+            if not isinstance(error, DatabaseUnfitError):  # The pool has said that once.
+                log.warning("heartbeat.database_away", error=str(error), turns=len(wanted))
             return False
         for renewal in renewals.rows:
             self._heed(wanted[renewal.id, renewal.fence], renewal, asked)

@@ -89,7 +89,10 @@ async def test_without_tables_every_route_says_what_to_do_until_they_are_there(
 
 @pytest.mark.usefixtures("short_wait")
 async def test_a_pooler_that_refuses_the_connections_is_named(settings: Settings, connect: Connect) -> None:
-    refused = "what DATABASE_URL leads to refuses a connection's startup options, as PgBouncer does; let it lead to Postgres itself"
+    refused = (
+        "what DATABASE_URL leads to refuses a connection's startup options, as PgBouncer does; "
+        "let it lead to Postgres itself"
+    )
     with capture_logs() as lines:
         async with (
             refusing_pooler(": options") as url,

@@ -47,7 +47,7 @@ async def test_what_is_renewed_again_is_not_announced_any_more(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
     async def announced() -> bool:
-        return (await database.fetch("SELECT unrenewed FROM workers", {}))[0]["unrenewed"] == [turn.id]
+        return (await database.fetch("SELECT unrenewed FROM workers", {})) == [{"unrenewed": [turn.id]}]
 
     async def withdrawn() -> bool:
         return not await announced()
