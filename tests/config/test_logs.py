@@ -163,6 +163,22 @@ def test_a_librarys_sentence_is_a_field_and_its_event_is_named_after_its_logger(
     assert event["message"] == "discarding closed connection: <BAD at 0x7f15>"
 
 
+def test_a_pool_that_tries_each_second_says_a_reason_once_in_a_while(
+    log: Any, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, other = logging.getLogger("psycopg.pool"), logging.getLogger("theirs")
+    for _ in range(3):
+        pool.warning("error connecting in %r: refused", "a")
+        other.warning("again")
+    pool.warning("error connecting in %r: refused", "b")
+    monkeypatch.setattr(logs, "SAME_SECONDS", 0.0)
+    pool.warning("error connecting in %r: refused", "a")
+
+    said = [json.loads(line)["message"] for line in lines()]
+    assert said.count("again") == 3
+    assert [line for line in said if line != "again"] == [f"error connecting in '{name}': refused" for name in "aba"]
+
+
 def test_an_exception_stays_on_one_line(log: Any, lines: Lines) -> None:
     try:
         raise ZeroDivisionError

@@ -6,6 +6,7 @@ Lines carry ids, counts and classes, never message text, receipt handles or keys
 import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -22,6 +23,8 @@ from turnstile.backends.ecs_agent import EcsAgentError, read_task_id
 from turnstile.config.settings import Settings
 from turnstile.telemetry.harmless import harmless
 from turnstile.telemetry.own_log import OUTPUT, PROCESSORS, log
+
+SAME_SECONDS = 30.0
 
 _process: dict[str, str] = {}
 """Fields of every line of this process, from any thread."""
@@ -56,6 +59,7 @@ def configure(settings: Settings) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_Repeats())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[_name, _complete],
@@ -65,6 +69,24 @@ def configure(settings: Settings) -> None:
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
     if settings.ecs_metadata_uri is not None:
         _learn_task(settings.ecs_metadata_uri)
+
+
+class _Repeats(logging.Filter):
+    """Drops a sentence of the connection pools that was logged within SAME_SECONDS: each of them tries every second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name != "psycopg.pool":
+            return True
+        sentence, now = record.getMessage(), time.monotonic()
+        self._said = {said: at for said, at in self._said.items() if now - at < SAME_SECONDS}
+        if sentence in self._said:
+            return False
+        self._said[sentence] = now
+        return True
 
 
 class _Stream:
