@@ -87,6 +87,10 @@ MISFITS = frozenset({"42P01", "42703", "42883"})
 MISFIT = "the tables are missing or of another version: run `turnstile migrate`"
 
 
+FORBIDDEN = "DATABASE_URL's role lacks rights on the tables: their owner runs the statements of docs/running.md#roles"
+"""What to do after `insufficient_privilege`."""
+
+
 class ListTooBroadError(TurnstileError):
     """A list query ran into its time limit. The server is healthy, and a retry would take as long."""
 

@@ -4,10 +4,12 @@ import errno
 from enum import IntEnum
 
 from turnstile.errors import (
+    FORBIDDEN,
     MISFIT,
     MISFITS,
     AddressUnusableError,
     DatabaseUnavailableError,
+    DatabaseUnfitError,
     QueueUnavailableError,
     RowLockedError,
     SettingsError,
@@ -15,6 +17,7 @@ from turnstile.errors import (
     UnknownQueueError,
 )
 
+_NOT_ALLOWED = "42501"
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -39,8 +42,10 @@ MEANINGS: dict[int, str] = {
         "nothing was done"
     ),
     ExitCode.NOT_FOUND: "no such turn, queue, revision or stack",
-    ExitCode.UNAVAILABLE: "a service is away (database, queue, API), and the same command may work later; or the tables are of "
-    "another version: `turnstile migrate`; or a worker that was stopped could not hand its turns back",
+    ExitCode.UNAVAILABLE: (
+        "a service is away (database, queue, API), and the same command may work later; or the tables are of another version: "
+        "`turnstile migrate`; or the database's role lacks rights on them; or a stopped worker could not hand its turns back"
+    ),
     ExitCode.FINDINGS: "`turnstile doctor` looked at everything and found something wrong",
     ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
     ExitCode.TERMINATED: "ended by SIGTERM: `api`, `worker`, `relay`, `up` before they had begun, any other command at any point",
@@ -65,6 +70,7 @@ _KNOWN: tuple[tuple[type[TurnstileError], ExitCode, str], ...] = (
         ExitCode.UNAVAILABLE,
         "another transaction has locked what this needs; `turnstile doctor` names it: ",
     ),
+    (DatabaseUnfitError, ExitCode.UNAVAILABLE, ""),
     (DatabaseUnavailableError, ExitCode.UNAVAILABLE, "the database does not answer: "),
     (QueueUnavailableError, ExitCode.UNAVAILABLE, "SQS does not answer: "),
     (TurnstileError, ExitCode.FAILED, ""),
@@ -84,6 +90,8 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
             return code, f"{prefix}{line}"
     if getattr(error, "sqlstate", None) in MISFITS:
         return ExitCode.UNAVAILABLE, MISFIT
+    if getattr(error, "sqlstate", None) == _NOT_ALLOWED:
+        return ExitCode.UNAVAILABLE, f"{line}; {FORBIDDEN}"
     if isinstance(error, OSError) and error.errno in _DISK_FULL:
         return ExitCode.FAILED, f"cannot write: {error.strerror}"
     if isinstance(error, UnicodeEncodeError):

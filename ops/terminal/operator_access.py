@@ -18,6 +18,7 @@ from turnstile.backends.postgres.certificate import certificate_refused
 from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.backends.postgres.server_version import server_refused
 from turnstile.backends.postgres.startup_options import options_refused
+from turnstile.backends.postgres.table_version import schema_refused
 from turnstile.config import logs
 from turnstile.config.load_settings import load
 from turnstile.config.settings import Settings
@@ -26,6 +27,7 @@ from turnstile.errors import (
     DatabaseUnavailableError,
     QueueUnavailableError,
     ServerTooOldError,
+    TablesUnfitError,
     UnknownQueueError,
 )
 from turnstile.ops.terminal.output import say
@@ -119,18 +121,21 @@ def operate(
 async def operator_database(settings: Settings, *, pinned: bool = False) -> AsyncIterator[Database]:
     """A small pool. `pinned` as in the workers: for statements that must use an index, whatever the statistics are.
 
-    Raises DatabaseUnavailableError at once, with the server's own reason, if the connection fails; or ServerTooOldError.
+    Raises DatabaseUnavailableError at once, with the server's own reason, if the connection fails; or ServerTooOldError,
+    or TablesUnfitError for a role that may not use the schema.
     """
     # A probe, because the pool retries in the background and in the end reports only a timeout.
     try:
         probe = await psycopg.AsyncConnection.connect(conninfo(settings.database, APPLICATION))
-        old = server_refused(probe)
+        old, hidden = server_refused(probe), await schema_refused(probe)
         await probe.close()
     except psycopg.Error as error:
         refused = certificate_refused("DATABASE_URL", error)
         raise refused or database_away(settings, error) from error
     if old is not None:
         raise ServerTooOldError(old)
+    if hidden is not None:
+        raise TablesUnfitError(hidden)
     async with Database(settings.database, APPLICATION, size=2, pinned=pinned) as database:
         yield database
 

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg.rows import scalar_row
 
 from turnstile.backends.postgres.outage import UnfitTablesError
+from turnstile.errors import FORBIDDEN
 from turnstile.telemetry.own_log import log
 
 VERSIONS = ("0001",)
@@ -18,6 +20,9 @@ VERSIONS = ("0001",)
 COLUMNS: LiteralString = "version_num AS version, serves_from FROM turnstile_version"
 READ_VERSION: LiteralString = f"SELECT {COLUMNS}"
 """For `Database(first=...)` of processes that work on the tables."""
+_HIDDEN: LiteralString = """
+SELECT nspname FROM pg_namespace WHERE nspname = current_setting('search_path') AND NOT has_schema_privilege(oid, 'USAGE')
+"""
 
 MIGRATE = "run `turnstile migrate`"
 MISSING = f"the database has no tables: {MIGRATE}"
@@ -32,6 +37,13 @@ def tables_refused(found: Mapping[str, Any] | None) -> str | None:
     if found["version"] in VERSIONS:
         return None if found["version"] == VERSIONS[-1] else OLDER
     return None if found["serves_from"] in VERSIONS else NEWER
+
+
+async def schema_refused(connection: psycopg.AsyncConnection[Any]) -> str | None:
+    """Why the role sees no table in the schema; None if it would. Postgres tells such a role that there are none."""
+    cursor = connection.cursor(row_factory=scalar_row)
+    schema = await (await cursor.execute(_HIDDEN)).fetchone()
+    return None if schema is None else f"permission denied for schema {schema}; {FORBIDDEN}"
 
 
 class TableCheck:
@@ -57,7 +69,9 @@ class TableCheck:
             cursor = await connection.execute(statement)
             refused = tables_refused(await cursor.fetchone())
         except psycopg.errors.UndefinedTable:
-            refused = MISSING
+            refused = await schema_refused(connection) or MISSING
+        except psycopg.errors.InsufficientPrivilege as error:
+            refused = f"{str(error).partition(chr(10))[0]}; {FORBIDDEN}"
         except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction):
             refused = OLDER
         self.note(refused)

@@ -1,0 +1,87 @@
+"""A role that may not do what its process does: it is told so, with what to run, and works once that has been run."""
+
+import re
+from collections.abc import Iterator
+from typing import LiteralString, cast
+
+import psycopg
+import pytest
+
+from tests.conftest import ROOT
+from tests.ops.command_line import invoke
+from tests.support.database_roles import RoleUrls, database_with_roles
+from tests.support.probes import until
+from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.errors import DatabaseUnavailableError, TablesUnfitError
+from turnstile.statements.advance_fences import ADVANCE
+
+WHAT_TO_DO = "DATABASE_URL's role lacks rights on the tables: their owner runs the statements of docs/running.md#roles"
+[GRANTS] = re.findall(r"^```sql\n(GRANT.*?)^```", (ROOT / "docs/running.md").read_text(), re.MULTILINE | re.DOTALL)
+
+MISSING = pytest.mark.parametrize(
+    ("revoked", "reason"),
+    [
+        ("USAGE ON SCHEMA turnstile", "permission denied for schema turnstile"),
+        ("SELECT ON turnstile.turnstile_version", "permission denied for table turnstile_version"),
+        ("EXECUTE ON FUNCTION turnstile.advance_sequences", "permission denied for function advance_sequences"),
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def roles(stack: Stack) -> Iterator[RoleUrls]:
+    with database_with_roles(stack) as made:
+        yield made
+
+
+def as_owner(roles: RoleUrls, statements: str) -> None:
+    with psycopg.connect(roles.owner, autocommit=True) as owner:
+        owner.execute(cast("LiteralString", statements.replace("turnstile_app", roles.application_role)))
+
+
+@MISSING
+async def test_a_process_says_what_to_run_and_works_after_it(roles: RoleUrls, revoked: str, reason: str) -> None:
+    async def refusal() -> str | None:
+        try:
+            await database.ping()
+        except TablesUnfitError as error:
+            return str(error)
+        except DatabaseUnavailableError:
+            return None
+        return None
+
+    async def works() -> bool:
+        try:
+            await database.fetch(ADVANCE, {})
+        except DatabaseUnavailableError:
+            return False
+        return True
+
+    as_owner(roles, f"REVOKE {revoked} FROM turnstile_app")
+    place = DatabasePlace(roles.application)
+    async with Database(place, "test", size=1, first=ADVANCE, wait_seconds=0.5) as database:
+        assert await until(refusal) == f"{reason}; {WHAT_TO_DO}"
+
+        as_owner(roles, GRANTS)
+
+        assert await until(works)
+
+
+@pytest.mark.parametrize(
+    ("revoked", "reason"),
+    [
+        ("USAGE ON SCHEMA turnstile", "permission denied for schema turnstile"),
+        ("SELECT ON turnstile.turns", "permission denied for table turns"),
+    ],
+)
+def test_a_command_says_what_to_run(roles: RoleUrls, revoked: str, reason: str) -> None:
+    as_owner(roles, f"REVOKE {revoked} FROM turnstile_app")
+
+    ran = invoke("list", DATABASE_URL=roles.application)
+    as_owner(roles, GRANTS)
+    again = invoke("list", DATABASE_URL=roles.application)
+
+    assert (ran.code, ran.err) == (4, f"turnstile: {reason}; {WHAT_TO_DO}\n")
+    assert again.code == 0, again.err
