@@ -1,7 +1,7 @@
 """Migrates the database's tables to a revision. The steps, independent of the command line."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import psycopg
@@ -36,14 +36,22 @@ _NOT_ALLOWED = frozenset({"42501", "3F000"})
 
 
 def apply(
-    place: DatabasePlace, revision: str = "head", *, down: bool = False, sql: bool = False, wait_seconds: float = 0.0
+    place: DatabasePlace,
+    revision: str = "head",
+    *,
+    down: bool = False,
+    sql: bool = False,
+    wait_seconds: float = 0.0,
+    waits: Callable[[DatabaseUnavailableError], object] = lambda _: None,
 ) -> tuple[str, str]:
     """Migrates, or prints the SQL. Returns the revisions before and after ("nothing" if there are no tables).
 
-    Retries for `wait_seconds` while the database is away: a migration that was broken off may be repeated. Raises
-    DatabaseUnavailableError, CertificateRefusedError and CommandError, also if another transaction's lock blocks it.
+    Retries for `wait_seconds` while the database is away: a migration that was broken off may be repeated. `waits` gets each new
+    reason. Raises DatabaseUnavailableError, CertificateRefusedError and CommandError, also if another transaction's lock blocks
+    it.
     """
     deadline = time.monotonic() + wait_seconds
+    reason = ""
     while True:
         try:
             with _named_outages(place):
@@ -51,9 +59,12 @@ def apply(
                 _refuse_later(before)
                 _run(_config(place), before, revision, down=down, sql=sql)
                 return before or "nothing", _current(place) or "nothing"
-        except DatabaseUnavailableError:
+        except DatabaseUnavailableError as error:
             if time.monotonic() >= deadline:
                 raise
+            if str(error) != reason:
+                reason = str(error)
+                waits(error)
             time.sleep(_POLL_SECONDS)
 
 

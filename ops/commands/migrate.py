@@ -24,8 +24,15 @@ def migrate(
     settings = load_settings()
     if down and not sql:
         confirm(f"Go down to {revision} and drop what was added since?", yes=yes)
+
+    def waits(error: DatabaseUnavailableError) -> None:
+        # A wrong password looks like a server that is not ready yet.
+        say(
+            f"the database does not answer: {database_away(settings, error)}; waiting for it, {wait:g} s at most (--wait)"
+        )
+
     try:
-        before, after = apply(settings.database, revision or "head", down=down, sql=sql, wait_seconds=wait)
+        before, after = apply(settings.database, revision or "head", down=down, sql=sql, wait_seconds=wait, waits=waits)
     except DatabaseUnavailableError as error:
         raise database_away(settings, error) from error
     if not sql:

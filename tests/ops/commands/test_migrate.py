@@ -78,6 +78,18 @@ async def test_an_outage_may_last_as_long_as_the_command_waits(
     assert at_once.err.startswith("turnstile: the database does not answer: ")
 
 
+async def test_what_it_waits_for_is_said_at_once(turnstile: Turnstile, settings: Settings) -> None:
+    wrong = make_conninfo(settings.database_url, password="wrong")
+
+    ran = await turnstile("migrate", "--wait", "1", DATABASE_URL=wrong)
+
+    [waits, gave_up] = ran.err.splitlines()
+    assert ran.code == 4
+    assert "password authentication failed" in waits
+    assert waits.endswith("; waiting for it, 1 s at most (--wait)")
+    assert "password authentication failed" in gave_up
+
+
 async def test_behind_a_long_transaction_it_gives_way_with_nothing_half_done(
     turnstile: Turnstile, settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
