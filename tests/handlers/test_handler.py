@@ -58,6 +58,7 @@ def test_a_plain_function_needs_no_decorator(module: str) -> None:
         (None, r"is not set; name a module:function$"),
         ("", r"is not set; name a module:function$"),
         (".here:f", r"\.here:f: TypeError"),
+        ("chat/agent.py:respond", r"expected a module, got a file: chat\.agent:respond$"),
     ],
 )
 def test_a_name_that_is_not_module_and_function_is_refused(name: str | None, reason: str) -> None:
@@ -70,7 +71,7 @@ def test_a_name_that_is_not_module_and_function_is_refused(name: str | None, rea
     [
         (":missing", "has no attribute 'missing'"),
         (":constant", "is not a function"),
-        ("_not_there:plain", "No module named"),
+        ("_not_there:plain", r"No module named '\w+_not_there'; looked for in /.*, too$"),
         ("_broken:plain", "No module named 'a_module_that_is_not_installed'"),
     ],
 )

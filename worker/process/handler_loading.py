@@ -25,6 +25,9 @@ def load(name: str | None) -> Handler:
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
         raise SettingsError(f"TURNSTILE_HANDLER: expected module:function, got {name!r}")
+    if module_name.endswith(".py"):
+        without = module_name.removesuffix(".py").replace("/", ".")
+        raise SettingsError(f"TURNSTILE_HANDLER: expected a module, got a file: {without}:{attribute}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -33,7 +36,8 @@ def load(name: str | None) -> Handler:
         return found if isinstance(found, Handler) else Handler(found)
     except (Exception, SystemExit) as error:
         # The user's module runs here, and may raise anything.
-        raise SettingsError(f"TURNSTILE_HANDLER: {name}: {_explain(error)}") from error
+        where = f"; looked for in {here}, too" if getattr(error, "name", None) == module_name else ""
+        raise SettingsError(f"TURNSTILE_HANDLER: {name}: {_explain(error)}{where}") from error
     finally:
         # A module may have set another (uvloop.install()): its watcher of child processes does not fit the worker's loop.
         asyncio.set_event_loop_policy(None)
