@@ -105,9 +105,14 @@ def test_one_error_names_every_offending_setting(monkeypatch: pytest.MonkeyPatch
         ("TURNSTILE_CONFIG", "elsewhere.toml", r"there is no file elsewhere\.toml"),
         ("TURNSTILE_API_KEY", "pass-word\n", "must be printable ASCII.*"),
         ("TURNSTILE_API_KEY", "pass-word-schlüssel", "must be printable ASCII.*"),
-        ("DATABASE_URL", "", "is not a PostgreSQL URL"),
-        ("DATABASE_URL", "mysql://a:pass-word@db/x", "is not a PostgreSQL URL"),
-        ("DATABASE_URL", "postgresql://a:pass-word@db:port/x", "is not a PostgreSQL URL"),
+        ("DATABASE_URL", "", "must be postgresql://.*"),
+        ("DATABASE_URL", "mysql://a:pass-word@db/x", "must be postgresql://.*"),
+        ("DATABASE_URL", "postgresql+asyncpg://a:pass-word@db/x", "must be postgresql://.*"),
+        ("DATABASE_URL", "postgresql://a:pass-word@db:port/x", "must be postgresql://.*"),
+        ("DATABASE_URL", "postgresql://a:%pass-word@db/x", ".* with % @ : / of the password as %25 %40 %3A %2F"),
+        # Without this, libpq would say that it finds no host `pass-word@db`.
+        ("DATABASE_URL", "postgresql://a:x@pass-word@db/x", ".* with % @ : / of the password as %25 %40 %3A %2F"),
+        ("REDIS_URL", "redis://cache/pass-word", "must end with the number of a database, as redis://HOST:6379/0"),
         ("ECS_AGENT_URI", "169.254.170.2", "is not an http URL"),
         ("ECS_AGENT_URI", "https://agent", "is not an http URL"),
         ("ECS_AGENT_URI", "http://agent:port", "is not an http URL"),
@@ -209,8 +214,11 @@ def test_a_fault_in_the_variable_is_named_by_the_variable(tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("overrides", "rule"),
     [
-        ({"heartbeat_seconds": 30.0}, "heartbeat"),
-        ({"watchdog_seconds": 20.0}, "watchdog"),
+        ({"heartbeat_seconds": 30.0}, "TURNSTILE_LEASE_SECONDS (30) must be longer than a heartbeat (30 s"),
+        (
+            {"watchdog_seconds": 20.0},
+            "TURNSTILE_WATCHDOG_SECONDS (20) must be more than twice as long as a heartbeat (10 s",
+        ),
         ({"lease_seconds": 61.0}, "visibility timeout of queue 'turns'"),
         ({"queues": [{"name": "a"}, {"name": "a", "sqs": "b"}]}, "declared only once"),
         ({"queues": [{"name": "a", "sqs": "x"}, {"name": "b", "sqs": "x"}]}, "dead-letter queue of its own"),

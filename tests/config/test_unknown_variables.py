@@ -19,7 +19,9 @@ def test_unknown_variables_are_named_and_settings_are_not(monkeypatch: pytest.Mo
 
     line = describe_unknown_variables()
 
-    assert line == "no settings, so they have no effect: TURNSTILE_COLOUR, turnstile_concurency"
+    assert line == (
+        "no settings, so they have no effect: TURNSTILE_COLOUR, turnstile_concurency (for TURNSTILE_CONCURRENCY?)"
+    )
 
 
 def test_every_variable_that_this_repository_names_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

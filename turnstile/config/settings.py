@@ -215,13 +215,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _nest(self) -> Self:
-        problems = []
-        if not self.heartbeat < self.lease_seconds:
-            problems.append(
-                f"heartbeat ({self.heartbeat:g} s) must be shorter than the lease ({self.lease_seconds:g} s)"
-            )
-        if not self.watchdog_seconds > 2 * self.heartbeat:
-            problems.append(f"watchdog ({self.watchdog_seconds:g} s) must be longer than two heartbeats")
+        problems = validators.find_late_beats(self.heartbeat, self.watchdog_seconds, self.lease_seconds)
         problems += find_conflicts(self.queues, self.heartbeat, self.lease_seconds)
         if not self.api_keys and self.api_host not in LOCAL_HOSTS:
             problems.append("without api_keys the API serves the loopback address only; set TURNSTILE_API_KEYS")

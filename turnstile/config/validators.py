@@ -29,9 +29,24 @@ def check_database_url(url: str) -> str:
     except (Error, ValueError):
         given = {}
     ports = str(given.get("port") or "").split(",")
-    if not given or not all(port.isascii() and (not port or port.isdigit()) for port in ports):
-        raise ValueError("is not a PostgreSQL URL")
+    # An @ of the password that is not escaped ends up in the host, and in the error of each attempt to connect.
+    hosts_fit = "@" not in str(given.get("host") or "")
+    if not given or not hosts_fit or not all(port.isascii() and (not port or port.isdigit()) for port in ports):
+        raise ValueError(
+            "must be postgresql://USER:PASSWORD@HOST:5432/NAME, with % @ : / of the password as %25 %40 %3A %2F"
+        )
     return url
+
+
+def find_late_beats(heartbeat: float, watchdog: float, lease: float) -> list[str]:
+    """What does not fit between these times, in seconds: one sentence for each fault."""
+    beat = f"a heartbeat ({heartbeat:g} s: TURNSTILE_HEARTBEAT_SECONDS, or a third of TURNSTILE_LEASE_SECONDS)"
+    faults = []
+    if not heartbeat < lease:
+        faults.append(f"TURNSTILE_LEASE_SECONDS ({lease:g}) must be longer than {beat}")
+    if not watchdog > 2 * heartbeat:
+        faults.append(f"TURNSTILE_WATCHDOG_SECONDS ({watchdog:g}) must be more than twice as long as {beat}")
+    return faults
 
 
 def check_database_schema(name: str) -> str:

@@ -126,7 +126,7 @@ def test_a_variable_that_is_no_setting_is_named_in_one_line_and_refuses_nothing(
     ran = invoke_plain("worker", TURNSTILE_CONCURENCY="5", TURNSTILE_REDRIVE_LIMIT="3", TURNSTILE_HOME="/nowhere")
 
     named, refused = ran.err.splitlines()
-    assert named == "turnstile: no settings, so they have no effect: TURNSTILE_CONCURENCY"
+    assert named == "turnstile: no settings, so they have no effect: TURNSTILE_CONCURENCY (for TURNSTILE_CONCURRENCY?)"
     assert refused == "turnstile: settings: TURNSTILE_HANDLER: is not set; name a module:function"
 
 

@@ -162,6 +162,12 @@ def test_every_option_is_an_environment_variable_as_well() -> None:
     assert (ran.code, "nope" in ran.err) == (ExitCode.USAGE, True)
 
 
+def test_a_wrong_value_of_a_variable_is_named_after_the_variable() -> None:
+    ran = invoke_plain("worker", TURNSTILE_CONCURRENCY="three")
+
+    assert ran.err == "turnstile: TURNSTILE_CONCURRENCY: 'three' is no whole number (see turnstile worker --help)\n"
+
+
 def test_no_variable_answers_a_question() -> None:
     ran = invoke_plain("migrate", "--down", "--revision=base", TURNSTILE_MIGRATE_YES="1", DATABASE_URL=NOWHERE)
     ignored, refused = ran.err.splitlines()

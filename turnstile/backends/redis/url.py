@@ -68,6 +68,9 @@ def read(url: str) -> RedisUrl:
     _check_tls(query, tls)
     files = tuple(value for name, value in query.items() if name in TLS_OPTIONS)
     if kind is RedisKind.SINGLE:
+        # redis-py takes any other path for database 0.
+        if parts.scheme != "unix" and not re.fullmatch("/?[0-9]*", parts.path):
+            raise ValueError("must end with the number of a database, as redis://HOST:6379/0")
         return RedisUrl(kind, tls, files=files)
     if (
         unknown := query.keys()
