@@ -294,7 +294,7 @@ CHECKS: tuple[Check, ...] = (
         "idle-in-transaction-timeout",
         _WARNING,
         "an idle transaction may lock rows of turns without end",
-        "in psql: `ALTER DATABASE {subject} SET idle_in_transaction_session_timeout = '1min'`",
+        "in psql: `ALTER DATABASE {subject} SET idle_in_transaction_session_timeout = '1min'`, or `ALTER ROLE` for each",
     ),
 )
 BY_CODE = {check.code: check for check in CHECKS}
