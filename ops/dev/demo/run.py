@@ -5,6 +5,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -102,6 +103,7 @@ def demo(home: Home = DEFAULT_HOME) -> None:
     say("Starting PostgreSQL, Redis and SQS …")
     before = find(home)
     was_running = before is not None and before.is_running()
+    _end_by_exceptions()
     stack = up(home)
     folder = Path(tempfile.mkdtemp(prefix="turnstile-demo-"))
     # Its own database, queues and Redis prefix, so that the demo does not touch other data on the stack.
@@ -123,6 +125,13 @@ def demo(home: Home = DEFAULT_HOME) -> None:
     if holds:
         say(f"next: `{program_name()} up{named}` runs an API and a worker, and prints lines to talk to them")
     raise typer.Exit(ExitCode.OK if holds else ExitCode.FAILED)
+
+
+def _end_by_exceptions() -> None:
+    # As a Ctrl-C does: the API and the workers have sessions of their own, and would outlive a demo that just ends.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda caught, _: sys.exit(128 + caught))
 
 
 async def _play(stack: LocalStack, url: str, name: str, folder: Path, sessions: Sessions) -> bool:
