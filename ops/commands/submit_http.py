@@ -49,9 +49,14 @@ class ApiClient:
                 replayed = response.headers.get("Idempotency-Replayed") == "true"
                 body = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            reason = str(error) or type(error).__name__
-            never_sent = isinstance(error, aiohttp.ClientConnectorError)
-            line = f"the API at {self._url} does not answer: {reason}{'' if never_sent else hint}"
+            line = f"the API at {self._url} does not answer: "
+            if isinstance(error, aiohttp.ClientConnectorError):
+                # Never sent. Its own text has aiohttp's words for the connection.
+                line += (
+                    f"{error.os_error.strerror or error}; `turnstile api` starts one, TURNSTILE_API_URL names another"
+                )
+            else:
+                line += f"{str(error) or type(error).__name__}{hint}"
             raise CommandError(line, ExitCode.UNAVAILABLE) from error
         return read_answer(response.status, body, self._url, keyed=bool(self._key)), replayed
 
@@ -70,6 +75,8 @@ def read_answer(status: int, body: bytes, url: str, *, keyed: bool) -> dict[str,
         refused = "the API does not know the key in TURNSTILE_API_KEY"
         missing = f"the API wants a key, and TURNSTILE_API_KEY is not set: {SET_BY_LOCAL_ENV}"
         raise CommandError(f"401: {refused if keyed else missing}", ExitCode.USAGE)
+    if status == 404 and not str(document.get("type")).startswith("/problems/"):
+        raise CommandError(f"{url} answered {status}, but not as a Turnstile API does", ExitCode.UNAVAILABLE)
     detail = document.get("detail") or document.get("title") or "refused"
     # 422 has several causes; an unknown queue has its own exit code.
     unknown_queue = str(document.get("type")).endswith("unknown-queue")

@@ -89,7 +89,15 @@ def test_what_goes_wrong_is_one_line(line: str, environment: dict[str, str], cod
     [
         (422, b'{"detail": "why", "type": "/problems/unknown-queue"}', True, ExitCode.NOT_FOUND, "422: why"),
         (422, b'{"detail": "why", "type": "/problems/invalid-body"}', True, ExitCode.USAGE, "422: why"),
-        (404, b'{"detail": "why"}', True, ExitCode.NOT_FOUND, "404: why"),
+        (404, b'{"detail": "why", "type": "/problems/not-found"}', True, ExitCode.NOT_FOUND, "404: why"),
+        # Of another program, such as the application whose port TURNSTILE_API_URL names.
+        (
+            404,
+            b'{"detail": "why"}',
+            True,
+            ExitCode.UNAVAILABLE,
+            "http://api answered 404, but not as a Turnstile API does",
+        ),
         (409, b'{"detail": "why"}', True, ExitCode.FAILED, "409: why"),
         (429, b'{"detail": "why"}', True, ExitCode.UNAVAILABLE, "429: why"),
         (503, b'{"detail": "why"}', True, ExitCode.UNAVAILABLE, "503: why"),
@@ -105,6 +113,16 @@ def test_a_refusal_of_the_api_has_an_exit_code_and_a_line(
         read_answer(status, body, "http://api", keyed=keyed)
 
     assert (refused.value.code, str(refused.value)) == (code, line)
+
+
+def test_an_api_that_is_not_there_is_named_with_what_to_do() -> None:
+    ran = invoke_plain("submit", "s", "hello", TURNSTILE_API_URL="http://127.0.0.1:1")
+
+    assert ran.code == ExitCode.UNAVAILABLE
+    assert ran.err == (
+        "turnstile: the API at http://127.0.0.1:1 does not answer: Connect call failed ('127.0.0.1', 1); "
+        "`turnstile api` starts one, TURNSTILE_API_URL names another\n"
+    )
 
 
 def test_a_port_that_is_taken_is_named_in_one_line() -> None:
