@@ -100,7 +100,11 @@ async def _run(settings: Settings, handler: Handler) -> int:
         resources = Resources.open(stack, settings, handler, worker_id, database, queues, address)
         # Best effort. A cold client first reads a cluster's slots and commands. Within a lock call that may exceed the timeout,
         # and the first sessions would run without a lock.
-        await resources.redis.lock.ping()
+        if not await resources.redis.lock.ping():
+            log.warning(
+                "worker.without_redis",
+                instead="sessions run without locks until REDIS_URL answers; Postgres decides alone",
+            )
         return await _Worker(resources, shutdown).run(stack)
 
 
