@@ -1,13 +1,19 @@
 """A database that another application uses: with alembic, with tables of our names, with a search path of its own."""
 
+import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import psycopg
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
 from psycopg.sql import SQL, Identifier, Literal
+from sqlalchemy import MetaData, create_engine
 
+from tests.conftest import ROOT
 from tests.e2e.database_dumps import dump, restore
 from tests.ops.commands.conftest import Turnstile
 from tests.ops.commands.neighbour import TABLES, Neighbour
@@ -81,6 +87,29 @@ async def test_an_application_with_alembic_and_tables_of_our_names_is_left_alone
     assert set(whole) == {*TABLES, "alembic_version", "fence_seq"}
     assert whole["alembic_version"] == [(revision,)]
     assert again == neighbour.look() == whole
+
+
+async def test_an_alembic_that_compares_all_schemas_leaves_ours_out_as_the_page_says(
+    turnstile: Turnstile, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs/running.md").read_text()
+    [code] = re.findall(r"^(def include_name.*?)^\n*context", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "env_of_the_page.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    include_name = importlib.import_module("env_of_the_page").include_name
+    await turnstile("migrate", DATABASE_URL=url)
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(url, options="-c search_path=public")
+    )
+
+    def tables(**more: object) -> int:
+        with engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"include_schemas": True, **more})
+            return len(compare_metadata(context, MetaData()))
+
+    assert tables() > 0
+    assert tables(include_name=include_name) == 0
+    engine.dispose()
 
 
 @pytest.mark.parametrize("of", ["ROLE", "DATABASE"])
