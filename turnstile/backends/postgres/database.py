@@ -251,7 +251,8 @@ class Database:
     async def _look_again(self) -> None:
         with suppress(psycopg.Error, TimeoutError):
             async with asyncio.timeout(RECONNECT_SECONDS):
-                await self._lending.give_back(await self._lending.take())
+                connection = await self._lending.take()
+                await self._lending.give_back(connection)
 
     async def _drop_broken(self) -> None:
         with suppress(psycopg.Error, PoolTimeout):
