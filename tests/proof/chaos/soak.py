@@ -14,8 +14,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import median
 
 from tests.proof.chaos.fork_server import TASKS
 from tests.proof.chaos.journal import now
@@ -37,8 +38,11 @@ LEASE_SECONDS = 15.0
 
 SLACK = {"descriptors": 3, "threads": 2, "tasks": 4}
 CONNECTIONS_OF_A_PROCESS = 1
-"""So many more may a process have to a server: a pool that is never idle for long, as the heartbeat's to Redis, keeps its peak,
-and an hour has higher peaks than the warm-up. A leak would grow with the turns, and show among the descriptors as well."""
+"""At rest a process may have so many more connections to a server: a pool that is never idle for long, as the heartbeat's to
+Redis, keeps its peak, and an hour has higher peaks than the warm-up."""
+CONNECTIONS_UNDER_LOAD = 2
+"""The load is even, and so are the connections once the pools have had their peaks. A leak goes on growing: the median of the
+last quarter of the load may be so much above that of the second."""
 RSS_SHARE = 0.10
 """RSS may have grown by so much: an allocator's arenas settle within the first hour."""
 
@@ -54,19 +58,22 @@ class Moment:
 class Soak:
     rig: Rig
     rounds: int = 0
+    under_load: list[Moment] = field(default_factory=list)
+    """Of the newest load."""
 
     async def load(self, seconds: float, turns_per_second: float | None) -> float:
         """Lets clients call for so long, then waits until all has settled; the turns accepted a second."""
         rig, stopping = self.rig, asyncio.Event()
         options = replace(rig.options, turns_per_second=turns_per_second, pause_seconds=0.01)
         self.rounds += 1
+        self.under_load = []
         before, begun = rig.tally.accepted, time.monotonic()
         clients = rig.clients(f"r{self.rounds}c", stopping, options)
         talking = [asyncio.create_task(each.run()) for each in clients]
         deadline = begun + seconds
         while (left := deadline - time.monotonic()) > 0:
             await pause(min(left, SAMPLE_EVERY_SECONDS))
-            await self.look()
+            self.under_load.append(await self.look())
         rate = (rig.tally.accepted - before) / (time.monotonic() - begun)
         stopping.set()
         await asyncio.gather(*talking)
@@ -112,6 +119,22 @@ def leaks(before: Moment, after: Moment) -> list[str]:
     return found
 
 
+def growth(under_load: Sequence[Moment]) -> list[str]:
+    """The servers to which connections went on growing."""
+    quarter = len(under_load) // 4
+    if not quarter:
+        return []
+    found = []
+    for server in under_load[0].connections:
+        early, late = (
+            median(moment.connections[server] for moment in part)
+            for part in (under_load[quarter : 2 * quarter], under_load[-quarter:])
+        )
+        if late > early + CONNECTIONS_UNDER_LOAD:
+            found.append(f"connections to {server} under load: {early:g} -> {late:g}")
+    return found
+
+
 async def soak(minutes: float, options: Options, folder: Path) -> list[str]:
     """Makes a soak; what had leaked. Its evidence is in `folder`."""
     async with open_rig(options, folder, base={TASKS: str(folder / "tasks")}) as rig:
@@ -122,12 +145,13 @@ async def soak(minutes: float, options: Options, folder: Path) -> list[str]:
         await at_work.load(WARM_UP_SECONDS, most / 2)
         before = await at_work.calm()
         rate = await at_work.load(60 * minutes, most / 2)
+        under_load = at_work.under_load
         after = await at_work.calm()
         _say(f"{rig.tally.accepted} turns in all, {rate:.1f}/s over {minutes:g} min")
         _table(before, after)
         rested_at = now()
         await rig.end(healed_at=rested_at, rested_at=rested_at)
-    return leaks(before, after)
+    return leaks(before, after) + growth(under_load)
 
 
 def _table(before: Moment, after: Moment) -> None:
