@@ -9,6 +9,7 @@ import pytest
 import turnstile.backends.postgres.database
 from tests.support.probes import let_the_loop_turn, until
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.outage import UnfitServerError
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.errors import DatabaseUnavailableError
 
@@ -88,9 +89,14 @@ async def test_a_call_without_a_connection_says_why_none_could_be_made(database_
             await database.fetch("SELECT 1", {})
 
 
-async def test_the_reason_is_forgotten_with_the_next_connection(database_url: str) -> None:
+@pytest.mark.parametrize("failure", [psycopg.OperationalError, UnfitServerError])
+async def test_a_reason_is_forgotten_once_a_connection_works(database_url: str, failure: type[psycopg.Error]) -> None:
+    """A pool whose connections are all in use for a moment is neither away nor unfit, whatever one attempt met long ago."""
     async with Database(DatabasePlace(database_url), "test-pool", size=1, wait_seconds=0.5) as database:
-        database._newest.failed(psycopg.OperationalError("a failure of before"))
+        await database.fetch("SELECT 1", {})
+        database._newest.failed(failure("a failure of before"))
+        await database.fetch("SELECT 1", {})
+
         async with database.connection():
             with pytest.raises(DatabaseUnavailableError, match="PoolTimeout"):
                 await database.fetch("SELECT 1", {})

@@ -189,7 +189,7 @@ class Database:
         except psycopg.Error as error:
             self._newest.failed(error)
             raise
-        self._newest.made()
+        self._newest.worked()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -203,6 +203,8 @@ class Database:
                     yield connection
             finally:
                 await self._lending.give_back(connection)
+            # A pool whose connections are all in use for a moment must not blame an attempt that failed long ago.
+            self._newest.worked()
             self._health.responded()
             self._unanswered.answered(time.monotonic())
         except psycopg.Error as error:
@@ -234,8 +236,6 @@ class Database:
             # A host that vanished breaks the idle connections too, and `Lending` does not see it: without this check each of
             # them would fail a call.
             self._check = asyncio.create_task(self._drop_broken())
-        if isinstance(error, PoolTimeout) and self._tables is not None and self._tables.refused is not None:
-            return TablesUnfitError(self._tables.refused)
         return self._newest.explain(error)
 
     def _refuse_at_once(self) -> None:

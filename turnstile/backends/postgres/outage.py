@@ -34,7 +34,7 @@ def is_outage(error: psycopg.Error) -> bool:
 
 
 class NewestConnection:
-    """How the newest attempt of a pool to connect ended. The pool itself logs it, and tells its callers of a timeout only."""
+    """Why a pool's newest attempt to connect failed. The pool itself logs it, and tells its callers of a timeout only."""
 
     def __init__(self) -> None:
         self._failure: psycopg.Error | None = None
@@ -46,8 +46,8 @@ class NewestConnection:
         if is_new and isinstance(error, UnfitServerError) and not isinstance(error, UnfitTablesError):
             log.error("database.refused", reason=str(error))
 
-    def made(self) -> None:
-        """A connection was made, and can be used."""
+    def worked(self) -> None:
+        """A connection was made and can be used, or a caller has used one."""
         self._failure = None
 
     @property
