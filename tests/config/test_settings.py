@@ -147,7 +147,14 @@ def test_an_unknown_name_in_the_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://db/x", "postgres://a@db:5433,other:5434/x", "postgresql+psycopg://db/x", "host=db dbname=x"]
+    "url",
+    [
+        "postgresql://db/x",
+        "postgres://a@db:5433,other:5434/x",
+        "postgresql+psycopg://db/x",
+        "host=db dbname=x",
+        "host=@abstract,db dbname=x",
+    ],
 )
 def test_every_form_of_a_database_url_is_accepted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", url)

@@ -215,7 +215,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _nest(self) -> Self:
-        problems = validators.find_late_beats(self.heartbeat, self.watchdog_seconds, self.lease_seconds)
+        problems = validators.find_heartbeat_conflicts(self.heartbeat, self.watchdog_seconds, self.lease_seconds)
         problems += find_conflicts(self.queues, self.heartbeat, self.lease_seconds)
         if not self.api_keys and self.api_host not in LOCAL_HOSTS:
             problems.append("without api_keys the API serves the loopback address only; set TURNSTILE_API_KEYS")

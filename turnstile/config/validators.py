@@ -24,13 +24,16 @@ def check_database_url(url: str) -> str:
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
 
+    from turnstile.backends.postgres.place import DatabasePlace
+
     try:
-        given = conninfo_to_dict(url.replace("postgresql+psycopg://", "postgresql://", 1))
+        given = conninfo_to_dict(DatabasePlace(url).libpq_url)
     except (Error, ValueError):
         given = {}
     ports = str(given.get("port") or "").split(",")
-    # An @ of the password that is not escaped ends up in the host, and in the error of each attempt to connect.
-    hosts_fit = "@" not in str(given.get("host") or "")
+    # An @ of the password that is not escaped ends up in the host, and in the error of each attempt to connect. At its start it
+    # names an abstract socket.
+    hosts_fit = not any("@" in host[1:] for host in str(given.get("host") or "").split(","))
     if not given or not hosts_fit or not all(port.isascii() and (not port or port.isdigit()) for port in ports):
         raise ValueError(
             "must be postgresql://USER:PASSWORD@HOST:5432/NAME, with % @ : / of the password as %25 %40 %3A %2F"
@@ -38,8 +41,8 @@ def check_database_url(url: str) -> str:
     return url
 
 
-def find_late_beats(heartbeat: float, watchdog: float, lease: float) -> list[str]:
-    """What does not fit between these times, in seconds: one sentence for each fault."""
+def find_heartbeat_conflicts(heartbeat: float, watchdog: float, lease: float) -> list[str]:
+    """What does not fit between these three times in seconds: one sentence for each fault."""
     beat = f"a heartbeat ({heartbeat:g} s: TURNSTILE_HEARTBEAT_SECONDS, or a third of TURNSTILE_LEASE_SECONDS)"
     faults = []
     if not heartbeat < lease:

@@ -69,7 +69,7 @@ def conninfo(
     lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
 ) -> str:
     """The libpq connection string: the place's URL and schema, with timeouts that detect a silent server within seconds."""
-    given = conninfo_to_dict(place.url.replace("postgresql+psycopg://", "postgresql://", 1))
+    given = conninfo_to_dict(place.libpq_url)
     options = _options(place.schema, pinned, statement_timeout_seconds, lock_timeout_seconds)
     defaults = {
         "application_name": application,

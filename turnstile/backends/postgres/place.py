@@ -12,3 +12,7 @@ class DatabasePlace:
     url: str = field(repr=False)
     """In any form that libpq takes, also with SQLAlchemy's name for the driver. It may have a password."""
     schema: str = DEFAULT_SCHEMA
+
+    @property
+    def libpq_url(self) -> str:
+        return self.url.replace("postgresql+psycopg://", "postgresql://", 1)
