@@ -7,6 +7,7 @@ from typing import LiteralString, cast
 import psycopg
 import pytest
 
+from tests.backends.postgres.refusals import refusal
 from tests.conftest import ROOT
 from tests.ops.command_line import invoke
 from tests.support.database_roles import RoleUrls, database_with_roles
@@ -14,7 +15,7 @@ from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
-from turnstile.errors import DatabaseUnavailableError, TablesUnfitError
+from turnstile.errors import DatabaseUnavailableError
 from turnstile.statements.advance_fences import ADVANCE
 
 WHAT_TO_DO = "DATABASE_URL's role lacks rights on the tables: their owner runs the statements of docs/running.md#roles"
@@ -43,15 +44,6 @@ def as_owner(roles: RoleUrls, statements: str) -> None:
 
 @MISSING
 async def test_a_process_says_what_to_run_and_works_after_it(roles: RoleUrls, revoked: str, reason: str) -> None:
-    async def refusal() -> str | None:
-        try:
-            await database.ping()
-        except TablesUnfitError as error:
-            return str(error)
-        except DatabaseUnavailableError:
-            return None
-        return None
-
     async def works() -> bool:
         try:
             await database.fetch(ADVANCE, {})
@@ -62,7 +54,7 @@ async def test_a_process_says_what_to_run_and_works_after_it(roles: RoleUrls, re
     as_owner(roles, f"REVOKE {revoked} FROM turnstile_app")
     place = DatabasePlace(roles.application)
     async with Database(place, "test", size=1, first=ADVANCE, wait_seconds=0.5) as database:
-        assert await until(refusal) == f"{reason}; {WHAT_TO_DO}"
+        assert await refusal(database) == f"{reason}; {WHAT_TO_DO}"
 
         as_owner(roles, GRANTS)
 

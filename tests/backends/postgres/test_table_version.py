@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 import structlog.testing
 
+from tests.backends.postgres.refusals import refusal
 from tests.support.probes import until
 from turnstile.backends.postgres import table_version
 from turnstile.backends.postgres.database import Database
@@ -40,21 +41,6 @@ def test_newer_tables_do_if_they_serve_this_program(
     monkeypatch.setattr(table_version, "VERSIONS", ("0001", "0002"))
 
     assert tables_refused({"version": version, "serves_from": serves_from}) == refused
-
-
-async def refusal(database: Database) -> str:
-    """Waits until a call is refused for the tables, and returns why: before the first connection, nothing is known of them."""
-
-    async def refused() -> str | None:
-        try:
-            await database.ping()
-        except TablesUnfitError as error:
-            return str(error)
-        except DatabaseUnavailableError:
-            return None
-        return None
-
-    return await until(refused)
 
 
 async def works(database: Database) -> bool:
