@@ -55,15 +55,11 @@ def _other_schema(connection: psycopg.Connection[Any], place: DatabasePlace) -> 
     return option_dropped("search_path", place.schema, found and found[0])
 
 
-def makes_tables_here(place: DatabasePlace) -> str | None:
-    """The role, if other programs that connect as it, without a search path of their own, make their tables in our schema.
-
-    Postgres' own search path begins with the schema that is called like the role: `turnstile`, for many a role.
-    """
-    url = place.url.replace("postgresql+psycopg://", "postgresql://", 1)
-    with psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_SECONDS) as connection:
+def read_default_schema(place: DatabasePlace) -> tuple[str, str | None]:
+    """The role, and the schema in which other programs that connect as it make their tables, if they set no search path."""
+    with psycopg.connect(place.libpq_url, connect_timeout=CONNECT_TIMEOUT_SECONDS) as connection:
         found = connection.execute("SELECT current_schema()::text").fetchone()
-        return connection.info.user if found == (place.schema,) else None
+        return connection.info.user, found[0] if found else None
 
 
 def make_schema(connection: Connection, place: DatabasePlace) -> list[str]:

@@ -17,7 +17,7 @@ from turnstile.backends.postgres.certificate import certificate_refused
 from turnstile.backends.postgres.outage import is_outage
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.migrations.engine import VERSION_TABLE, make_engine, makes_tables_here
+from turnstile.migrations.engine import VERSION_TABLE, make_engine, read_default_schema
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 
 _POLL_SECONDS = 0.25
@@ -42,13 +42,13 @@ def apply(
     down: bool = False,
     sql: bool = False,
     wait_seconds: float = 0.0,
-    waits: Callable[[DatabaseUnavailableError], object] = lambda _: None,
+    on_wait: Callable[[DatabaseUnavailableError], object] = lambda _: None,
 ) -> tuple[str, str]:
     """Migrates, or prints the SQL. Returns the revisions before and after ("nothing" if there are no tables).
 
-    Retries for `wait_seconds` while the database is away: a migration that was broken off may be repeated. `waits` gets each new
-    reason. Raises DatabaseUnavailableError, CertificateRefusedError and CommandError, also if another transaction's lock blocks
-    it.
+    Retries for `wait_seconds` while the database is away: a migration that was broken off may be repeated. Calls `on_wait` before
+    the first retry, and whenever the reason changes. Raises DatabaseUnavailableError, CertificateRefusedError and CommandError,
+    also if another transaction's lock blocks it.
     """
     deadline = time.monotonic() + wait_seconds
     reason = ""
@@ -64,7 +64,7 @@ def apply(
                 raise
             if str(error) != reason:
                 reason = str(error)
-                waits(error)
+                on_wait(error)
             time.sleep(_POLL_SECONDS)
 
 
@@ -118,13 +118,16 @@ def _not_allowed(error: psycopg.Error, place: DatabasePlace) -> str:
     )
 
 
-def shared_path(place: DatabasePlace) -> str | None:
-    """What to do if other programs make their tables in our schema without meaning to; None if they do not, or nobody knows."""
+def warn_of_shared_schema(place: DatabasePlace) -> str | None:
+    """What to do if other programs make their tables in our schema by mistake; None if they do not, or if it can't be read.
+
+    Postgres' own search path begins with the schema that has the role's name, and many a role is called `turnstile`.
+    """
     try:
-        role = makes_tables_here(place)
+        role, schema = read_default_schema(place)
     except psycopg.Error:
         return None
-    if role is None:
+    if schema != place.schema:
         return None
     return (
         f"every program that connects as {role} makes its tables in the schema {place.schema}, and may drop Turnstile's: where "

@@ -74,11 +74,11 @@ class RowLockedError(DatabaseUnavailableError):
 
 
 class DatabaseUnfitError(DatabaseUnavailableError):
-    """Postgres answers, and this program can't work with what answers; the message says what to do. Nothing was done."""
+    """Postgres responds, but this program can't use it as it is; the message says what to do. Nothing was done."""
 
 
 class TablesUnfitError(DatabaseUnfitError):
-    """The tables are missing, or of a version that this program can't use; the message says what to do. Nothing was done."""
+    """The same of its tables: they are missing, of a version that this program can't use, or not open to its role."""
 
 
 MISFITS = frozenset({"42P01", "42703", "42883"})

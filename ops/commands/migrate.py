@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.ops.migration_run import apply, shared_path
+from turnstile.ops.migration_run import apply, warn_of_shared_schema
 from turnstile.ops.terminal.operator_access import database_away, load_settings
 from turnstile.ops.terminal.options import DAY_SECONDS, Yes, confirm
 from turnstile.ops.terminal.output import say
@@ -25,17 +25,19 @@ def migrate(
     if down and not sql:
         confirm(f"Go down to {revision} and drop what was added since?", yes=yes)
 
-    def waits(error: DatabaseUnavailableError) -> None:
+    def say_why(error: DatabaseUnavailableError) -> None:
         # A wrong password looks like a server that is not ready yet.
         say(
             f"the database does not answer: {database_away(settings, error)}; waiting for it, {wait:g} s at most (--wait)"
         )
 
     try:
-        before, after = apply(settings.database, revision or "head", down=down, sql=sql, wait_seconds=wait, waits=waits)
+        before, after = apply(
+            settings.database, revision or "head", down=down, sql=sql, wait_seconds=wait, on_wait=say_why
+        )
     except DatabaseUnavailableError as error:
         raise database_away(settings, error) from error
     if not sql:
         say(f"the tables are at {after}" if before == after else f"the tables went from {before} to {after}")
-        if not down and (advice := shared_path(settings.database)) is not None:
+        if not down and (advice := warn_of_shared_schema(settings.database)) is not None:
             say(f"note: {advice}")

@@ -17,7 +17,7 @@ TIMES_FREE = 3
 three quarters of the places at most, two that take turns have three sevenths each."""
 
 LATE_SECONDS = 0.25
-"""For responses that have arrived and are not read yet, because a flood keeps the event loop busy."""
+"""How long to wait for responses that have arrived, but are not read yet because a flood keeps the event loop busy."""
 
 
 class NoPlaceError(ProblemError):

@@ -34,7 +34,7 @@ CONNECTS_WITHOUT_A_POOL = {
     "turnstile/backends/postgres/startup_check.py": "by `conninfo`, and runs no statement",
     "turnstile/doctor/idle_timeout.py": "by `conninfo`, with the schema and without the other options",
     "ops/terminal/operator_access.py": "by `conninfo`, and runs no statement",
-    "migrations/engine.py": "by `conninfo`, and checks the schema itself",
+    "migrations/engine.py": "by `conninfo`, and checks the schema itself; and as other programs do, to see their schema",
     "ops/dev/stack/postgres.py": "administers the embedded server, and sees no table",
 }
 """All others use `Database`, which takes the schema and checks each new connection."""

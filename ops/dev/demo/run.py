@@ -103,7 +103,7 @@ def demo(home: Home = DEFAULT_HOME) -> None:
     say("Starting PostgreSQL, Redis and SQS …")
     before = find(home)
     was_running = before is not None and before.is_running()
-    _end_by_exceptions()
+    _raise_on_signals()
     stack = up(home)
     folder = Path(tempfile.mkdtemp(prefix="turnstile-demo-"))
     # Its own database, queues and Redis prefix, so that the demo does not touch other data on the stack.
@@ -127,8 +127,8 @@ def demo(home: Home = DEFAULT_HOME) -> None:
     raise typer.Exit(ExitCode.OK if holds else ExitCode.FAILED)
 
 
-def _end_by_exceptions() -> None:
-    # As a Ctrl-C does: the API and the workers have sessions of their own, and would outlive a demo that just ends.
+def _raise_on_signals() -> None:
+    # So that the clean-up runs, as for a Ctrl-C: the API and the workers have sessions of their own, and would outlive the demo.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda caught, _: sys.exit(128 + caught))

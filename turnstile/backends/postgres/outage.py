@@ -1,4 +1,4 @@
-"""Which failures mean that Postgres is away or unfit, and what callers of a pool hear of them."""
+"""Which failures mean that Postgres is away or unfit, and which error a pool's callers get for them."""
 
 import psycopg
 from psycopg_pool import PoolTimeout
@@ -14,7 +14,7 @@ _GIVEN_UP = frozenset({"25P03", "25P04"})
 
 
 class UnfitServerError(psycopg.OperationalError):
-    """What answers can't be used as it is; the text says what to do. For the pool, which tries again."""
+    """The server responds, but can't be used as it is; the text says what to do. Raised to the pool, which tries again."""
 
 
 class UnfitTablesError(UnfitServerError):
