@@ -33,7 +33,7 @@ def parse_rate(text: str | float) -> float:
     except ValueError:
         rate = 0.0
     if not 0 < rate < 1e6:
-        raise typer.BadParameter(f"{text!r} is no rate; try 5 or 5/s")
+        raise typer.BadParameter(f"{text!r} is not a rate; try 5 or 5/s")
     return rate
 
 

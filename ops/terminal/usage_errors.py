@@ -7,8 +7,8 @@ import typer
 # Typer has pydantic convert the arguments; its sentences are for programmers. The keys are the types of its errors.
 _WORDS = {
     "uuid_parsing": "{input!r} is no turn id",
-    "int_parsing": "{input!r} is no whole number",
-    "float_parsing": "{input!r} is no number",
+    "int_parsing": "{input!r} is not a whole number",
+    "float_parsing": "{input!r} is not a number",
     "greater_than_equal": "must be at least {ge}, not {input}",
     "less_than_equal": "must be at most {le}, not {input}",
     "value_error": "{error}",

@@ -58,7 +58,7 @@ def test_a_plain_function_needs_no_decorator(module: str) -> None:
         (None, r"is not set; name a module:function$"),
         ("", r"is not set; name a module:function$"),
         (".here:f", r"\.here:f: TypeError"),
-        ("chat/agent.py:respond", r"expected a module, got a file: chat\.agent:respond$"),
+        ("chat/agent.py:respond", r"chat/agent\.py is a file; name its module: chat\.agent:respond$"),
     ],
 )
 def test_a_name_that_is_not_module_and_function_is_refused(name: str | None, reason: str) -> None:

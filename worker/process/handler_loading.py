@@ -27,7 +27,7 @@ def load(name: str | None) -> Handler:
         raise SettingsError(f"TURNSTILE_HANDLER: expected module:function, got {name!r}")
     if module_name.endswith(".py"):
         without = module_name.removesuffix(".py").replace("/", ".")
-        raise SettingsError(f"TURNSTILE_HANDLER: expected a module, got a file: {without}:{attribute}")
+        raise SettingsError(f"TURNSTILE_HANDLER: {module_name} is a file; name its module: {without}:{attribute}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

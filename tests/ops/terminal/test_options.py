@@ -65,10 +65,10 @@ def test_a_wrong_command_line_ends_with_2_and_says_so_on_standard_error(line: st
         ("redrive --turn 12", "'12' is no turn id; nothing was done"),
         ("why a/b", "'a/b' is neither a turn's id nor a session's (see turnstile why --help)"),
         ("trace 12", "'12' is neither a turn's id nor a trace id (see turnstile trace --help)"),
-        ("top --every soon", "--every: 'soon' is no number (see turnstile top --help)"),
+        ("top --every soon", "--every: 'soon' is not a number (see turnstile top --help)"),
         ("top --every 0", "--every: must be at least 0.5, not 0 (see turnstile top --help)"),
         ("redrive --canary-success nan", "--canary-success: must be at most 1.0, not nan (see turnstile redrive --help)"),
-        ("list --limit 1.5", "--limit: '1.5' is no whole number (see turnstile list --help)"),
+        ("list --limit 1.5", "--limit: '1.5' is not a whole number (see turnstile list --help)"),
         ("workers --limit 9999999", "--limit: must be at most 1000000, not 9999999 (see turnstile workers --help)"),
         ("stats --since 1", "--since: '1' is no age; try 90s, 15m, 36h, 7d or 12w (see turnstile stats --help)"),
         ("cancel --status x", "--status: 'x' is not one of 'pending', 'running', 'open' (see turnstile cancel --help)"),
@@ -165,7 +165,7 @@ def test_every_option_is_an_environment_variable_as_well() -> None:
 def test_a_wrong_value_of_a_variable_is_named_after_the_variable() -> None:
     ran = invoke_plain("worker", TURNSTILE_CONCURRENCY="three")
 
-    assert ran.err == "turnstile: TURNSTILE_CONCURRENCY: 'three' is no whole number (see turnstile worker --help)\n"
+    assert ran.err == "turnstile: TURNSTILE_CONCURRENCY: 'three' is not a whole number (see turnstile worker --help)\n"
 
 
 def test_no_variable_answers_a_question() -> None:
