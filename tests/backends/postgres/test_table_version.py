@@ -7,7 +7,8 @@ import pytest
 import structlog.testing
 
 from tests.backends.postgres.refusals import refusal
-from tests.support.probes import until
+from tests.support.metric_readings import rising
+from tests.support.probes import let_the_loop_turn, until
 from turnstile.backends.postgres import table_version
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
@@ -75,6 +76,21 @@ async def test_what_is_known_of_the_tables_is_said_at_once_and_looked_at_again(b
         await asyncio.to_thread(apply, DatabasePlace(bare_url))
 
         assert await until(lambda: works(database))
+
+
+@pytest.mark.usefixtures("recording")
+async def test_calls_that_are_refused_at_once_leave_one_look_behind_and_count_as_failures(bare_url: str) -> None:
+    async with Database(DatabasePlace(bare_url), "test", size=1, first=READ_VERSION, wait_seconds=0.5) as database:
+        assert await refusal(database) == MISSING
+        before = database._pool.get_stats()["requests_waiting"]
+
+        with rising("turnstile_backend_failures_total", 20, backend="postgres"):
+            for _ in range(20):
+                with pytest.raises(TablesUnfitError, match=f"^{MISSING}$"):
+                    await database.ping()
+        await let_the_loop_turn(5)
+
+        assert database._pool.get_stats()["requests_waiting"] <= before + 1
 
 
 @FIRST

@@ -167,9 +167,8 @@ class Database:
         await self._pool.open(wait=False)
 
     async def close(self) -> None:
-        for task in (self._check, self._looking):
-            if task is not None:
-                task.cancel()
+        if self._check is not None:
+            self._check.cancel()
         await self._pool.close(timeout=CLOSE_SECONDS)
 
     async def __aenter__(self) -> "Database":
@@ -189,7 +188,6 @@ class Database:
         except psycopg.Error as error:
             self._newest.failed(error)
             raise
-        self._newest.worked()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

@@ -40,14 +40,14 @@ class NewestConnection:
         self._failure: psycopg.Error | None = None
 
     def failed(self, error: psycopg.Error) -> None:
-        """No connection was made, or it can't be used. An unfit server is logged once, until a connection is made."""
+        """No connection was made, or it can't be used. An unfit server is logged once, until a connection works."""
         is_new = str(error) != str(self._failure)
         self._failure = error
         if is_new and isinstance(error, UnfitServerError) and not isinstance(error, UnfitTablesError):
             log.error("database.refused", reason=str(error))
 
     def worked(self) -> None:
-        """A connection was made and can be used, or a caller has used one."""
+        """A caller has used a connection."""
         self._failure = None
 
     @property
