@@ -91,7 +91,7 @@ class Context(Protocol):
     ) -> None:
         """Reports what a call of a model used, for the metrics and as one log line. Several reports of a turn add up.
 
-        For async functions and for those in threads; it does not wait. It never raises: what is no number, or below 0, counts
+        For async functions and for those in threads; it does not wait. It never raises: what is not a number, or below 0, counts
         as 0. Beyond 50 models a process, the metrics say `other`.
         """
         ...
