@@ -29,12 +29,6 @@ FROM packages AS product
 COPY pyproject.toml README.md LICENSE ./
 COPY docs/ docs/
 COPY turnstile/ turnstile/
-COPY worker/ worker/
-COPY producer/ producer/
-COPY relay/ relay/
-COPY ops/ ops/
-COPY migrations/ migrations/
-COPY examples/ examples/
 # Apart from the packages, so that a change of the product is a small layer of its own. What only builds stays behind.
 RUN python -m pip install --no-deps --no-build-isolation --no-index --prefix /opt/product . \
  && python -m pip uninstall --yes setuptools pip

@@ -28,7 +28,7 @@ DOCUMENTS = [
     *(ROOT / name for name in ("infra/README.md", "Dockerfile", "docker-compose.yml", "turnstile.toml.example")),
 ]
 PAGES = [path for path in DOCUMENTS if path.suffix == ".md"]
-PACKAGES = ("turnstile", "worker", "producer", "relay", "ops", "bench")
+PACKAGES = ("turnstile", "bench")
 
 STATES = re.compile(r"(?<=<!-- states:begin -->\n)```mermaid\n.*?\n```(?=\n<!-- states:end -->)", re.DOTALL)
 REFERENCE = re.compile(

@@ -9,8 +9,10 @@ import pytest
 
 from tests.conftest import ROOT
 
-PRODUCT = ("turnstile", "worker", "producer", "relay", "ops")
-LINKED = ("worker", "producer", "relay", "ops", "migrations", "examples")
+PRODUCT = ("turnstile",)
+PROCESSES = ("worker", "producer", "relay", "ops", "migrations", "examples")
+LINKED = ("worker", "producer", "migrations")
+"""What the top level names too, for the eye: nothing is imported by these names."""
 MAX_LINES = 300
 MAX_TEST_LINES = 400
 VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"}
@@ -19,23 +21,23 @@ VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", 
 SQL_OF_TURNS = re.compile(r"\b(FROM|JOIN|UPDATE|INTO|TABLE|TRUNCATE)\s+(ONLY\s+)?(\w+\.)?turns\b")
 
 HOMES_OF_SQL = ("turnstile",)
-ONLOOKERS = ("ops/dev/demo",)
+ONLOOKERS = ("turnstile/ops/dev/demo",)
 """The demo's check looks at the table from outside: with the product's own statements it would confirm their mistakes."""
 
-HOMES_OF_THE_ENVIRONMENT = ("turnstile/config/settings.py", "ops/dev/stack/", "ops/dev/local_command.py")
+HOMES_OF_THE_ENVIRONMENT = ("turnstile/config/settings.py", "turnstile/ops/dev/stack/", "turnstile/ops/dev/local_command.py")
 HANDS_THE_ENVIRONMENT_ON = {
-    "ops/dev/up.py": "to its children",
-    "ops/dev/demo/": "to its children, and to its handler the script that it shall play",
-    "ops/command_line.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
+    "turnstile/ops/dev/up.py": "to its children",
+    "turnstile/ops/dev/demo/": "to its children, and to its handler the script that it shall play",
+    "turnstile/ops/command_line.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
     "turnstile/config/unknown_variables.py": "looks at the names alone",
 }
 
 CONNECTS_WITHOUT_A_POOL = {
     "turnstile/backends/postgres/startup_check.py": "by `conninfo`, and runs no statement",
     "turnstile/doctor/idle_timeout.py": "by `conninfo`, with the schema and without the other options",
-    "ops/terminal/operator_access.py": "by `conninfo`, and runs no statement",
-    "migrations/engine.py": "by `conninfo`, and checks the schema itself; and as other programs do, to see their schema",
-    "ops/dev/stack/postgres.py": "administers the embedded server, and sees no table",
+    "turnstile/ops/terminal/operator_access.py": "by `conninfo`, and runs no statement",
+    "turnstile/migrations/engine.py": "by `conninfo`, and checks the schema itself; and as other programs do, to see their schema",
+    "turnstile/ops/dev/stack/postgres.py": "administers the embedded server, and sees no table",
 }
 """All others use `Database`, which takes the schema and checks each new connection."""
 
@@ -109,7 +111,7 @@ def find_bare_folders(tree: ast.AST) -> list[int]:
             if isinstance(node, ast.Import)
             else []
         )
-        if name.partition(".")[0] in LINKED
+        if name.partition(".")[0] in PROCESSES
     ]
 
 
@@ -141,7 +143,7 @@ HINTS: dict[Finder, re.Pattern[str]] = {
     find_sql_of_turns: re.compile("turns"),
     find_environment: re.compile("env"),
     find_connects: re.compile("psycopg"),
-    find_bare_folders: re.compile(rf"(from|import)\s+({'|'.join(LINKED)})"),
+    find_bare_folders: re.compile(rf"(from|import)\s+({'|'.join(PROCESSES)})"),
     find_test_modules: re.compile("test_"),
     find_naps: re.compile("sleep"),
 }
@@ -208,7 +210,7 @@ def test_no_test_module_is_imported() -> None:
 
 
 def test_sql_of_the_status_table_stands_in_the_library_only() -> None:
-    found = found_in(find_sql_of_turns, "worker", "producer", "relay", "ops", "examples")
+    found = found_in(find_sql_of_turns, *(f"turnstile/{name}" for name in PROCESSES))
 
     assert [where for where in found if not where.startswith(ONLOOKERS)] == []
 
@@ -219,26 +221,26 @@ def test_the_homes_of_the_sql_are_where_this_test_believes_them() -> None:
 
 
 def test_the_environment_is_read_in_one_place() -> None:
-    found = found_in(find_environment, *PRODUCT, "examples", "migrations")
+    found = found_in(find_environment, *PRODUCT)
 
     known = (*HOMES_OF_THE_ENVIRONMENT, *HANDS_THE_ENVIRONMENT_ON)
     assert [where for where in found if not where.startswith(known)] == []
 
 
 def test_every_connection_to_postgres_takes_the_schema() -> None:
-    found = found_in(find_connects, *PRODUCT, "examples", "migrations")
+    found = found_in(find_connects, *PRODUCT)
 
     assert {where.partition(":")[0] for where in found} == set(CONNECTS_WITHOUT_A_POOL)
 
 
 def test_a_process_is_imported_by_its_place_in_the_package_only() -> None:
-    assert found_in(find_bare_folders, *PRODUCT, "examples", "migrations", "bench", "tests") == []
+    assert found_in(find_bare_folders, *PRODUCT, "bench", "tests") == []
 
 
-def test_the_folders_of_the_processes_are_linked_into_the_package() -> None:
-    assert {name: (ROOT / "turnstile" / name).readlink().as_posix() for name in LINKED} == {
-        name: f"../{name}" for name in LINKED
-    }
+def test_the_top_level_links_to_the_folders_that_readers_look_for_first() -> None:
+    links = {path.name: path.readlink().as_posix() for path in ROOT.iterdir() if path.is_symlink()}
+
+    assert {name: links.get(name) for name in LINKED} == {name: f"turnstile/{name}" for name in LINKED}
 
 
 def test_tests_wait_on_conditions_and_do_not_sleep() -> None:
@@ -248,6 +250,6 @@ def test_tests_wait_on_conditions_and_do_not_sleep() -> None:
 
 
 def test_a_file_is_named_after_one_behaviour() -> None:
-    names = [name for name, _ in python_files(*PRODUCT, "examples", "migrations", "bench", "tests")]
+    names = [name for name, _ in python_files(*PRODUCT, "bench", "tests")]
 
     assert [name for name in names if VAGUE & set(re.split(r"[/_.]", name))] == []

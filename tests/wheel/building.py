@@ -7,10 +7,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
-SOURCES = (
-    *("pyproject.toml", "README.md", "LICENSE", "docs"),
-    *("turnstile", "worker", "producer", "relay", "ops", "migrations", "examples"),
-)
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "docs", "turnstile")
 
 
 def build(folder: Path) -> Path:

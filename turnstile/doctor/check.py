@@ -38,4 +38,4 @@ class Check:
     remedy: Remedy | None = None
     blinding: bool = False
     statement: LiteralString | None = None
-    """The query that finds it; None if `ops/doctor/run_checks.py` does."""
+    """The query that finds it; None if `turnstile/ops/doctor/run_checks.py` does."""

@@ -15,7 +15,7 @@ from turnstile.errors import FORBIDDEN
 from turnstile.telemetry.own_log import log
 
 VERSIONS = ("0001",)
-"""The versions of the tables that this program knows, the newest last: those of `migrations/versions`."""
+"""The versions of the tables that this program knows, the newest last: those of `turnstile/migrations/versions`."""
 
 COLUMNS: LiteralString = "version_num AS version, serves_from FROM turnstile_version"
 READ_VERSION: LiteralString = f"SELECT {COLUMNS}"

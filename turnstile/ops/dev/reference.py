@@ -74,7 +74,7 @@ PROCESSES = {
 
 EXIT_CODES = """# Exit codes of `turnstile`
 
-Generated from `ops/terminal/exit_codes.py` by `python -m turnstile.ops.dev.reference`.
+Generated from `turnstile/ops/terminal/exit_codes.py` by `python -m turnstile.ops.dev.reference`.
 
 | code | meaning |
 |---|---|
