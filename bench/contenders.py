@@ -82,7 +82,7 @@ def _without_node() -> str | None:
 
 OURS = Contender(
     name="ours",
-    command=lambda slots, sleep_seconds: [sys.executable, "-m", "turnstile.ops.cli", "worker"],
+    command=lambda slots, sleep_seconds: [sys.executable, "-m", "turnstile.ops.main", "worker"],
     fill=fill_turns,
     share=100,
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.accounting import Tree
 from bench.launch import launch
-from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
+from turnstile.dev.stack.ports import LOOPBACK, choose_free
 
 BATCH = 10
 START_SECONDS = 20.0

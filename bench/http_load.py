@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.dev.stack.ports import LOOPBACK
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from bench.accounting import Tree
 from bench.launch import launch
 from bench.peers import PEERS_BIN
 from bench.stage import ROOT, Room
-from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
-from turnstile.ops.dev.stack.processes import plain_environment
+from turnstile.dev.stack.ports import LOOPBACK, choose_free
+from turnstile.dev.stack.processes import plain_environment
 
 START_SECONDS = 30.0
 
@@ -29,7 +29,7 @@ class HttpServer:
 def serve_api(room: Room, environment: Mapping[str, str]) -> Iterator[HttpServer]:
     """`turnstile api` for as long as the block."""
     port = choose_free()
-    command = [sys.executable, "-m", "turnstile.ops.cli", "api"]
+    command = [sys.executable, "-m", "turnstile.ops.main", "api"]
     with _serve(room.folder, command, {**environment, "TURNSTILE_API_PORT": str(port)}, port) as server:
         yield server
 

@@ -28,7 +28,7 @@ AT_WORK = ("BaseEventLoop.run_forever (", "Thread.run (")
 
 PRODUCT = ("(turnstile/",)
 PARTS = {
-    "log lines": ("(structlog/", "(turnstile/config/logs.py"),
+    "log lines": ("(structlog/", "(turnstile/process/logs.py"),
     "Redis": ("(redis/", "(hiredis/"),
     "Postgres": ("(psycopg/", "(psycopg_pool/", "(psycopg_binary/"),
     "SQS": (

@@ -12,7 +12,7 @@ import psycopg
 from bench.stage import Room
 from turnstile.statements.due_messages import TAKE_DUE
 from turnstile.statements.lost_turns import MARK_LOST
-from turnstile.statements.schedule import PLACE_SCHEDULED
+from turnstile.statements.place_scheduled import PLACE_SCHEDULED
 
 SCANS: dict[str, LiteralString] = {
     "place scheduled": PLACE_SCHEDULED,

@@ -12,9 +12,9 @@ import redis
 from bench.accounting import Tree
 from bench.emulated_sqs import EmulatedSqs, start_emulator
 from turnstile.backends.postgres.place import DatabasePlace
-from turnstile.ops.dev.stack.processes import plain_environment
-from turnstile.ops.dev.stack.sqs import REGION
-from turnstile.ops.dev.stack.stack import LocalStack, temporary
+from turnstile.dev.stack.processes import plain_environment
+from turnstile.dev.stack.sqs import REGION
+from turnstile.dev.stack.stack import LocalStack, temporary
 from turnstile.ops.migration_run import apply
 
 ROOT = Path(__file__).parents[1]

@@ -16,10 +16,10 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import MalformedMessageError
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.commands.queues import DEAD_LETTER_RETENTION_SECONDS, MAX_RECEIVE_COUNT
+from turnstile.ops.queues.queues_command import DEAD_LETTER_RETENTION_SECONDS, MAX_RECEIVE_COUNT
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
 from turnstile.turn.identifiers import start_trace
-from turnstile.turn.message import ID_PATTERN, WakeUp, decode
+from turnstile.turn.wire_format import ID_PATTERN, WakeUp, decode
 
 ids = st.from_regex(ID_PATTERN, fullmatch=True)
 DOCUMENT = yaml.safe_load((ROOT / "docs" / "asyncapi.yaml").read_text())

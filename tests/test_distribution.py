@@ -8,8 +8,8 @@ import pytest
 
 from tests.conftest import ROOT
 from turnstile import distribution
-from turnstile.ops.dev.stack.lifecycle import package_folder
-from turnstile.ops.dev.stack.processes import LocalStackError
+from turnstile.dev.stack.lifecycle import package_folder
+from turnstile.dev.stack.processes import LocalStackError
 
 FOREIGN = re.compile(r"\bturnstile\[[a-z]|\binstall\b[^\n]*?[\s'\"]turnstile(?=[\s'\"=<>~@]|$)", re.MULTILINE)
 """The name in the form of a requirement, or after the word `install`."""

@@ -16,9 +16,9 @@ from aiohttp.test_utils import TestServer
 
 from tests.conftest import ROOT
 from turnstile import Handler, Reject, Retry, Snooze
-from turnstile.producer.submit.turn_request import TurnRequest
+from turnstile.submit.turn_request import TurnRequest
 from turnstile.worker.attempt.once import MAX_ALL_CHARACTERS, MAX_KEY_CHARACTERS, MAX_VALUE_CHARACTERS
-from turnstile.worker.process.handler_loading import load
+from turnstile.worker.lifecycle.handler_loading import load
 
 PAGE = (ROOT / "docs" / "handlers.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -1,6 +1,6 @@
 """All SQS message operations: send, receive, delete, extend, give back, dead-letter.
 
-`backends.sqs.client` makes the calls and has their timeouts and retries. A message is only a hint, so every call here may be
+`backends.sqs.sqs_client` makes the calls and has their timeouts and retries. A message is only a hint, so every call here may be
 lost or repeated. The response to a stale receipt handle differs (AWS accepts it, some emulators refuse it). Delete and
 extend are therefore best effort: a message reported as deleted may be delivered once more.
 """
@@ -14,8 +14,8 @@ from itertools import islice
 from typing import Any
 from uuid import uuid4
 
-from turnstile.backends.sqs.client import POLL, Answer, CallRefusedError, Parameters, SqsClient
 from turnstile.backends.sqs.endpoint import find_region_of
+from turnstile.backends.sqs.sqs_client import POLL, Answer, CallRefusedError, Parameters, SqsClient
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.telemetry import tracing
@@ -30,7 +30,7 @@ from turnstile.turn.envelope import (
     string_attributes,
 )
 from turnstile.turn.identifiers import for_xray
-from turnstile.turn.message import DEAD_LETTER_REASON, WakeUp
+from turnstile.turn.wire_format import DEAD_LETTER_REASON, WakeUp
 
 BATCH = 10
 """Most messages that SQS allows in one call."""

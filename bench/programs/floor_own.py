@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bench.programs.terms import QUEUE, SLOTS, begin
 from turnstile.backends.batcher import Batcher
-from turnstile.config.load_settings import load
+from turnstile.config.config_file import load
 from turnstile.message_queue import BATCH, MessageQueues
 from turnstile.turn.envelope import ReceivedMessage
 

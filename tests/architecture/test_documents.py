@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from turnstile.config.settings import Settings
-from turnstile.ops.dev.reference import pages
+from turnstile.dev.reference import pages
 from turnstile.ops.terminal.exit_codes import MEANINGS, ExitCode
 from turnstile.producer.app import server_config
 from turnstile.producer.http.client_connections import Connections
@@ -96,7 +96,7 @@ def test_no_document_names_a_registry_or_a_path_of_a_machine(path: Path) -> None
 
 @pytest.mark.parametrize(("page", "text"), [pytest.param(*pair, id=pair[0].stem) for pair in pages().items()])
 def test_a_reference_page_says_what_the_code_says(page: Path, text: str) -> None:
-    assert page.read_text("utf-8") == text, "run: python -m turnstile.ops.dev.reference"
+    assert page.read_text("utf-8") == text, "run: python -m turnstile.dev.reference"
 
 
 def test_every_exit_code_has_a_meaning() -> None:
@@ -104,7 +104,7 @@ def test_every_exit_code_has_a_meaning() -> None:
 
 
 def test_the_example_of_queue_declarations_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnstile.config.load_settings import load
+    from turnstile.config.config_file import load
 
     monkeypatch.delenv("TURNSTILE_QUEUES", raising=False)
 
@@ -117,7 +117,7 @@ def test_the_example_of_queue_declarations_is_accepted(monkeypatch: pytest.Monke
 def test_the_handler_of_the_readme_is_a_handler_of_twenty_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from turnstile.worker.process.handler_loading import load
+    from turnstile.worker.lifecycle.handler_loading import load
 
     [code] = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
     (tmp_path / "handler_of_the_readme.py").write_text(code)

@@ -10,34 +10,48 @@ import pytest
 from tests.conftest import ROOT
 
 PRODUCT = ("turnstile",)
-PROCESSES = ("worker", "producer", "relay", "ops", "migrations", "examples")
+PROCESSES = ("worker", "producer", "relay", "ops", "dev", "migrations", "examples")
 LINKED = ("worker", "producer", "migrations")
 """What the top level names too, for the eye: nothing is imported by these names."""
-MAX_LINES = 300
+MAX_LINES = 350
 MAX_TEST_LINES = 400
 VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"}
 
 # The table's name after a word of SQL, apart from prose ("from turns that ...") by the capitals that our SQL is written in.
 SQL_OF_TURNS = re.compile(r"\b(FROM|JOIN|UPDATE|INTO|TABLE|TRUNCATE)\s+(ONLY\s+)?(\w+\.)?turns\b")
 
-HOMES_OF_SQL = ("turnstile",)
-ONLOOKERS = ("turnstile/ops/dev/demo",)
+WRITE_OF_TURNS = re.compile(r"\b(UPDATE|INTO|DELETE FROM|TRUNCATE)\s+(ONLY\s+)?(\w+\.)?turns\b")
+
+ONLOOKER = "turnstile/dev/demo"
 """The demo's check looks at the table from outside: with the product's own statements it would confirm their mistakes."""
 
-HOMES_OF_THE_ENVIRONMENT = ("turnstile/config/settings.py", "turnstile/ops/dev/stack/", "turnstile/ops/dev/local_command.py")
+HOMES_OF_WRITES = ("turnstile/statements/", "turnstile/archive/")
+OPERATORS_WRITES = {
+    "turnstile/ops/dead_letters/drop_failed.py",
+    "turnstile/ops/doctor/read_database.py",
+    "turnstile/ops/sessions/halted_session.py",
+    "turnstile/ops/sessions/wake_turn.py",
+}
+"""The statements of commands that change turns. They lock as the library does: sessions before turns, in id order."""
+
+HOMES_OF_THE_ENVIRONMENT = (
+    "turnstile/config/settings.py",
+    "turnstile/dev/stack/",
+    "turnstile/dev/local_command.py",
+)
 HANDS_THE_ENVIRONMENT_ON = {
-    "turnstile/ops/dev/up.py": "to its children",
-    "turnstile/ops/dev/demo/": "to its children, and to its handler the script that it shall play",
-    "turnstile/ops/command_line.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
+    "turnstile/dev/up.py": "to its children",
+    "turnstile/dev/demo/": "to its children, and to its handler the script that it shall play",
+    "turnstile/ops/command_list.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
     "turnstile/config/unknown_variables.py": "looks at the names alone",
 }
 
 CONNECTS_WITHOUT_A_POOL = {
-    "turnstile/backends/postgres/startup_check.py": "by `conninfo`, and runs no statement",
-    "turnstile/doctor/idle_timeout.py": "by `conninfo`, with the schema and without the other options",
+    "turnstile/backends/postgres/check_server.py": "by `conninfo`, and runs no statement",
+    "turnstile/ops/doctor/idle_timeout.py": "by `conninfo`, with the schema and without the other options",
     "turnstile/ops/terminal/operator_access.py": "by `conninfo`, and runs no statement",
-    "turnstile/migrations/engine.py": "by `conninfo`, and checks the schema itself; and as other programs do, to see their schema",
-    "turnstile/ops/dev/stack/postgres.py": "administers the embedded server, and sees no table",
+    "turnstile/migrations/engine.py": "by `conninfo`, and checks the schema itself; once as other programs do, to see theirs",
+    "turnstile/dev/stack/postgres.py": "administers the embedded server, and sees no table",
 }
 """All others use `Database`, which takes the schema and checks each new connection."""
 
@@ -75,6 +89,14 @@ def find_sql_of_turns(tree: ast.AST) -> list[int]:
         node.lineno
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL_OF_TURNS.search(node.value)
+    ]
+
+
+def find_writes_of_turns(tree: ast.AST) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and WRITE_OF_TURNS.search(node.value)
     ]
 
 
@@ -141,6 +163,7 @@ def find_naps(tree: ast.AST) -> list[int]:
 
 HINTS: dict[Finder, re.Pattern[str]] = {
     find_sql_of_turns: re.compile("turns"),
+    find_writes_of_turns: re.compile("turns"),
     find_environment: re.compile("env"),
     find_connects: re.compile("psycopg"),
     find_bare_folders: re.compile(rf"(from|import)\s+({'|'.join(PROCESSES)})"),
@@ -155,12 +178,14 @@ HINTS: dict[Finder, re.Pattern[str]] = {
     [
         (find_sql_of_turns, "X = 'SELECT 1 FROM turns t'"),
         (find_sql_of_turns, "X = f'UPDATE turns SET {y}'"),
+        (find_writes_of_turns, "X = f'UPDATE turns t SET {y}'"),
+        (find_writes_of_turns, "X = 'DELETE FROM turns'"),
         (find_environment, "import os; os.environ['X']"),
         (find_environment, "import os; os.getenv('X')"),
         (find_environment, "from os import environ"),
         (find_connects, "import psycopg; psycopg.connect(url)"),
         (find_connects, "import psycopg; psycopg.AsyncConnection.connect(url)"),
-        (find_bare_folders, "from worker.app import run"),
+        (find_bare_folders, "from worker.worker_process import run"),
         (find_bare_folders, "import relay"),
         (find_test_modules, "from tests.relay.test_loop import make_due"),
         (find_test_modules, "from tests.relay import test_loop"),
@@ -180,6 +205,7 @@ def test_what_is_looked_for_would_be_found(finder: Finder, text: str) -> None:
     [
         (find_sql_of_turns, "'The turns that are due, taken from turns in the table'"),
         (find_sql_of_turns, "X = 'SELECT 1 FROM turn_attempts'"),
+        (find_writes_of_turns, "X = 'SELECT 1 FROM turns t FOR UPDATE OF t'"),
         (find_environment, "def environment(): ..."),
         (find_connects, "import psycopg; database.connect(psycopg)"),
         (find_bare_folders, "from turnstile.worker import app"),
@@ -209,15 +235,16 @@ def test_no_test_module_is_imported() -> None:
     assert found_in(find_test_modules, "tests", *PRODUCT, "bench") == []
 
 
-def test_sql_of_the_status_table_stands_in_the_library_only() -> None:
-    found = found_in(find_sql_of_turns, *(f"turnstile/{name}" for name in PROCESSES))
+def test_the_processes_have_their_sql_of_the_status_table_from_the_library() -> None:
+    folders = [f"turnstile/{name}" for name in PROCESSES if name not in {"ops", "migrations"}]
 
-    assert [where for where in found if not where.startswith(ONLOOKERS)] == []
+    assert {where.rpartition("/")[0] for where in found_in(find_sql_of_turns, *folders)} == {ONLOOKER}
 
 
-def test_the_homes_of_the_sql_are_where_this_test_believes_them() -> None:
-    for home in (*HOMES_OF_SQL, *ONLOOKERS):
-        assert found_in(find_sql_of_turns, home)
+def test_operators_write_the_status_table_where_a_reader_was_told() -> None:
+    found = found_in(find_writes_of_turns, "turnstile")
+
+    assert {where.partition(":")[0] for where in found if not where.startswith(HOMES_OF_WRITES)} == OPERATORS_WRITES
 
 
 def test_the_environment_is_read_in_one_place() -> None:

@@ -9,7 +9,7 @@ from turnstile.archive.move import Archived, archive_sessions, read_cutoff
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.claim import claim
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.statements.settle import SettleRequest, settle
 from turnstile.statements.submit import ParentClaim, submit
 from turnstile.turn.claimed_turn import ClaimedTurn

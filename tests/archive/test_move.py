@@ -26,7 +26,7 @@ from turnstile.archive import move
 from turnstile.archive.move import Archived
 from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database, conninfo
 from turnstile.config.settings import Settings
-from turnstile.queries.history import read_history, read_version
+from turnstile.queries.session_messages import read_history, read_version
 from turnstile.statements.cancel import cancel_ahead
 from turnstile.statements.submit import submit
 from turnstile.turn.cancel_reason import CancelReason

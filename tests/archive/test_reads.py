@@ -11,9 +11,9 @@ from tests.support.factories import make_submission
 from turnstile.archive.reads import TurnKey
 from turnstile.backends.postgres.database import Database, Parameters
 from turnstile.config.settings import Settings
-from turnstile.queries.attempts import read_attempts
-from turnstile.queries.operator_turns import read_messages, read_turn_of_any
-from turnstile.queries.trace_tree import find_trace, read_trace
+from turnstile.ops.turns.attempts import read_attempts
+from turnstile.ops.turns.operator_turns import read_messages, read_turn_of_any
+from turnstile.ops.turns.trace_tree import find_trace, read_trace
 from turnstile.queries.turns import read_standings, read_turn, read_turns
 from turnstile.statements.cancel import CanceledTurn, cancel_ahead
 from turnstile.statements.submit import ParentClaim, submit

@@ -20,7 +20,7 @@ from tests.support.factories import make_submission
 from turnstile.archive.move import Archived
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.statements.drop_failed import drop_failed
+from turnstile.ops.dead_letters.drop_failed import drop_failed
 from turnstile.statements.submit import ParentClaim, submit
 from turnstile.turn.status import TurnStatus
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.probes import turn_loop
 from turnstile.backends.batcher import Batcher
 from turnstile.errors import TurnstileError
-from turnstile.worker.process.event_loop import WorkerLoop
+from turnstile.worker.lifecycle.event_loop import WorkerLoop
 
 Flush = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
 

@@ -14,11 +14,11 @@ from bench.emulated_sqs import start_emulator
 from bench.running import attempt, run
 from bench.stage import Stage, open_stage
 from turnstile.config.settings import Settings
+from turnstile.dev.stack.stack import LocalStack
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dev.stack.stack import LocalStack
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import uuid7
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 
 pytestmark = pytest.mark.not_on("containers", "it measures the processes of the embedded stack")
 

@@ -134,7 +134,7 @@ def test_percentiles_and_middle_rates() -> None:
 
 def test_a_stack_belongs_to_whoever_the_standard_library_works_for() -> None:
     stack = parse_stack(
-        "main (ops/cli.py:1);BaseEventLoop.run_forever (asyncio/base_events.py:607);settle (turnstile/statements/settle.py:9);"
+        "main (ops/main.py:1);BaseEventLoop.run_forever (asyncio/base_events.py:607);settle (turnstile/statements/settle.py:9);"
         "Cursor.execute (psycopg/cursor.py:3);select (selectors.py:4) 7"
     )
 
@@ -147,7 +147,7 @@ def test_a_stack_belongs_to_whoever_the_standard_library_works_for() -> None:
 
 
 def test_the_start_of_the_process_is_no_part_of_a_turn() -> None:
-    assert parse_stack("main (ops/cli.py:1);load (worker/process/handler_loading.py:2) 3") is None
+    assert parse_stack("main (ops/main.py:1);load (worker/lifecycle/handler_loading.py:2) 3") is None
 
 
 def test_panels_share_their_time_and_shade_the_same_bands() -> None:

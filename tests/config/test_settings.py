@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnstile.config.load_settings import load
+from turnstile.config.config_file import load
 from turnstile.errors import SettingsError, UnknownQueueError
 
 OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_", "ECS_")

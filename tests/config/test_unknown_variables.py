@@ -10,7 +10,7 @@ from typer.main import get_command
 from tests.conftest import ROOT
 from turnstile.config.settings import Settings
 from turnstile.config.unknown_variables import describe_unknown_variables
-from turnstile.ops.command_line import app, option_variables
+from turnstile.ops.command_list import app, option_variables
 
 
 def test_unknown_variables_are_named_and_settings_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from tests.support.fakes.lock import FakeRedis, FakeRedisClient
 from tests.support.probes import until
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.config.queue_settings import QueueSettings
-from turnstile.config.redis_clients import connect_lock
 from turnstile.config.settings import Settings
+from turnstile.process.redis_clients import connect_lock
 from turnstile.worker.session_lock import Extension, Guard, LockedSession, Release, SessionLock, name_lock
 
 LEASE_SECONDS = 20.0

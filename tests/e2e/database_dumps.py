@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.support.stacks.stack import Stack
-from turnstile.ops.dev.stack.lifecycle import package_folder
-from turnstile.ops.dev.stack.processes import run
+from turnstile.dev.stack.lifecycle import package_folder
+from turnstile.dev.stack.processes import run
 
 _PROGRAMS = "pginstall18/bin"
 

@@ -37,7 +37,7 @@ def _run(command: str, environment: Mapping[str, str], log: Path) -> None:
             os.dup2(output.fileno(), number)
     os.environ.update(environment)
     sys.argv = ["turnstile", *shlex.split(command)]
-    from turnstile.ops.cli import main
+    from turnstile.ops.main import main
 
     main()
 

@@ -19,7 +19,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.turn.envelope import OutgoingMessage
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 
 
 def process_environment(settings: Settings, command: str) -> dict[str, str]:

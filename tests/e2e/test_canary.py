@@ -7,7 +7,7 @@ from tests.e2e.harness import Product, WorkerProcess
 from tests.e2e.tracing_handlers import CANARY
 from tests.support.otlp_receiver import OtlpReceiver, receiving
 from tests.support.probes import until
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.turn.identifiers import start_trace
 
 ORDERS = ("answer", "retry", "ask for a retry", "snooze", "fail", "be refused", "use the database", "wait")

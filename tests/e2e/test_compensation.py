@@ -6,7 +6,7 @@ from uuid import UUID
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product
 from tests.support.probes import until
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.turn.identifiers import start_trace
 
 HANDLER = {"TURNSTILE_HANDLER": "tests.e2e.family_handlers:act_or_undo"}

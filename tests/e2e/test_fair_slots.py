@@ -6,7 +6,7 @@ from tests.support.factories import make_submission
 from tests.support.probes import until
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import OutgoingMessage
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 
 SLOTS = {"TURNSTILE_CONCURRENCY": "4"}
 

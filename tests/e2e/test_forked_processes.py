@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product
 from tests.support.probes import until
-from turnstile.ops.dev.stack.ports import choose_free
+from turnstile.dev.stack.ports import choose_free
 
 ON_THE_LOOP = "tests.e2e.forking_handlers:act"
 IN_A_THREAD = "tests.e2e.forking_handlers:act_in_thread"

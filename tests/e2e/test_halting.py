@@ -10,7 +10,7 @@ from tests.e2e.harness import Product
 from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.statements.halt import Resumed, retry
+from turnstile.ops.sessions.halted_session import Resumed, retry
 from turnstile.turn.identifiers import start_trace
 
 

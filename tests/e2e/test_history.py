@@ -8,7 +8,7 @@ import redis
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product
 from tests.support.stacks.stack import Stack
-from turnstile.queries.history import read_history
+from turnstile.queries.session_messages import read_history
 
 ASK = {"do": "history", "limit": 5}
 

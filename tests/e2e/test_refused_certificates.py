@@ -9,7 +9,7 @@ from tests.support.fleet.certificates import Certificates, make
 from tests.support.fleet.tls_front import TlsFront
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
-from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.dev.stack.ports import LOOPBACK
 from turnstile.ops.terminal.exit_codes import ExitCode
 
 

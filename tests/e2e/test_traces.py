@@ -13,8 +13,8 @@ from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product, WorkerProcess
 from tests.support.otlp_receiver import OtlpReceiver, ReceivedSpan, receiving
 from tests.support.probes import until
-from turnstile.queries.trace_tree import read_trace
-from turnstile.statements.redrive import revive
+from turnstile.ops.turns.trace_tree import read_trace
+from turnstile.statements.revive import revive
 from turnstile.turn.identifiers import start_trace
 
 WORK = {"TURNSTILE_HANDLER": "tests.e2e.tracing_handlers:work"}

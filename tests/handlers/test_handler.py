@@ -13,7 +13,7 @@ from turnstile.errors import SettingsError
 from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler, handler
 from turnstile.turn.limits import MAX_SECONDS
-from turnstile.worker.process.handler_loading import load
+from turnstile.worker.lifecycle.handler_loading import load
 
 MODULE = """
 from turnstile import handler

@@ -7,7 +7,7 @@ import pytest
 
 from tests.infra.emulator import client
 from tests.support.given_queues import GivenQueues
-from turnstile.config.load_settings import load
+from turnstile.config.config_file import load
 from turnstile.config.queue_settings import QueueSettings
 
 FOURTEEN_DAYS = 14 * 86_400

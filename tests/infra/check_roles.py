@@ -17,7 +17,7 @@ from tests.infra.emulator import client
 from tests.support.given_queues import GivenQueues, empty
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
-from turnstile.ops.dev.stack.ports import choose_free
+from turnstile.dev.stack.ports import choose_free
 from turnstile.ops.terminal.exit_codes import ExitCode
 
 API_KEY = "a-key-for-the-check"
@@ -27,7 +27,7 @@ FAMILY = "tests.e2e.family_handlers:act"
 def operate(product: Product, *words: str, code: ExitCode = ExitCode.OK) -> str:
     """An operator's command, in a process with the operator's role; what it said."""
     done = subprocess.run(
-        [sys.executable, "-m", "turnstile.ops.cli", *words],
+        [sys.executable, "-m", "turnstile.ops.main", *words],
         env=process_environment(product.settings, words[0]),
         cwd=ROOT,
         capture_output=True,

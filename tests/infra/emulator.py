@@ -21,7 +21,7 @@ import boto3
 
 from tests.infra.terraform import InfraError, MissingError
 from tests.support.probes import wait_until
-from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
+from turnstile.dev.stack.ports import LOOPBACK, choose_free
 
 REGION = "us-east-1"
 SERVICES = "sqs,iam,sts,sns,monitoring,logs,events,secretsmanager"

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from turnstile import Context, Turn, handler
-from turnstile.worker.aws_lambda.handler import handle
+from turnstile.worker.aws_lambda.lambda_handler import handle
 
 
 @handler()

@@ -13,13 +13,13 @@ from tests.support.metric_readings import reading, rising
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.redis.guarded import Guarded
-from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
 from turnstile.memory.item import Verdict
 from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.kinds import KINDS, Pressure
 from turnstile.memory.watch import FACTS, MemoryWatch
 from turnstile.memory.working_memory import WorkingMemory
+from turnstile.process.redis_clients import connect_memory
 
 
 class Full:

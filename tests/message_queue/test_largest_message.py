@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from turnstile.backends.sqs.client import CallRefusedError
+from turnstile.backends.sqs.sqs_client import CallRefusedError
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues

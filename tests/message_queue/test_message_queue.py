@@ -17,7 +17,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
-from turnstile.turn.message import MAX_VISIBILITY_SECONDS, WakeUp, decode
+from turnstile.turn.wire_format import MAX_VISIBILITY_SECONDS, WakeUp, decode
 
 TRACEPARENT = f"00-{'1' * 32}-{'2' * 16}-01"
 

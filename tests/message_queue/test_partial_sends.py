@@ -6,12 +6,12 @@ from uuid import uuid4
 import pytest
 
 from tests.support.processors import message_about
-from turnstile.backends.sqs.client import CallRefusedError
+from turnstile.backends.sqs.sqs_client import CallRefusedError
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import OutgoingMessage
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 
 
 async def test_messages_that_were_sent_before_an_outage_count_as_sent(

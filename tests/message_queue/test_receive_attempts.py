@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from turnstile import message_queue
-from turnstile.backends.sqs.client import Answer, CallRefusedError, Parameters
+from turnstile.backends.sqs.sqs_client import Answer, CallRefusedError, Parameters
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError

@@ -25,13 +25,13 @@ from tests.statements.calls import (
 )
 from tests.support.fakes.store_pair import Stand
 from turnstile.backends.circuit_breaker import Circuit
-from turnstile.backends.redis.client import Command, RedisClient, Send
 from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.redis_client import Command, RedisClient, Send
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
 from turnstile.memory.history_entry import MAX_CONTENT_BYTES, Entry
-from turnstile.queries.history import read_history, read_history_as_text, read_version
-from turnstile.statements.redrive import revive
+from turnstile.queries.session_messages import read_history, read_history_as_text, read_version
+from turnstile.statements.revive import revive
 from turnstile.statements.settle import Settled, Superseded
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, StoredMessage

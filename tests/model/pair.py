@@ -9,8 +9,8 @@ from uuid import UUID
 
 from tests.statements.calls import SETTLEMENTS
 from tests.support.fakes.store_pair import FakeStand, PostgresStand, Snapshot, Stand
-from turnstile.statements.redrive import Revived
 from turnstile.statements.renew_lease import Renewal, renew
+from turnstile.statements.revive import Revived
 from turnstile.statements.settle import Settled, SettleRequest
 from turnstile.turn.claimed_turn import ClaimedTurn
 

@@ -14,15 +14,15 @@ from tests.model.worker_rules import WorkerRules
 from tests.statements.calls import RESEND_SECONDS
 from tests.support.fakes.store_pair import Stand
 from turnstile.errors import SubmissionRefusedError
-from turnstile.queries.history import END_OF_SESSION, read_history, read_history_as_text, read_version
+from turnstile.ops.sessions.halted_session import WayOn, read_halt, retry, skip
+from turnstile.queries.session_messages import END_OF_SESSION, read_history, read_history_as_text, read_version
 from turnstile.statements.cancel import cancel, cancel_ahead, cancel_session
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.defer import Defer, defer
 from turnstile.statements.due_messages import DEAD_LETTERED, SET_RESEND_DEADLINE, TAKE_DUE
-from turnstile.statements.halt import WayOn, read_halt, retry, skip
 from turnstile.statements.join import WAKE_JOINED, WAKE_PARENTS
-from turnstile.statements.redrive import read_generations, revive
-from turnstile.statements.schedule import PLACE_SCHEDULED
+from turnstile.statements.place_scheduled import PLACE_SCHEDULED
+from turnstile.statements.revive import read_generations, revive
 from turnstile.statements.session_head import WAKE_HEAD
 from turnstile.statements.submit import forget_submissions, submit
 from turnstile.statements.submit_on_busy import submit_on_busy

@@ -11,8 +11,8 @@ from tests.support.fakes.lock import FakeRedis, FakeRedisClient
 from tests.support.fakes.store_pair import FakeStand, PostgresStand, Stand, put_on_virtual_clock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.redis.client import RedisClient
 from turnstile.backends.redis.connect import connect
+from turnstile.backends.redis.redis_client import RedisClient
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 

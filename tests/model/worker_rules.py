@@ -10,10 +10,10 @@ from hypothesis.stateful import precondition, rule
 from tests.model.pair import Asked, Claims, recent
 from tests.model.store_state import ALL_SESSIONS, QUEUES, RECENT, SESSIONS, WANTS, StoreState
 from tests.statements.calls import LEASE_SECONDS, RESEND_SECONDS, SETTLEMENTS, terms
-from turnstile.statements.children import read_children
 from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, claim
 from turnstile.statements.once_values import record_value
 from turnstile.statements.settle import Settled, SettleRequest, settle
+from turnstile.statements.start_children import read_children
 from turnstile.statements.submit import ParentClaim, Submission, submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import JoinPolicy

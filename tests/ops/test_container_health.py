@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from turnstile.dev.stack.ports import choose_free
 from turnstile.ops import container_health
 from turnstile.ops.container_health import choose_port, is_live, main
-from turnstile.ops.dev.stack.ports import choose_free
 
 SERVICE = ROOT / "infra/modules/service/main.tf"
 PORTS = {"api": "8080", "worker": "8081"}

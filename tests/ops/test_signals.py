@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ops.command_line import turnstile
+from tests.ops.invoke import turnstile
 from turnstile.ops.terminal.exit_codes import ExitCode
 
 # Replaces the real one in the imports, which take long enough for a signal to arrive.
@@ -40,7 +40,7 @@ def test_a_worker_that_gets_sigterm_while_it_loads_its_handler_does_not_begin(tm
 
 def test_a_process_that_ignores_the_signal_still_ignores_it(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text(KILLS_ITS_IMPORTER.format("SIGTERM") + "raise SystemExit(0)\n")
-    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); from turnstile.ops.cli import main; main()"
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); from turnstile.ops.main import main; main()"
     path = ":".join([str(tmp_path), *sys.path])
     result = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, check=False, timeout=180)
 

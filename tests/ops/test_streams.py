@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.ops.command_line import NOWHERE
+from tests.ops.invoke import NOWHERE
 from turnstile.ops.terminal.exit_codes import ExitCode
 
 
 def run(words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """The command line after `turnstile`, with the shell's redirections."""
-    command = f'exec "$PYTHON" -m turnstile.ops.cli {words}'
+    command = f'exec "$PYTHON" -m turnstile.ops.main {words}'
     given = {**os.environ, "PYTHON": sys.executable, "AWS_REGION": "us-east-1", "DATABASE_URL": NOWHERE, **environment}
     return subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=180, env=given)
 

@@ -9,17 +9,17 @@ import psycopg
 import pytest
 import structlog.testing
 
-from tests.ops.commands.dead_turns import make_failed
+from tests.ops.dead_turns import make_failed
 from tests.statements.plans.touched import explain
 from tests.support.claims import submit_turns
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.config.settings import Settings
+from turnstile.ops.sessions.halted_session import retry, skip
 from turnstile.queries.attention import ATTENTION, Attention, read_attention
-from turnstile.relay.attention_metric import FIRST_SECONDS, LATELY_SECONDS, report_attention
-from turnstile.statements.halt import retry, skip
-from turnstile.statements.redrive import revive
+from turnstile.relay.reports.attention_metric import FIRST_SECONDS, LATELY_SECONDS, report_attention
 from turnstile.statements.redrive_audit import begin
+from turnstile.statements.revive import revive
 from turnstile.turn.identifiers import TraceContext
 
 CALM: dict[str, Any] = {
@@ -326,7 +326,7 @@ async def test_a_report_after_an_outage_covers_the_outage(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("turnstile.relay.attention_metric.monotonic", lambda: clock[0])
+    monkeypatch.setattr("turnstile.relay.reports.attention_metric.monotonic", lambda: clock[0])
     await make_failed(database, settings, ["a"])
     asked: list[float] = []
 
@@ -337,7 +337,7 @@ async def test_a_report_after_an_outage_covers_the_outage(
             raise psycopg.OperationalError("for the test")
         return []
 
-    monkeypatch.setattr("turnstile.relay.attention_metric.read_attention", note)
+    monkeypatch.setattr("turnstile.relay.reports.attention_metric.read_attention", note)
     stopping = asyncio.Event()
     reporting = asyncio.create_task(report_attention(database, ["turns"], stopping, every_seconds=0.0))
     await until(lambda: len(asked) >= 4)

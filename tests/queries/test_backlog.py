@@ -16,7 +16,7 @@ from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.queries.backlog import BACKLOG
-from turnstile.relay.backlog_metric import report_backlog
+from turnstile.relay.reports.backlog_metric import report_backlog
 from turnstile.statements.paused_queues import pause_queue
 from turnstile.statements.submit import submit
 

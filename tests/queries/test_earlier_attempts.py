@@ -9,7 +9,7 @@ from tests.support.claims import claimed, expire_leases, settle_one, submit_turn
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.queries.earlier_attempts import read_earlier_attempts
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.settlement import AttemptOutcome, Settlement

@@ -15,7 +15,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
 from turnstile.statements.submit import submit
-from turnstile.turn.message import decode
+from turnstile.turn.wire_format import decode
 
 
 async def test_a_relay_that_dies_between_taking_and_sending_loses_nothing(

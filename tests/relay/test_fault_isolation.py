@@ -22,7 +22,7 @@ from turnstile.relay.loop import Relay
 from turnstile.statements.due_messages import DEAD_LETTERED, SET_RESEND_DEADLINE, TAKE_DUE
 from turnstile.statements.join import WAKE_JOINED
 from turnstile.statements.lost_turns import MARK_LOST
-from turnstile.statements.schedule import PLACE_SCHEDULED
+from turnstile.statements.place_scheduled import PLACE_SCHEDULED
 
 SCHEDULED: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, queue, send_at, execute_at, expires_at, trace_id, span_id)

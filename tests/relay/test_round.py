@@ -12,7 +12,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.relay.loop import Relay
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.message import decode
+from turnstile.turn.wire_format import decode
 
 
 async def test_a_lost_wake_up_is_sent_again_at_its_resend_deadline(

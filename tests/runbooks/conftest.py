@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import evidence, product, start_worker
 from tests.e2e.harness import process_environment
-from tests.ops.commands.conftest import Turnstile, environment, turnstile
+from tests.ops.conftest import Turnstile, environment, turnstile
 from tests.runbooks.deployment import IMAGES, NAME, Deployment, emulated_deployment
 from tests.runbooks.page import FOLDER, Step, read_steps
 from tests.runbooks.reader import Reader

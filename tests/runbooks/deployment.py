@@ -17,9 +17,9 @@ from botocore.exceptions import ClientError
 from tests.conftest import ROOT
 from tests.runbooks.aws_line import Call, read_call, select
 from tests.support.probes import wait_until
+from turnstile.dev.stack.ports import LOOPBACK, choose_free
+from turnstile.dev.stack.sqs import REGION
 from turnstile.ops.container_health import is_live
-from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
-from turnstile.ops.dev.stack.sqs import REGION
 
 TERRAFORM = "\n".join(path.read_text() for path in sorted((ROOT / "infra/examples/complete").glob("*.tf")))
 NAME = "turnstile"

@@ -13,12 +13,12 @@ from pathlib import Path
 import jmespath
 
 from tests.e2e.forks import fork
-from tests.ops.command_line import Ran
-from tests.ops.commands.conftest import Turnstile
+from tests.ops.conftest import Turnstile
+from tests.ops.invoke import Ran
 from tests.runbooks.deployment import Deployment, check_terraform, output
 from tests.runbooks.page import Step, read_placeholders
 from tests.support.probes import until
-from turnstile.ops.dev.stack.lifecycle import package_folder
+from turnstile.dev.stack.lifecycle import package_folder
 from turnstile.ops.terminal.exit_codes import ExitCode
 
 SERVE = ("worker", "relay")

@@ -7,7 +7,7 @@ from uuid import UUID
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product
-from tests.ops.commands.dead_turns import make_dead
+from tests.ops.dead_turns import make_dead
 from tests.runbooks.reader import Reader
 from tests.support.stacks.stack import Stack
 

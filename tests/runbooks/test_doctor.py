@@ -2,7 +2,7 @@
 
 import psycopg
 
-from tests.ops.commands.dead_turns import make_dead
+from tests.ops.dead_turns import make_dead
 from tests.runbooks.reader import Reader
 from tests.support.database_roles import RoleUrls
 from tests.support.stacks.stack import Stack

@@ -2,7 +2,7 @@
 
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product
-from tests.ops.commands.dead_turns import make_failed
+from tests.ops.dead_turns import make_failed
 from tests.runbooks.reader import Reader
 from tests.support.tampered_turns import make_pending
 from turnstile.ops.terminal.exit_codes import ExitCode

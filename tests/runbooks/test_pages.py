@@ -9,7 +9,7 @@ from botocore.session import get_session
 from tests.runbooks.aws_line import NoSuchLineError, read_call
 from tests.runbooks.deployment import NOT_EMULATED, check_terraform, output
 from tests.runbooks.page import INDEX, NAMED, PAGES, PROGRAMS, ROOT, Step, read_placeholders, read_steps
-from turnstile.ops.command_line import COMMANDS
+from turnstile.ops.command_list import COMMANDS
 
 STEPS = {page.stem: read_steps(page.read_text()) for page in PAGES}
 every_page = pytest.mark.parametrize("name", STEPS)

@@ -3,7 +3,7 @@
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product
-from tests.ops.commands.dead_turns import make_failed, send_dead_letters
+from tests.ops.dead_turns import make_failed, send_dead_letters
 from tests.runbooks.reader import Reader
 from tests.support.claims import claim_one, expire_leases
 from tests.support.stacks.stack import Stack

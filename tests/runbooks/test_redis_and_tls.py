@@ -4,7 +4,7 @@ from tests.runbooks.reader import Reader
 from tests.support.fleet.fleets import SERVICE, cluster, sentinel_trio
 from tests.support.fleet.servers import program_of
 from tests.support.stacks.stack import Stack
-from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.dev.stack.ports import LOOPBACK
 from turnstile.ops.terminal.exit_codes import ExitCode
 
 

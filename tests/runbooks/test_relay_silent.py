@@ -2,7 +2,7 @@
 
 from tests.conftest import sqs_client
 from tests.e2e.harness import Product
-from tests.ops.commands.dead_turns import make_failed
+from tests.ops.dead_turns import make_failed
 from tests.runbooks.reader import Reader
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack

@@ -16,7 +16,7 @@ from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.statements.advance_fences import ADVANCE, read_last_fence
 from turnstile.statements.worker_registry import announce
 from turnstile.streaming.event import name_stream
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 
 
 async def test_the_page(

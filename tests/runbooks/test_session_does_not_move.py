@@ -4,16 +4,16 @@ import re
 from typing import get_args
 
 from tests.e2e.harness import Product
-from tests.ops.commands.dead_turns import make_failed
+from tests.ops.dead_turns import make_failed
 from tests.runbooks.page import FOLDER
 from tests.runbooks.reader import Reader
 from tests.support.probes import until
 from tests.support.tampered_turns import FRUITLESS, make_pending, make_running, tamper
 from tests.support.waiting_turns import RETRIED, make_due_for_an_hour, make_joining, make_settled, make_worker
+from turnstile.ops.sessions.wake_turn import NotWoken
 from turnstile.ops.terminal.exit_codes import ExitCode
-from turnstile.ops.waiting.reason import Reason, code_of
+from turnstile.ops.why.reason import Reason, code_of
 from turnstile.statements.paused_queues import pause_queue, read_paused_queues
-from turnstile.statements.wake_turn import NotWoken
 
 IS_DUE = "execute_at <= now()"
 PAGE = (FOLDER / "session-does-not-move.md").read_text()

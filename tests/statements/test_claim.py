@@ -15,7 +15,7 @@ from tests.statements.calls import (
 )
 from tests.support.factories import make_claim
 from tests.support.fakes.store_pair import Stand
-from turnstile.queries.history import read_version
+from turnstile.queries.session_messages import read_version
 from turnstile.statements.claim import NoClaim, claim
 from turnstile.statements.settle import Settled
 from turnstile.turn.claimed_turn import ClaimedTurn

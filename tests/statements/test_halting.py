@@ -21,10 +21,10 @@ from tests.statements.calls import (
     submit_one,
 )
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
+from turnstile.ops.sessions.halted_session import Resumed, read_halt, retry, skip
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import EndedAtClaim, NoClaim
-from turnstile.statements.halt import Resumed, read_halt, retry, skip
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.statements.settle import Settled, Superseded
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn

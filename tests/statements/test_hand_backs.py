@@ -16,7 +16,7 @@ from tests.statements.calls import (
     submit_one,
 )
 from tests.support.fakes.store_pair import Stand
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.limits import MAX_HAND_BACKS

@@ -14,11 +14,11 @@ from tests.support.row_locks import rows_locked
 from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database
 from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError
-from turnstile.statements.redrive import revive_by_letter
+from turnstile.statements.revive import revive_by_letter
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.identifiers import start_trace
-from turnstile.turn.message import DEAD_LETTER_GENERATION
+from turnstile.turn.wire_format import DEAD_LETTER_GENERATION
 from turnstile.worker.session_lock import SessionLock
 
 

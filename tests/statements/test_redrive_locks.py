@@ -14,8 +14,8 @@ from tests.support.row_locks import until_a_call_waits
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import ParentSupersededError
-from turnstile.statements.halt import LOCK_HALTED, RETRY, retry
-from turnstile.statements.redrive import LOCK_FAILED, REVIVE, revive
+from turnstile.ops.sessions.halted_session import LOCK_HALTED, RETRY, retry
+from turnstile.statements.revive import LOCK_FAILED, REVIVE, revive
 from turnstile.statements.submit import SUBMIT, ParentClaim, Submission, submit, submit_parameters
 from turnstile.turn.identifiers import start_trace
 

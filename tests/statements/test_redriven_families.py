@@ -8,8 +8,8 @@ from tests.statements.calls import FAILURE, RESEND_SECONDS, SUCCESS, claimed, ro
 from tests.statements.family_calls import COMPENSATES, child_of, compensation_of, end, parent_of
 from tests.support.factories import make_submission
 from tests.support.fakes.store_pair import Stand
-from turnstile.statements.halt import read_halt, retry
-from turnstile.statements.redrive import REPLACED, find_compensated, read_generations, revive
+from turnstile.ops.sessions.halted_session import read_halt, retry
+from turnstile.statements.revive import REPLACED, find_compensated, read_generations, revive
 from turnstile.statements.submit import ParentClaim, submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace

@@ -25,8 +25,8 @@ from tests.statements.calls import (
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import cancel
 from turnstile.statements.due_messages import DEAD_LETTERED, MAX_RESEND_SECONDS
+from turnstile.statements.place_scheduled import PLACE_SCHEDULED
 from turnstile.statements.renew_lease import renew
-from turnstile.statements.schedule import PLACE_SCHEDULED
 from turnstile.turn.cancel_reason import CancelReason
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)

@@ -7,12 +7,12 @@ import pytest
 
 from tests.statements.calls import FAILURE, RESEND_SECONDS, claimed, row_of, settle_one, submit_one
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
-from turnstile.queries.attempts import read_attempts
+from turnstile.ops.turns.attempts import read_attempts
 from turnstile.statements.cancel import cancel
-from turnstile.statements.redrive import Revived, is_of_another, read_generations, revive
+from turnstile.statements.revive import Revived, is_of_another, read_generations, revive
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.identifiers import start_trace
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 

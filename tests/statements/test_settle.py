@@ -26,8 +26,8 @@ from tests.statements.calls import (
     terms,
 )
 from tests.support.fakes.store_pair import Stand
-from turnstile.queries.attempts import read_attempts
-from turnstile.queries.history import read_history, read_history_as_text
+from turnstile.ops.turns.attempts import read_attempts
+from turnstile.queries.session_messages import read_history, read_history_as_text
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import NoClaim
 from turnstile.statements.settle import Settled, SettleRequest, Superseded, settle

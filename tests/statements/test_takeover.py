@@ -23,7 +23,7 @@ from tests.statements.calls import (
 )
 from tests.support.factories import make_claim, make_worker_record
 from tests.support.fakes.store_pair import Stand
-from turnstile.queries.attempts import read_attempts
+from turnstile.ops.turns.attempts import read_attempts
 from turnstile.statements.claim import LeftToRecovery, NoClaim, claim
 from turnstile.statements.worker_registry import announce
 from turnstile.turn.claimed_turn import ClaimedTurn

@@ -19,9 +19,9 @@ from tests.statements.calls import (
     submit_one,
 )
 from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
-from turnstile.queries.attempts import read_attempts
+from turnstile.ops.turns.attempts import read_attempts
 from turnstile.statements.cancel import cancel
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.statements.settle import Settled
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn

@@ -11,8 +11,8 @@ import structlog.testing
 from tests.support.probes import until
 from tests.support.redis_hands import OwnCancelHints
 from turnstile.backends.redis.guarded import Guarded
-from turnstile.config.redis_clients import connect_lock
 from turnstile.config.settings import Settings
+from turnstile.process.redis_clients import connect_lock
 from turnstile.streaming.cancel_hints import CancelHints, listen
 
 

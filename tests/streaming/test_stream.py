@@ -8,8 +8,8 @@ import pytest
 import redis.asyncio
 
 from tests.support.redis_hands import OwnEventWriter
-from turnstile.backends.redis.client import Command
 from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.redis_client import Command
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import EventKind, Saying, numbered
 from turnstile.streaming.stream import Append, Appended, EventWriter

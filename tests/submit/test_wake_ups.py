@@ -15,7 +15,7 @@ from turnstile.submit import wake_ups as wake_up_sending
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import start_trace
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 
 QUEUE = "chat"
 

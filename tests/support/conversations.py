@@ -7,10 +7,10 @@ from uuid import uuid4
 
 from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
-from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
-from turnstile.queries.history import HISTORY_AS_TEXT, HISTORY_PAGE, read_history, read_version
+from turnstile.process.redis_clients import connect_memory
+from turnstile.queries.session_messages import HISTORY_AS_TEXT, HISTORY_PAGE, read_history, read_version
 from turnstile.statements.claim import claim
 from turnstile.statements.settle import Settled, Settlement, SettleRequest, settle
 from turnstile.statements.submit import submit

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
-from turnstile.worker.aws_lambda.handler import Function
+from turnstile.worker.aws_lambda.lambda_handler import Function
 
 REGION = "us-east-1"
 TOO_LONG = 30

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import structlog
 
-from turnstile.config import logs
+from turnstile.process import logs
 from turnstile.telemetry.own_log import OUTPUT, PROCESSORS
 
 

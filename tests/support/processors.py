@@ -8,14 +8,14 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 from turnstile.backends.postgres.database import Database
-from turnstile.config.redis_clients import connect_memory
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.memory.history import History
 from turnstile.memory.item_cache import ItemCache
+from turnstile.process.redis_clients import connect_memory
 from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessage
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.composition import make_processor
 from turnstile.worker.heartbeat_entry import HeartbeatEntry

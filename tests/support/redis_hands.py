@@ -1,9 +1,9 @@
 """Parts of the product with a client of Redis for themselves, which they close; in a process they share one."""
 
 from turnstile.backends.redis.guarded import Guarded
-from turnstile.config.redis_clients import RedisClients, connect_lock, connect_memory
 from turnstile.config.settings import Settings
 from turnstile.memory.item_cache import ItemCache
+from turnstile.process.redis_clients import RedisClients, connect_lock, connect_memory
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.streaming.event_hints import EventHints
 from turnstile.streaming.stream import EventReader, EventWriter

@@ -13,8 +13,8 @@ from tests.support.metric_readings import reading, rising
 from tests.support.scripted_sqs import answer
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
-from turnstile.backends.redis.client import Command, NodeAwayError
 from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.redis_client import Command, NodeAwayError
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
 from turnstile.telemetry.backend_health import BackendHealth
 

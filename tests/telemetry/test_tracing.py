@@ -6,7 +6,7 @@ import pytest
 import structlog.testing
 from structlog.testing import capture_logs
 
-from turnstile.config.load_settings import load
+from turnstile.config.config_file import load
 from turnstile.telemetry import tracing
 
 

@@ -21,9 +21,9 @@ from turnstile.telemetry.spans import Spans
 from turnstile.telemetry.turn_spans import TurnSpans
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.identifiers import TraceContext, continue_trace, start_trace
-from turnstile.turn.message import WakeUp
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.wire_format import WakeUp
 
 DONE = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED)
 FAULT = Settlement(

@@ -21,7 +21,7 @@ import psutil
 from tests.conftest import ROOT
 from tests.support.probes import wait_until
 from tests.wheel.building import build
-from turnstile.ops.dev.stack.ports import choose_free
+from turnstile.dev.stack.ports import choose_free
 
 README = (ROOT / "README.md").read_text()
 OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_", "OTEL_", "PYTHON", "VIRTUAL_ENV")

@@ -13,7 +13,7 @@ from tests.support.probes import until
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.telemetry import tracing
 from turnstile.turn.identifiers import TraceContext
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.attempt_traces import AttemptTraces
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_run import SessionRun

@@ -18,7 +18,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.worker.composition import TurnWork
-from turnstile.worker.process.shutdown import Shutdown
+from turnstile.worker.lifecycle.shutdown import Shutdown
 from turnstile.worker.resources import Resources
 
 

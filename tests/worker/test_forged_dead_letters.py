@@ -10,10 +10,10 @@ from tests.support.factories import make_submission
 from tests.support.processors import Noting, message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.queries.redrive_log import read_redrive_log
+from turnstile.ops.dead_letters.redrive_log import read_redrive_log
 from turnstile.statements.submit import submit
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.turn.message import DEAD_LETTER_GENERATION
+from turnstile.turn.wire_format import DEAD_LETTER_GENERATION
 from turnstile.worker.session_lock import SessionLock
 
 

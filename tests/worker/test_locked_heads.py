@@ -24,7 +24,7 @@ from turnstile.statements.lost_turns import mark_lost
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.consumer import Consumer
 from turnstile.worker.processor import Processor
 from turnstile.worker.session_lock import SessionLock

@@ -9,7 +9,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.handlers.handler import Handler
-from turnstile.queries.history import read_history
+from turnstile.queries.session_messages import read_history
 from turnstile.statements.settle import SETTLE
 from turnstile.statements.submit import submit
 from turnstile.worker.session_lock import SessionLock

@@ -6,7 +6,7 @@ import pytest
 
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_run import SessionRun
 

@@ -10,7 +10,7 @@ from tests.support.processors import message_about, processing
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
-from turnstile.queries.attempts import read_attempts
+from turnstile.ops.turns.attempts import read_attempts
 from turnstile.statements.submit import submit
 from turnstile.worker.session_lock import SessionLock
 

@@ -1,1 +1,1 @@
-"""The settings of a process, and its checks and configuration at the start."""
+"""The settings of a process: read in one place, validated whole, frozen."""

@@ -16,14 +16,14 @@ from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
 from turnstile.config import validators
 from turnstile.config.queue_settings import QueueSettings, Seconds, find_conflicts
 from turnstile.errors import UnknownQueueError
-from turnstile.turn.message import ID_RULE, is_valid_id
+from turnstile.turn.wire_format import ID_RULE, is_valid_id
 
 PREFIX = "TURNSTILE_"
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Settings(BaseSettings):
-    """The configuration of a process. Build it with `config.load_settings.load`.
+    """The configuration of a process. Build it with `config.config_file.load`.
 
     The docstring of a field becomes the description of its variable in `docs/settings.md`.
     """

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from turnstile.backends.redis.url import read as read_redis_url
-from turnstile.turn.message import ID_RULE, is_valid_id
+from turnstile.backends.redis.redis_url import read as read_redis_url
+from turnstile.turn.wire_format import ID_RULE, is_valid_id
 from turnstile.webhooks.signature import read_secret
-from turnstile.webhooks.url import is_rule
+from turnstile.webhooks.webhook_url import is_rule
 
 MIN_API_KEY_CHARACTERS = 8
 
@@ -63,7 +63,7 @@ def check_database_schema(name: str) -> str:
 
 
 def check_redis_url(url: str | None) -> str | None:
-    """Accepts the forms of `backends.redis.url`; the files that the URL names must exist."""
+    """Accepts the forms of `backends.redis.redis_url`; the files that the URL names must exist."""
     if url is None:
         return None
     if not all(Path(file).is_file() for file in read_redis_url(url).files):

@@ -44,7 +44,7 @@ class Turn:
 
 
 class Context(Protocol):
-    """What a handler can read and do while it runs. `worker.attempt.context` implements it."""
+    """What a handler can read and do while it runs. `worker.attempt.attempt_context` implements it."""
 
     @property
     def fence(self) -> int:

@@ -5,8 +5,8 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
-from turnstile.backends.redis.client import OUTAGES
 from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.redis_client import OUTAGES
 from turnstile.backends.redis.subscribe import Channels, Heard, hear
 from turnstile.memory.interface import MemoryChange
 from turnstile.telemetry.own_log import log

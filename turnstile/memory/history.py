@@ -19,8 +19,8 @@ from typing import Any
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.redis.client import Command, script
 from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.redis_client import Command, script
 from turnstile.config.settings import Settings
 from turnstile.memory.history_entry import (
     MAX_CONTENT_BYTES,
@@ -34,7 +34,7 @@ from turnstile.memory.history_entry import (
     encode_header,
     to_text,
 )
-from turnstile.queries.history import read_history, read_history_as_text
+from turnstile.queries.session_messages import read_history, read_history_as_text
 from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage

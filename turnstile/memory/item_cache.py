@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from turnstile.backends.redis.client import script
 from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.redis_client import script
 from turnstile.config.settings import Settings
 from turnstile.errors import SupersededError
 from turnstile.memory import session_scripts

@@ -13,16 +13,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.table_version import READ_VERSION
-from turnstile.backends.sqs.client import SqsClient
-from turnstile.config import logs
-from turnstile.config.gc_tuning import spare_collector
-from turnstile.config.metrics_export import exporting_metrics
-from turnstile.config.redis_clients import RedisClients
+from turnstile.backends.sqs.sqs_client import SqsClient
 from turnstile.config.settings import Settings
-from turnstile.config.startup_check import check_servers
 from turnstile.message_queue import MessageQueues
-from turnstile.producer import cancelling, session_gate
-from turnstile.producer.cancelling import Cancelling
+from turnstile.process import logs
+from turnstile.process.gc_tuning import spare_collector
+from turnstile.process.metrics_export import exporting_metrics
+from turnstile.process.redis_clients import RedisClients
+from turnstile.process.startup_check import check_servers
+from turnstile.producer import cancel_intake, session_gate, submit_intake
+from turnstile.producer.cancel_intake import Cancelling
 from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
@@ -31,24 +31,23 @@ from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.parameters import refuse_repeated_headers, refuse_unknown_parameters
 from turnstile.producer.http.problems import Kind, ProblemError, respond
 from turnstile.producer.http.request_metrics import RequestMetrics
-from turnstile.producer.routes import cancel as cancel_routes
-from turnstile.producer.routes import docs_page, error_handlers, openapi, stream
-from turnstile.producer.routes import submit as submit_routes
-from turnstile.producer.routes import turns as api
+from turnstile.producer.routes import cancel_route as cancel_routes
+from turnstile.producer.routes import docs_page, error_handlers, openapi, stream_route
+from turnstile.producer.routes import submit_route as submit_routes
+from turnstile.producer.routes import turn_routes as api
 from turnstile.producer.routes.readiness import probe_of
 from turnstile.producer.server import Server, listen
 from turnstile.producer.session_gate import SessionGate
 from turnstile.producer.sharing.fair_lanes import FairPool
 from turnstile.producer.sharing.fair_places import FairPlaces
-from turnstile.producer.submit import intake
-from turnstile.producer.submit.intake import Intake
+from turnstile.producer.submit_intake import Intake
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
 
-SUBMIT_CONNECTIONS = intake.LANES + session_gate.LANES + session_gate.LOCKED_LANES
+SUBMIT_CONNECTIONS = submit_intake.LANES + session_gate.LANES + session_gate.LOCKED_LANES
 """One for each submit statement that may run at a time, so that none waits for a connection."""
 READ_LANES = 5
 READ_CONNECTIONS = READ_LANES + 3
@@ -106,7 +105,7 @@ def create_app(settings: Settings) -> FastAPI:
             # Pools of their own: a row lock or a slow statement in one pool does not delay the others.
             submits = await stack.enter_async_context(pool("turnstile-api", size=SUBMIT_CONNECTIONS, pinned=True))
             cancels = await stack.enter_async_context(
-                pool("turnstile-api-cancels", size=cancelling.CONNECTIONS, pinned=True)
+                pool("turnstile-api-cancels", size=cancel_intake.CONNECTIONS, pinned=True)
             )
             reads = await stack.enter_async_context(pool("turnstile-api-reads", size=READ_CONNECTIONS, pinned=True))
             lists = await stack.enter_async_context(
@@ -116,7 +115,7 @@ def create_app(settings: Settings) -> FastAPI:
             stack.push_async_callback(queues.close)
             redis = RedisClients.open(settings)
             stack.push_async_callback(redis.close)
-            intake.begin_metrics(settings.queues_by_name)
+            submit_intake.begin_metrics(settings.queues_by_name)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings, redis)
             watch = TurnWatch(settings, reads, redis.memory)
@@ -126,7 +125,7 @@ def create_app(settings: Settings) -> FastAPI:
                 api_keys=ApiKeys(settings.api_keys),
                 intake=Intake(settings, Submitting(settings, submits, sending), hints, SessionGate(shared=shared)),
                 sending=sending,
-                cancelling=Cancelling(cancels, hints, sending, SessionGate(cancelling.LANES, shared=shared)),
+                cancelling=Cancelling(cancels, hints, sending, SessionGate(cancel_intake.LANES, shared=shared)),
                 queues=queues,
                 requests=FairPlaces(bounds.requests, "requests in progress", shared=shared),
                 reads=FairPool(
@@ -156,7 +155,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     if settings.serves_docs:
         app.include_router(docs_page.routes)
-    for routes in (submit_routes.v1, api.v1, cancel_routes.v1, stream.v1):
+    for routes in (submit_routes.v1, api.v1, cancel_routes.v1, stream_route.v1):
         app.include_router(
             routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(414, 422, 431)
         )

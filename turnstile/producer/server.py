@@ -12,8 +12,8 @@ from typing import Any
 import uvicorn
 
 from turnstile.errors import AddressUnusableError
+from turnstile.process.stop_signals import STOP_SIGNALS, on_stop_signal
 from turnstile.producer.http.log_throttle import LibraryWarnings, Tally
-from turnstile.stop_signals import STOP_SIGNALS, on_stop_signal
 from turnstile.telemetry.own_log import log
 
 READER_SECONDS = 60.0

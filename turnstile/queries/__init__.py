@@ -1,1 +1,1 @@
-"""The statements that only read."""
+"""What several processes read."""

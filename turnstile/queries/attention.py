@@ -13,7 +13,7 @@ from typing import LiteralString
 
 from turnstile.archive.move import DEAD_LETTER_DAYS
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.children import HAS_SUCCESSOR
+from turnstile.statements.start_children import HAS_SUCCESSOR
 
 REDRIVE_GRACE_MINUTES = 10
 """For how long after its end a redrive still explains the letters of its turns: SQS counts approximately, and with a delay."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
-from turnstile.queries.wait_facts import IN_INDEX_ORDER
+from turnstile.statements.session_head import IN_INDEX_ORDER
 
 MOST = 10_000
 """How many turns of a queue are read at most, the oldest first: a scan of milliseconds at any backlog, and scaling needs no more.

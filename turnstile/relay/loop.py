@@ -26,7 +26,7 @@ from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.due_messages import FIND_DUE, TAKE_DUE, DueRow
 from turnstile.statements.join import wake_joined
 from turnstile.statements.paused_queues import read_paused_queues
-from turnstile.statements.schedule import FIND_UNPLACED, PLACE_SCHEDULED
+from turnstile.statements.place_scheduled import FIND_UNPLACED, PLACE_SCHEDULED
 from turnstile.statements.submit import forget_submissions
 from turnstile.turn.status import TurnStatus
 

@@ -31,7 +31,7 @@ from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 from turnstile.turn.status import TurnStatus
 
 SIDE_BY_SIDE = 6
-"""Parallel calls of one queue. Fewer than the sixteen of a process (`backends.sqs.client.COMMANDS`), so that a queue that hangs
+"""Parallel calls of one queue. Fewer than the sixteen of a process (`backends.sqs.sqs_client.COMMANDS`): a queue that hangs
 leaves room for others."""
 CALLS_PER_STATEMENT = 50
 """Calls whose resend deadlines share one statement, at most."""

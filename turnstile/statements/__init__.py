@@ -1,1 +1,1 @@
-"""The statements that change turns: one verb per file."""
+"""What worker, relay and API write: one verb a file."""

@@ -14,8 +14,8 @@ from turnstile.statements.session_head import IS_FAILED, IS_PENDING
 from turnstile.statements.submit import QUEUE_LATENCY
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
-from turnstile.turn.message import WakeUp
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.wire_format import WakeUp
 
 MAX_RESEND_SECONDS = 3600
 

@@ -20,7 +20,7 @@ IS_JOINED: LiteralString = """(
     OR EXISTS (SELECT FROM turns c WHERE c.id = ANY (t.joining)
                   AND CASE WHEN t.join_policy = 'any' THEN c.status = 'SUCCEEDED' ELSE c.status IN ('FAILED', 'CANCELED') END))
 """
-"""Whether turn `t` has nothing left to wait for. `statements.children.is_joined` does the same in Python."""
+"""Whether turn `t` has nothing left to wait for. `statements.start_children.is_joined` does the same in Python."""
 
 # A claim at `expires_at`, or a cancel, ends a parent's wait without clearing `joining`: then only `joining` is cleared here.
 # Locked rows are skipped: the other transaction is changing the row, and the next scan sees the result. `execute_at` becomes the

@@ -14,6 +14,10 @@ from typing import LiteralString
 from turnstile.backends.postgres.database import Connection
 from turnstile.turn.envelope import OutgoingMessage
 
+IN_INDEX_ORDER: LiteralString = "SELECT set_config('enable_bitmapscan', 'off', true)"
+"""For the rest of its pipeline. The planner has no statistics for the predicate of `turns_waiting`, and takes the due turns for
+few: it would read and sort all of them to get the first thousand."""
+
 OPEN_HEAD: LiteralString = """
     SELECT h.* FROM turns h
      WHERE h.tenant_id = {of}.tenant_id AND h.session_id = {of}.session_id

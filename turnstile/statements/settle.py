@@ -8,7 +8,8 @@ The next claim reads what the settle RETURNs: the partial unique index would oth
 locked rows: otherwise the worker's other settles would wait behind one. A settle that changed no row is re-read, never guessed:
 the turn is still ours and the settle is retried, another claim has it, or an earlier call's response was lost (`turn_attempts`).
 
-On a queue that halts, a FAILED turn halts its session instead of owing a dead letter (G9; `statements.halt` has the ways out).
+On a queue that halts, a FAILED turn halts its session instead of owing a dead letter (G9). `turnstile retry` and `skip` are the
+ways out.
 """
 
 from collections.abc import Sequence

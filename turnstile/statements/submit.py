@@ -31,9 +31,9 @@ from turnstile.statements.session_head import IS_RUNNING
 from turnstile.statements.worker_registry import ALIVE
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import TraceContext
-from turnstile.turn.message import ID_RULE, WakeUp, is_valid_id
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.stored_json import encode
+from turnstile.turn.wire_format import ID_RULE, WakeUp, is_valid_id
 
 QUEUE_LATENCY: LiteralString = f"""
     (SELECT least(coalesce(max(w.queue_latency_seconds), 0), 900) FROM workers w

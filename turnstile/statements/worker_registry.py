@@ -81,7 +81,7 @@ class WorkerRecord:
     deaf_for_seconds: float = 0.0
     """For how long no receive has returned; 0 in a Lambda function, which receives nothing itself."""
     blocked_for_seconds: float = 0.0
-    """For how long the event loop has been blocked; 0 for a block that `worker.process.blocked_loop` does not count."""
+    """For how long the event loop has been blocked; 0 for a block that `worker.lifecycle.blocked_loop` does not count."""
     unrenewed: list[UUID] = field(default_factory=list)
     """Turns that the last heartbeat could not renew, because another transaction has locked their rows."""
     blocked_by: UUID | None = None

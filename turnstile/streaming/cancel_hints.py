@@ -16,8 +16,8 @@ from uuid import UUID
 
 from turnstile.backends.redis.guarded import Guarded
 from turnstile.backends.redis.subscribe import Channels, Heard, keep_hearing
-from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
+from turnstile.process.redis_clients import RedisClients
 from turnstile.streaming.event import EventKind, name_stream
 from turnstile.telemetry.own_log import log
 from turnstile.turn.status import TurnStatus

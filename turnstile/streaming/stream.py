@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import Any
 
 from turnstile.backends.batcher import Batcher
-from turnstile.backends.redis.client import script
 from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.redis_client import script
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import EventId, MalformedEventIdError, Saying, TurnEvent
 

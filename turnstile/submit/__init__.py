@@ -1,1 +1,1 @@
-"""Submit: commits turns, then sends their wake-ups. For the API, for handlers that start children, for batch jobs."""
+"""Submit: reads a turn's request, commits the turn, sends its wake-up. For the API, for children, for batch jobs."""

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 PROCESSORS: list[Any] = list(structlog.get_config()["processors"])
-"""What each line passes. Until `config.logs` fills it, as structlog has it. Changed in place: the logger holds this list."""
+"""What each line passes. Until `process.logs` fills it, as structlog has it. Changed in place: the logger holds this list."""
 
 
 class Output:

@@ -22,7 +22,7 @@ from turnstile.telemetry.spans import Attributes, Spans, as_context, parent_of, 
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.identifiers import TraceContext
-from turnstile.turn.message import TRACEPARENT, WakeUp
+from turnstile.turn.wire_format import TRACEPARENT, WakeUp
 
 
 class TurnSpans:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turnstile.turn.identifiers import TraceContext
-from turnstile.turn.message import (
+from turnstile.turn.wire_format import (
     DEAD_LETTER_GENERATION,
     DEAD_LETTER_REASON,
     MAX_VISIBILITY_SECONDS,

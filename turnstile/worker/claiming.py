@@ -22,7 +22,7 @@ from turnstile.statements.locked_rows import stays_locked
 from turnstile.telemetry.metrics import MESSAGES_PHANTOM
 from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.crash_isolation import Quarantine
 from turnstile.worker.database_retry import Outlast
 from turnstile.worker.session_run import SessionRun

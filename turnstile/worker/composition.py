@@ -23,7 +23,7 @@ from turnstile.telemetry.metrics import (
     SLOTS_BUSY,
     TAKEOVERS,
 )
-from turnstile.worker.attempt.run_blocking import in_own_thread
+from turnstile.worker.attempt.in_own_thread import in_own_thread
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.attempt_traces import AttemptTraces
 from turnstile.worker.claiming import Claiming
@@ -32,9 +32,9 @@ from turnstile.worker.database_retry import outlast
 from turnstile.worker.handler_run import Handling
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.held_locks import longest_hold
-from turnstile.worker.process.blocked_loop import BlockedLoopWatch
-from turnstile.worker.process.shutdown import Shutdown
-from turnstile.worker.process.watchdog import Watchdog
+from turnstile.worker.lifecycle.blocked_loop import BlockedLoopWatch
+from turnstile.worker.lifecycle.shutdown import Shutdown
+from turnstile.worker.lifecycle.watchdog import Watchdog
 from turnstile.worker.processor import Processor
 from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.received_message import Delivery
@@ -42,7 +42,7 @@ from turnstile.worker.resources import Resources
 from turnstile.worker.settling import Settling
 from turnstile.worker.slots.slots import Slots
 from turnstile.worker.slots.tenant_admission import TenantCap
-from turnstile.worker.slots.tenant_slots import TenantSlots
+from turnstile.worker.slots.tenant_fairness import TenantSlots
 from turnstile.worker.turns_in_flight import TurnsInFlight
 
 

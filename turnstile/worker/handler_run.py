@@ -5,17 +5,17 @@ import math
 import time
 from concurrent.futures import Executor
 
-from turnstile.config import logs
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.memory.working_memory import WorkingMemory
+from turnstile.process import logs
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.telemetry.metrics import TURN_WAITING
 from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.attempt import Attempt
+from turnstile.worker.attempt.attempt_context import TurnContext, turn_for_handler
 from turnstile.worker.attempt.child_intake import ChildIntake
 from turnstile.worker.attempt.children import Children
-from turnstile.worker.attempt.context import TurnContext, turn_for_handler
 from turnstile.worker.attempt.once import RecordedValues
 from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason, fault_in
 from turnstile.worker.database_retry import Outlast

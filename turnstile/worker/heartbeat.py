@@ -30,11 +30,11 @@ import psycopg
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.table_version import READ_VERSION
-from turnstile.backends.sqs.client import CONNECT_SECONDS
-from turnstile.config.redis_clients import connect_lock
+from turnstile.backends.sqs.sqs_client import CONNECT_SECONDS
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, DatabaseUnfitError
 from turnstile.message_queue import EXTEND_SECONDS, MessageQueues
+from turnstile.process.redis_clients import connect_lock
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.statements.renew_lease import Renewal, renew

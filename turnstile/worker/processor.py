@@ -14,18 +14,18 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-from turnstile.config import logs
 from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError
 from turnstile.memory.history import History
+from turnstile.process import logs
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.lost_turns import LostTurn
 from turnstile.statements.settle import Superseded
 from turnstile.telemetry import tracing
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
-from turnstile.turn.message import WakeUp
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.attempt.outcome import Outcome
 from turnstile.worker.attempt.wake_parents import ParentWaking
 from turnstile.worker.attempt_traces import AttemptTraces

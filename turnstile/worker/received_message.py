@@ -22,12 +22,12 @@ from turnstile.errors import (
     UnknownQueueError,
 )
 from turnstile.message_queue import BATCH, MessageQueues
-from turnstile.statements.redrive import is_of_another, revive_by_letter
+from turnstile.statements.revive import is_of_another, revive_by_letter
 from turnstile.telemetry.metrics import MESSAGES_MALFORMED
 from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.identifiers import start_trace
-from turnstile.turn.message import TRACEPARENT, WakeUp, decode
+from turnstile.turn.wire_format import TRACEPARENT, WakeUp, decode
 from turnstile.worker.database_retry import Outlast
 
 COMPANY_SECONDS = 0.05

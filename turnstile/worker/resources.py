@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from turnstile.backends.postgres.database import Database
-from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.memory.history import History
 from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.watch import MemoryWatch
 from turnstile.message_queue import MessageQueues
+from turnstile.process.redis_clients import RedisClients
 from turnstile.streaming.stream import EventWriter
 from turnstile.turn.envelope import QueueAddress
 from turnstile.worker.attempt.emitters import Emitters

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from turnstile.backends.batcher import Batcher
-from turnstile.backends.redis.client import script
 from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.redis_client import script
 from turnstile.config.settings import Settings
 
 BATCH = 50

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnstile.config.settings import Settings
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.crash_isolation import Seat
 from turnstile.worker.heartbeat_entry import HeartbeatEntry

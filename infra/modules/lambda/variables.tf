@@ -16,7 +16,7 @@ variable "image" {
 variable "handler" {
   description = "The function's handler, in the image's command."
   type        = string
-  default     = "turnstile.worker.aws_lambda.handler.handle"
+  default     = "turnstile.worker.aws_lambda.lambda_handler.handle"
 }
 
 variable "queue" {

@@ -12,7 +12,7 @@ import pytest
 from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
-from turnstile.ops.dev.stack.stack import LocalStack
+from turnstile.dev.stack.stack import LocalStack
 
 
 def came_back(stack: LocalStack, template: str, statement: LiteralString, values: Sequence[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.backends.postgres.refusals import refusal
 from tests.conftest import ROOT
-from tests.ops.command_line import invoke
+from tests.ops.invoke import invoke
 from tests.support.database_roles import RoleUrls, database_with_roles
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack

@@ -12,11 +12,11 @@ from tests.support.stacks.packaged import find_packaged, maker_of
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
-from turnstile.doctor.checks import CHECKS
-from turnstile.doctor.database import ask
-from turnstile.ops.dev.stack.ports import choose_free
-from turnstile.ops.dev.stack.postgres import VERSION
-from turnstile.ops.dev.stack.run_as import choose
+from turnstile.dev.stack.ports import choose_free
+from turnstile.dev.stack.postgres import VERSION
+from turnstile.dev.stack.run_as import choose
+from turnstile.ops.doctor.checks import CHECKS
+from turnstile.ops.doctor.read_database import ask
 from turnstile.ops.doctor.run_checks import make_terms
 from turnstile.ops.migration_run import apply
 from turnstile.statements.advance_fences import ADVANCE

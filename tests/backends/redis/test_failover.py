@@ -14,8 +14,8 @@ from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.dev.stack.ports import LOOPBACK
 from turnstile.memory.item import Write
-from turnstile.ops.dev.stack.ports import LOOPBACK
 from turnstile.worker.session_lock import Extension, Guard
 
 MakeFleet = Callable[[str], AbstractContextManager[Fleet]]

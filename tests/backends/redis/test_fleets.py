@@ -16,9 +16,9 @@ from turnstile.backends.redis.operator_client import operator_client
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import Place, Write
 from turnstile.memory.kinds import Pressure, find_kind
+from turnstile.ops.doctor.stream_inspection import highest_fence
 from turnstile.streaming.event import EventKind, Saying, name_stream, numbered
 from turnstile.streaming.stream import Append, Appended, Reading
-from turnstile.streaming.stream_inspection import highest_fence
 from turnstile.worker.session_lock import Guard, Release
 
 

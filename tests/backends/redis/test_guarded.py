@@ -14,8 +14,8 @@ from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.probes import let_the_loop_turn
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis import guarded as guarded_module
-from turnstile.backends.redis.client import Command, NodeAwayError, RedisClient, Send
 from turnstile.backends.redis.guarded import CALLS, Guarded
+from turnstile.backends.redis.redis_client import Command, NodeAwayError, RedisClient, Send
 
 GET: list[Command] = [("GET", "k"), ("GET", "l")]
 AWAY = RedisConnectionError("refused")

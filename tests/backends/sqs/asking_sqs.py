@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-import turnstile.backends.sqs.client
+import turnstile.backends.sqs.sqs_client
 from tests.support.scripted_sqs import Act, ScriptedSqs, scripted
-from turnstile.backends.sqs.client import SqsClient
+from turnstile.backends.sqs.sqs_client import SqsClient
 
 COMMAND = "DeleteMessageBatch"
 CUT = Act(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", closes=True)
@@ -18,7 +18,7 @@ def give_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "NO_PROXY": "127.0.0.1,localhost,sqs.test"}
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(turnstile.backends.sqs.client, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(turnstile.backends.sqs.sqs_client, "RETRY_SECONDS", 0.0)
 
 
 @asynccontextmanager

@@ -12,9 +12,9 @@ from tests.support.fleet.certificates import Certificates, make
 from tests.support.fleet.tls_front import TlsFront
 from tests.support.probes import until
 from tests.support.scripted_sqs import SILENCE, Act, answer
-from turnstile.backends.sqs.client import POLL, CallRefusedError, SqsClient
+from turnstile.backends.sqs.sqs_client import POLL, CallRefusedError, SqsClient
+from turnstile.dev.stack.stack import LocalStack
 from turnstile.errors import QueueUnavailableError, SettingsError
-from turnstile.ops.dev.stack.stack import LocalStack
 
 OverTls = Callable[..., SqsClient]
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.backends.sqs.asking_sqs import give_environment
 from tests.support.scripted_sqs import scripted
-from turnstile.backends.sqs.client import POLL, SqsClient
-from turnstile.worker.process.event_loop import WorkerLoop
+from turnstile.backends.sqs.sqs_client import POLL, SqsClient
+from turnstile.worker.lifecycle.event_loop import WorkerLoop
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-import turnstile.backends.sqs.client
+import turnstile.backends.sqs.sqs_client
 from tests.backends.sqs.asking_sqs import COMMAND, CUT, asking, give_environment
 from tests.support.probes import until
 from tests.support.scripted_sqs import SILENCE, Act, answer, scripted
-from turnstile.backends.sqs.client import COMMANDS, POLL, SqsClient
+from turnstile.backends.sqs.sqs_client import COMMANDS, POLL, SqsClient
 from turnstile.errors import QueueUnavailableError
 
 
@@ -51,7 +51,7 @@ async def test_a_command_to_a_silent_server_is_tried_twice(
 async def test_a_poll_of_a_silent_server_is_tried_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turnstile.backends.sqs.client, "POLL_SLACK_SECONDS", 0.2)
+    monkeypatch.setattr(turnstile.backends.sqs.sqs_client, "POLL_SLACK_SECONDS", 0.2)
     async with asking(SILENCE) as (client, sqs):
         with pytest.raises(QueueUnavailableError, match="Timeout"):
             await client.call(POLL, {})
@@ -61,7 +61,7 @@ async def test_a_poll_of_a_silent_server_is_tried_once(
 
 
 async def test_a_response_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turnstile.backends.sqs.client, "DRIP_SECONDS", 0.5)
+    monkeypatch.setattr(turnstile.backends.sqs.sqs_client, "DRIP_SECONDS", 0.5)
     async with asking(Act(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")) as (client, sqs):
 
         def drip_until_closed() -> bool:

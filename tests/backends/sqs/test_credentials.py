@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 from botocore.credentials import Credentials
 
-import turnstile.backends.sqs.client
 import turnstile.backends.sqs.credentials
+import turnstile.backends.sqs.sqs_client
 from tests.backends.sqs.asking_sqs import COMMAND, asking, give_environment
 from tests.support.giving_credentials import Given, Hanging, found, given, refused_by_sts, signed_by, temporary
 from tests.support.probes import until
-from turnstile.backends.sqs.client import POLL
+from turnstile.backends.sqs.sqs_client import POLL
 from turnstile.errors import QueueUnavailableError, SettingsError
 
 
@@ -74,7 +74,7 @@ async def test_a_process_begins_if_its_third_search_finds_credentials(
     """A metadata server that is late looks like none."""
     results: list[Credentials | None] = [None] * searches_in_vain + [Credentials("LATE", "late")]
     found(monkeypatch, lambda: results.pop(0))
-    monkeypatch.setattr(turnstile.backends.sqs.client, "CREDENTIALS_AGAIN_SECONDS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(turnstile.backends.sqs.sqs_client, "CREDENTIALS_AGAIN_SECONDS", (0.0, 0.0, 0.0))
     async with asking() as (client, _):
         if refused:
             with pytest.raises(SettingsError, match="credentials"):
@@ -127,7 +127,7 @@ async def test_valid_credentials_are_used_while_a_refresh_hangs(
 async def test_a_call_waits_for_a_hanging_refresh_only_as_long_as_a_command_may_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turnstile.backends.sqs.client, "COMMAND_SECONDS", 0.2)
+    monkeypatch.setattr(turnstile.backends.sqs.sqs_client, "COMMAND_SECONDS", 0.2)
     refresh = Hanging()
     credentials = temporary(refresh)
     found(monkeypatch, lambda: credentials)

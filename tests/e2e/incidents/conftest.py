@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.e2e.harness import Product, WorkerProcess, process_environment
-from tests.ops.command_line import Ran, invoke
+from tests.ops.invoke import Ran, invoke
 from turnstile.config.settings import Settings
 
 MOST_COMMANDS = 3
@@ -63,7 +63,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def on_call(product: Product, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> OperatorOnCall:
     # It would leave the whole run's logs pointed at the command's standard error, which is closed afterwards.
-    monkeypatch.setattr("turnstile.config.logs.configure", lambda settings: None)
+    monkeypatch.setattr("turnstile.process.logs.configure", lambda settings: None)
     # The lease of the commands is longer than that of the workers: no busy machine makes a worker silent.
     environment = {**process_environment(settings, "worker"), "TURNSTILE_LEASE_SECONDS": "30", "COLUMNS": "200"}
     return OperatorOnCall({**os.environ, **environment})

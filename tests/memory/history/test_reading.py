@@ -17,7 +17,7 @@ from turnstile.memory.history import LOAD, History
 from turnstile.memory.history_entry import MAX_CONTENT_BYTES
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion
-from turnstile.worker.attempt.context import TurnContext, turn_for_handler
+from turnstile.worker.attempt.attempt_context import TurnContext, turn_for_handler
 
 LARGE = "x" * (MAX_CONTENT_BYTES + 1)
 

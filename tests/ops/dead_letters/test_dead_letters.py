@@ -12,7 +12,7 @@ from turnstile.errors import QueueUnavailableError
 from turnstile.ops.dead_letters.letter import LetterKind, classify, read_wake_up
 from turnstile.ops.dead_letters.read_dlq import FRUITLESS_RECEIVES, DeadLetterPass
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.turn.message import DEAD_LETTER_GENERATION, WakeUp
+from turnstile.turn.wire_format import DEAD_LETTER_GENERATION, WakeUp
 
 TURN = UUID("00000000-0000-7000-8000-000000000001")
 

@@ -5,17 +5,17 @@ from uuid import UUID
 
 import pytest
 
-from tests.ops.commands.dead_turns import make_failed, rows
+from tests.ops.dead_turns import make_failed, rows
 from tests.statements.calls import FAILURE, SUCCESS
 from tests.support.claims import claim_sessions, settle_one
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.failed_turns import FailedFilter, list_failed
 from turnstile.ops.dead_letters.redrive import Pace, Redrive, RedriveResult
+from turnstile.ops.dead_letters.redrive_log import read_redrive_log
 from turnstile.ops.dead_letters.stop_rule import Ends
-from turnstile.queries.failed_turns import FailedFilter, list_failed
-from turnstile.queries.redrive_log import read_redrive_log
-from turnstile.statements.redrive import Revived
+from turnstile.statements.revive import Revived
 from turnstile.turn.settlement import Settlement
 
 

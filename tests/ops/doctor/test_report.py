@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from turnstile.doctor.check import Remedy
-from turnstile.doctor.checks import CHECKS
-from turnstile.ops.commands.doctor import DOCS
+from turnstile.ops.doctor.check import Remedy
+from turnstile.ops.doctor.checks import CHECKS
+from turnstile.ops.doctor.doctor_command import DOCS
 from turnstile.ops.doctor.repair import plan
 from turnstile.ops.doctor.report import as_document, as_lines, exit_code, summary, where_pages_are
 from turnstile.ops.doctor.run_checks import DoctorFinding

@@ -7,7 +7,7 @@ import pytest
 import redis.asyncio
 
 from tests.conftest import ROOT, sqs_client
-from tests.ops.commands.dead_turns import make_dead
+from tests.ops.dead_turns import make_dead
 from tests.support.stacks.stack import Stack
 from tests.support.stated_version import stating
 from tests.support.tampered_turns import LOST, make_pending, make_running, tamper
@@ -17,7 +17,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.doctor.run_checks import judge_policy, look, make_terms
 from turnstile.statements.paused_queues import pause_queue
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.session_lock import name_lock
 
 NOWHERE = {

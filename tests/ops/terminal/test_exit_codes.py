@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ops.command_line import NOWHERE, invoke_plain
+from tests.ops.invoke import NOWHERE, invoke_plain
 from turnstile.errors import (
     AddressUnusableError,
     DatabaseUnavailableError,
@@ -14,7 +14,7 @@ from turnstile.errors import (
     SettingsError,
     UnknownQueueError,
 )
-from turnstile.ops.commands.submit_http import read_answer
+from turnstile.ops.submit.submit_http import read_answer
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 
 LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)", with --home FOLDER unless its data is in ./.local'

@@ -7,10 +7,10 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from tests.ops.command_line import NOBODY, NOWHERE, invoke_plain
-from turnstile.ops.command_line import COMMANDS, LazyCommand, app
-from turnstile.ops.commands.archive import parse_rest
-from turnstile.ops.commands.submit_http import find_proxy
+from tests.ops.invoke import NOBODY, NOWHERE, invoke_plain
+from turnstile.ops.archive_command import parse_rest
+from turnstile.ops.command_list import COMMANDS, LazyCommand, app
+from turnstile.ops.submit.submit_http import find_proxy
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
 

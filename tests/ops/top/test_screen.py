@@ -11,15 +11,15 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, Static, TabbedContent
 
 from turnstile.errors import DatabaseUnavailableError
+from turnstile.ops.dead_letters.failed_turns import FailedGroup
 from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
-from turnstile.ops.queue_overview import QueueOverview, SqsCounts
+from turnstile.ops.queues.queue_overview import QueueOverview, SqsCounts
+from turnstile.ops.stats.read_stats import Percentiles, Stats
 from turnstile.ops.top.screen import TopScreen, TurnDetails
 from turnstile.ops.top.snapshot import Snapshot
 from turnstile.ops.top.views import FAILURES, name_findings
-from turnstile.ops.worker_overview import WorkerOverview
+from turnstile.ops.workers.worker_overview import WorkerOverview
 from turnstile.queries.backlog import Backlog
-from turnstile.queries.failed_turns import FailedGroup
-from turnstile.queries.stats import Percentiles, Stats
 from turnstile.queries.workers import RunningTurn, WorkerState
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)

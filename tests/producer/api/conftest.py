@@ -16,7 +16,7 @@ from tests.producer.api.network_faults import Cable, at_port, cable_to
 from tests.support.stacks.stack import Stack
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.ops.dev.stack.ports import choose_free
+from turnstile.dev.stack.ports import choose_free
 from turnstile.producer.app import create_app
 
 Connect = Callable[[Settings], AbstractAsyncContextManager[AsyncClient]]

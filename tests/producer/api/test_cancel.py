@@ -11,7 +11,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.claim import claim
-from turnstile.turn.message import decode
+from turnstile.turn.wire_format import decode
 
 PATH = "/v1/sessions/s/turns"
 

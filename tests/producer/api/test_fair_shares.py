@@ -18,7 +18,7 @@ from tests.support.probes import let_the_loop_turn, until
 from turnstile.config.settings import Settings
 from turnstile.producer import app as app_module
 from turnstile.producer.routes import error_handlers
-from turnstile.producer.routes import turns as api
+from turnstile.producer.routes import turn_routes as api
 
 HANGS_SECONDS = 60.0
 CONNECTIONS = 32

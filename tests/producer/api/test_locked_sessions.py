@@ -18,8 +18,8 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.producer import app as app_module
 from turnstile.producer import session_gate
-from turnstile.producer.routes import turns as api
-from turnstile.queries.history import read_version
+from turnstile.producer.routes import turn_routes as api
+from turnstile.queries.session_messages import read_version
 
 Answer = TypeVar("Answer")
 

@@ -10,7 +10,7 @@ from tests.producer.api.expectations import expect_problem
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.producer.routes.page_cursor import encode_message
-from turnstile.producer.routes.turns import PAGE_BYTES
+from turnstile.producer.routes.turn_routes import PAGE_BYTES
 
 PATH = "/v1/sessions/s/messages"
 
@@ -58,7 +58,7 @@ async def test_a_page_that_has_all_has_no_next(client: AsyncClient, database: Da
 async def test_a_page_of_large_messages_ends_at_so_many_bytes(
     client: AsyncClient, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.producer.routes.turns.PAGE_BYTES", 50_000)
+    monkeypatch.setattr("turnstile.producer.routes.turn_routes.PAGE_BYTES", 50_000)
     said = await converse(client, database, settings, ["x" * 20_000] * 6)
 
     found = await read_all(client, limit=100)
@@ -84,7 +84,7 @@ async def test_new_messages_do_not_shift_the_next_page(
 async def test_a_message_larger_than_a_page_is_shown_alone(
     client: AsyncClient, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.producer.routes.turns.PAGE_BYTES", 5)
+    monkeypatch.setattr("turnstile.producer.routes.turn_routes.PAGE_BYTES", 5)
     said = await converse(client, database, settings, ["more than five"] * 2)
 
     found = await read_all(client)

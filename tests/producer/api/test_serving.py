@@ -17,7 +17,7 @@ from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 
-PROGRAM = "from turnstile.producer.app import serve; from turnstile.config.load_settings import load; serve(load())"
+PROGRAM = "from turnstile.producer.app import serve; from turnstile.config.config_file import load; serve(load())"
 
 
 def submit(body: bytes, length: int | None = None) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from tests.producer.api.plain_server import serving_plainly
 from tests.support.probes import let_the_loop_turn, until
 from turnstile.producer import server as server_module
-from turnstile.producer.routes.stream import EventStream
+from turnstile.producer.routes.stream_route import EventStream
 from turnstile.producer.watch.turn_watch import Told
 from turnstile.streaming.event import EventKind
 

@@ -14,7 +14,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
-from turnstile.turn.message import decode
+from turnstile.turn.wire_format import decode
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"

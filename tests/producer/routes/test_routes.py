@@ -9,15 +9,15 @@ from fastapi.dependencies.models import Dependant
 
 from turnstile.producer.http.parameters import refuse_unknown_parameters
 from turnstile.producer.http.problems import ProblemError
-from turnstile.producer.routes import cancel as cancel_routes
-from turnstile.producer.routes import stream
-from turnstile.producer.routes import turns as api
+from turnstile.producer.routes import cancel_route as cancel_routes
+from turnstile.producer.routes import stream_route
+from turnstile.producer.routes import turn_routes as api
 
 ID = "2f1c1b52-8f0e-4c39-a1bb-5ab4b3bb3b1e"
 
 
 def test_no_dependency_of_a_route_runs_on_a_thread() -> None:
-    routes: list[Any] = [*api.v1.routes, *api.health.routes, *cancel_routes.v1.routes, *stream.v1.routes]
+    routes: list[Any] = [*api.v1.routes, *api.health.routes, *cancel_routes.v1.routes, *stream_route.v1.routes]
     needed = [call for route in routes for call in _calls(route.dependant)]
 
     assert len(needed) > len(routes)

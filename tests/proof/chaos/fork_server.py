@@ -25,13 +25,13 @@ from typing import Any, NoReturn
 from tests.proof.chaos import quick_minutes, webhook_receiver
 
 IMPORTED_BEFORE = (
-    "turnstile.ops.command_line",
-    "turnstile.ops.commands.serve",
-    "turnstile.worker.app",
+    "turnstile.ops.command_list",
+    "turnstile.ops.serve_command",
+    "turnstile.worker.worker_process",
     "turnstile.producer.app",
-    "turnstile.relay.process",
+    "turnstile.relay.relay_process",
     "turnstile.ops.dead_letters.redrive",
-    "turnstile.ops.commands.redrive",
+    "turnstile.ops.dead_letters.redrive_command",
     "turnstile.ops.terminal.operator_access",
     "uvicorn.protocols.http.auto",
     "uvicorn.loops.auto",
@@ -121,7 +121,7 @@ def _become(order: dict[str, Any]) -> NoReturn:
         if variable in os.environ:
             switch(os.environ[variable])
     sys.argv = ["turnstile", *order["argv"]]
-    from turnstile.ops.cli import main as turnstile
+    from turnstile.ops.main import main as turnstile
 
     code: Any = 0
     try:

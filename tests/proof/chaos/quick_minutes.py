@@ -6,9 +6,9 @@ No setting of the product could do this, and none should: a metric has one value
 
 from functools import partial
 
-from turnstile.relay import attention_metric, backlog_metric, periodic_report, worker_metric
-from turnstile.worker import app
-from turnstile.worker.process.scale_in_protection import Terms
+from turnstile.relay.reports import attention_metric, backlog_metric, periodic_report, worker_metric
+from turnstile.worker import worker_process
+from turnstile.worker.lifecycle.scale_in_protection import Terms
 
 SWITCH = "CHAOS_QUICK_MINUTES"
 SHRINK = 60.0
@@ -20,7 +20,7 @@ def switch_on(_: str) -> None:
         tell.__kwdefaults__["every_seconds"] = periodic_report.EVERY_SECONDS / SHRINK
     usual = Terms()
     setattr(  # noqa: B010 - mypy knows the name as the class
-        app,
+        worker_process,
         "Terms",
         partial(
             Terms,

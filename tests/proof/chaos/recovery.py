@@ -32,7 +32,7 @@ from tests.proof.chaos.supervisor import Supervisor
 from tests.proof.proxy.control import ProxyControl
 from tests.support.probes import until
 from turnstile import Context, Turn, handler
-from turnstile.ops.dev.stack.stack import LocalStack, temporary
+from turnstile.dev.stack.stack import LocalStack, temporary
 
 PROMISED_SECONDS = 5.0
 """Beside the lease."""

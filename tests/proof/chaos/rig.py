@@ -22,8 +22,8 @@ from tests.proof.chaos.servers import Servers, open_servers
 from tests.proof.chaos.supervisor import Supervisor, pause
 from tests.proof.terms import make_terms, write_terms
 from turnstile.config.settings import Settings
-from turnstile.ops.dev.stack.ports import choose_free
-from turnstile.ops.dev.stack.stack import LocalStack
+from turnstile.dev.stack.ports import choose_free
+from turnstile.dev.stack.stack import LocalStack
 
 READY_SECONDS = 120.0
 

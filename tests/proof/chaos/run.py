@@ -25,7 +25,7 @@ from tests.proof.chaos.rig import Rig, open_rig
 from tests.proof.chaos.scaled_settings import Options
 from tests.proof.chaos.supervisor import pause
 from tests.proof.chaos.webhook_receiver import open_receiver
-from turnstile.ops.dev.stack.stack import LocalStack
+from turnstile.dev.stack.stack import LocalStack
 
 REDRIVE_EVERY_SECONDS = 12.0
 

@@ -18,7 +18,7 @@ from tests.proof.chaos.quiescence import Remains
 from tests.proof.chaos.scaled_settings import Options, scaled
 from tests.proof.proxy.control import ProxyControl
 from turnstile.backends.postgres.place import DatabasePlace
-from turnstile.ops.dev.stack.stack import LocalStack, temporary
+from turnstile.dev.stack.stack import LocalStack, temporary
 from turnstile.ops.migration_run import apply
 
 TEMPLATE = "template_chaos"

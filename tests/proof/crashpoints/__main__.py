@@ -18,7 +18,7 @@ from tests.proof.crashpoints import passing, survey
 
 if TYPE_CHECKING:
     from tests.proof.crashpoints.cell import Cell, Director, Result
-    from turnstile.ops.dev.stack.stack import LocalStack
+    from turnstile.dev.stack.stack import LocalStack
 
 SECONDS_PER_LINE = 10.0
 LAST_CELL_SECONDS = 6.0
@@ -26,11 +26,11 @@ LAST_CELL_SECONDS = 6.0
 LATE_IMPORTS = (
     "turnstile.ops.terminal.operator_access",
     "turnstile.ops.dead_letters.redrive",
-    "turnstile.relay.process",
+    "turnstile.relay.relay_process",
     "turnstile.producer.app",
     "redis",
     "tests.proof.crashpoints.verdict",
-    "turnstile.worker.app",
+    "turnstile.worker.worker_process",
 )
 """What the forked processes would otherwise import one by one."""
 
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def _play_on_a_stack(cells: "list[Cell]", options: argparse.Namespace) -> int:
-    from turnstile.ops.dev.stack.stack import down, up
+    from turnstile.dev.stack.stack import down, up
 
     home = Path(tempfile.mkdtemp(prefix="turnstile-crashpoints-"))
     clean = False

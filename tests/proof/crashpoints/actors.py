@@ -121,8 +121,8 @@ def _with_strikes(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _play(part: Part, report: int) -> int:
-    from turnstile.config import logs
     from turnstile.config.settings import Settings
+    from turnstile.process import logs
 
     folder = Path(part.folder)
     (folder / "logs").mkdir(exist_ok=True)
@@ -152,13 +152,13 @@ def _flusher(settings: Any) -> Callable[[], None]:
 
 
 def _worker(part: Part, settings: Any, plan: Plan) -> int:
-    from turnstile.worker.app import serve
+    from turnstile.worker.worker_process import serve
 
     return serve(settings)
 
 
 def _relay(part: Part, settings: Any, plan: Plan) -> int:
-    from turnstile.relay.process import run_relay
+    from turnstile.relay.relay_process import run_relay
 
     asyncio.run(run_relay(settings))
     return 0
@@ -171,14 +171,14 @@ def _intake(part: Part, settings: Any, plan: Plan) -> int:
 
 async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     from turnstile.backends.postgres.database import Database
-    from turnstile.config.redis_clients import RedisClients
     from turnstile.message_queue import MessageQueues
+    from turnstile.process.redis_clients import RedisClients
     from turnstile.producer.app import SUBMIT_CONNECTIONS
     from turnstile.producer.session_gate import SessionGate
-    from turnstile.producer.submit.intake import Intake
-    from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
+    from turnstile.producer.submit_intake import Intake
     from turnstile.streaming.cancel_hints import CancelHints
     from turnstile.submit.commit_then_wake import Submitting
+    from turnstile.submit.turn_request import RANDOM_BITS, read_submission
     from turnstile.submit.wake_ups import WakeUpSending
 
     async def submit(intake: Intake, number: int, request: dict[str, Any]) -> None:
@@ -217,9 +217,9 @@ def _redrive(part: Part, settings: Any, plan: Plan) -> int:
 
 async def _put_back(part: Part, settings: Any, plan: Plan) -> None:
     from turnstile.message_queue import MessageQueues
+    from turnstile.ops.dead_letters.failed_turns import FailedFilter, list_failed
     from turnstile.ops.dead_letters.redrive import Pace, Redrive
     from turnstile.ops.terminal.operator_access import operator_database
-    from turnstile.queries.failed_turns import FailedFilter, list_failed
 
     queues = MessageQueues(settings)
     wanted = FailedFilter(queue=settings.queue)

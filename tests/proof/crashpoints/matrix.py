@@ -18,7 +18,7 @@ from tests.proof.crashpoints.cell import Cell, Director, Result, play_in_child
 from tests.proof.crashpoints.passing import FAULTS, FaultKind
 from tests.proof.crashpoints.points import Point
 from tests.proof.crashpoints.stories import STORIES
-from turnstile.ops.dev.stack.stack import LocalStack
+from turnstile.dev.stack.stack import LocalStack
 
 MOST_TRIES = 3
 """Of a cell whose fault did not strike. On a machine that is too busy an answer of Redis comes too late at times, and the victim

@@ -32,9 +32,9 @@ from tests.support.factories import PROVEN, make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
+from turnstile.dev.stack.stack import LocalStack
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.sweep import sweep
-from turnstile.ops.dev.stack.stack import LocalStack
 from turnstile.relay.loop import Relay
 from turnstile.statements.claim import ClaimRequest, ClaimTerms, claim
 from turnstile.statements.lost_turns import mark_lost
@@ -42,9 +42,9 @@ from turnstile.statements.settle import SettleRequest, settle
 from turnstile.statements.submit import Accepted, submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage
-from turnstile.turn.message import WakeUp
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.wire_format import WakeUp
 
 Value = TypeVar("Value")
 

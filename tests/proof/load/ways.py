@@ -16,9 +16,9 @@ from tests.proof.checker.evidence import Call
 from tests.proof.load.arrivals import Ask
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.config.load_settings import load
+from turnstile.config.config_file import load
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.commands.submit_direct import prepare, submit_all
+from turnstile.ops.submit.submit_direct import prepare, submit_all
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 

@@ -25,7 +25,7 @@ from tests.proof.chaos.servers import COMMITS_HANG
 from tests.proof.checker import check, load
 from tests.proof.planted_bugs.catalogue import BUGS
 from tests.proof.planted_bugs.planted_bug import PlantedBug
-from turnstile.ops.dev.stack.stack import LocalStack, temporary
+from turnstile.dev.stack.stack import LocalStack, temporary
 
 TRIES = 6
 """A bug needs its occasion. One that did not show gets another seed; one that never shows was not caught."""

@@ -10,12 +10,11 @@ from typing import Any
 from uuid import uuid4
 
 import turnstile.message_queue
-import turnstile.producer.submit.intake
-import turnstile.producer.submit.turn_request
-import turnstile.relay.process
+import turnstile.producer.submit_intake
+import turnstile.relay.relay_process
 import turnstile.relay.renewal_evidence
 import turnstile.statements.renew_lease
-import turnstile.worker.app
+import turnstile.submit.turn_request
 import turnstile.worker.claiming
 import turnstile.worker.composition
 import turnstile.worker.heartbeat
@@ -23,7 +22,8 @@ import turnstile.worker.received_message
 import turnstile.worker.retry_decision
 import turnstile.worker.settling
 import turnstile.worker.slots.slots
-import turnstile.worker.slots.tenant_slots
+import turnstile.worker.slots.tenant_fairness
+import turnstile.worker.worker_process
 from tests.proof.chaos.supervisor import pause
 from tests.proof.planted_bugs.patching import alter, instead_of, replace, settle_otherwise
 from tests.proof.planted_bugs.planted_bug import planted
@@ -65,10 +65,10 @@ OFTEN = STALLED | {"between_faults_seconds": 0.5}
 def _look_often() -> None:
     """Relays mark lost turns often, and workers take them over often: a renewal a moment after a stall saves the turn."""
     often = {"relay_tick_seconds": 0.02}
-    for module in (turnstile.worker.app, turnstile.relay.process):
+    for module in (turnstile.worker.worker_process, turnstile.relay.relay_process):
         replace(module, "Relay", lambda relay: lambda database, sender, settings, *evidence: relay(
             database, sender, settings.model_copy(update=often), *evidence))  # fmt: skip
-    replace(turnstile.worker.app, "Takeover", lambda takeover: lambda settings, *parts: takeover(
+    replace(turnstile.worker.worker_process, "Takeover", lambda takeover: lambda settings, *parts: takeover(
         settings.model_copy(update=often), *parts))  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def claim_asked_again_under_a_new_id() -> None:
         return found
 
     # It must ask again while its first COMMIT hangs: over connections that begin without one, and not behind other claims.
-    replace(turnstile.worker.app, "Database", lambda database: lambda *given, **fields: database(
+    replace(turnstile.worker.worker_process, "Database", lambda database: lambda *given, **fields: database(
         *given, **fields | {"patience_seconds": 1.0, "first": None}))  # fmt: skip
     replace(turnstile.worker.claiming, "Batcher", lambda batcher: lambda flush, limit: batcher(
         flush, limit=1, lanes=limit))  # fmt: skip
@@ -235,14 +235,14 @@ def crash_budget_ignored() -> None:
 @planted("I12")
 def idempotency_key_ignored() -> None:
     """Equal requests create one turn each."""
-    replace(turnstile.producer.submit.turn_request, "recorded_key", lambda original: lambda key, turn_id: None)
+    replace(turnstile.submit.turn_request, "recorded_key", lambda original: lambda key, turn_id: None)
 
 
 @planted("I1", "postgres-unreachable", "postgres-half-open", lanes=1)
 def accepted_without_commit() -> None:
     """The client gets 202 although the database did not respond."""
 
-    @instead_of(turnstile.producer.submit.intake.Intake, "_record")
+    @instead_of(turnstile.producer.submit_intake.Intake, "_record")
     async def record(original: Any, self: Any, submissions: Any) -> Any:
         try:
             async with asyncio.timeout(0.3):
@@ -260,7 +260,7 @@ def accepted_without_commit() -> None:
 def tenant_cap_not_kept() -> None:
     """A deferred session runs all the same."""
 
-    @instead_of(turnstile.worker.slots.tenant_slots.TenantSlots, "enter")
+    @instead_of(turnstile.worker.slots.tenant_fairness.TenantSlots, "enter")
     def enter(original: Any, self: Any, tenant_id: str, session_id: str, now: float) -> bool:
         if original(self, tenant_id, session_id, now):
             return True

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import turnstile.producer.routes.turns
+import turnstile.producer.routes.turn_routes
 import turnstile.producer.watch.turn_watch
 import turnstile.relay.webhooks.delivery
 import turnstile.streaming.event_hints
@@ -74,7 +74,7 @@ def waits_hear_no_events() -> None:
 def wait_without_its_bound() -> None:
     """A wait lasts until the turn ends, whatever the client asked for."""
 
-    @instead_of(turnstile.producer.routes.turns, "wait_for_end")
+    @instead_of(turnstile.producer.routes.turn_routes, "wait_for_end")
     async def wait(original: Any, watch: Any, request: Any, tenant_id: str, turn_id: Any, seconds: float) -> Any:
         return await original(watch, request, tenant_id, turn_id, seconds + 60.0)
 
@@ -83,7 +83,7 @@ def wait_without_its_bound() -> None:
 def reads_from_a_replica() -> None:
     """Reads go to a replica that is two seconds behind, which does not know a turn that was just accepted."""
 
-    @instead_of(turnstile.producer.routes.turns, "read_turn")
+    @instead_of(turnstile.producer.routes.turn_routes, "read_turn")
     async def read(original: Any, database: Any, tenant_id: str, turn_id: Any) -> Any:
         record = await original(database, tenant_id, turn_id)
         age = timedelta(0) if record is None else datetime.now(UTC) - record.created_at

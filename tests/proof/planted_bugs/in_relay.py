@@ -9,7 +9,7 @@ import turnstile.relay.loop
 import turnstile.relay.renewal_evidence
 import turnstile.relay.wake_ups_and_dead_letters
 import turnstile.statements.settle
-import turnstile.worker.app
+import turnstile.worker.worker_process
 from tests.proof.planted_bugs.patching import alter, instead_of, replace
 from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.errors import QueueUnavailableError
@@ -36,9 +36,9 @@ def relay_keeps_rows_that_it_cannot_send() -> None:
     replace(turnstile.relay.wake_ups_and_dead_letters.RelaySends, "_give_back", lambda _: keep)
     replace(RelayQueues, "failed", lambda _: lambda self, line, now, chance: None)
     # Its occasion is a fleet in which only the relay's own process may send.
-    original: Any = turnstile.worker.app.Relay
+    original: Any = turnstile.worker.worker_process.Relay
     replace(
-        turnstile.worker.app, "Relay", lambda _: lambda database, _, settings, evidence: original(
+        turnstile.worker.worker_process, "Relay", lambda _: lambda database, _, settings, evidence: original(
             database, _Refused(), settings.model_copy(update={"relay_tick_seconds": 0.02}), evidence
         )
     )  # fmt: skip

@@ -6,7 +6,7 @@ import turnstile.relay.loop
 import turnstile.relay.wake_ups_and_dead_letters
 import turnstile.statements.cancel
 import turnstile.statements.claim
-import turnstile.statements.redrive
+import turnstile.statements.revive
 import turnstile.statements.settle
 import turnstile.worker.session_lock
 from tests.proof.chaos.supervisor import pause
@@ -138,7 +138,7 @@ def relay_stamps_before_it_sends() -> None:
 def redrive_without_compare_and_set() -> None:
     """A redrive revives a row whatever its status is by now."""
     alter(
-        turnstile.statements.redrive,
+        turnstile.statements.revive,
         "REVIVE",
         ("WHERE ('' || t.status) = 'FAILED' AND t.generation = w.generation AND ",
          "WHERE ('' || t.status) IN ('FAILED', 'PENDING') AND "),

@@ -11,11 +11,11 @@ from tests.proof.simulation.processes import Process
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.producer.session_gate import SessionGate
-from turnstile.producer.submit.intake import Intake
-from turnstile.producer.submit.turn_request import RANDOM_BITS, read_submission
+from turnstile.producer.submit_intake import Intake
 from turnstile.statements.submit import Accepted
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
+from turnstile.submit.turn_request import RANDOM_BITS, read_submission
 from turnstile.submit.wake_ups import WakeUpSending
 
 PATIENCE_SECONDS = 4.0

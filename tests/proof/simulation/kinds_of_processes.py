@@ -11,8 +11,8 @@ from tests.proof.simulation.seeded_run import Blow, World
 from tests.support.fakes.queues import SCHEME
 from turnstile.errors import TurnstileError
 from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.failed_turns import FailedFilter
 from turnstile.ops.dead_letters.redrive import Redrive
-from turnstile.queries.failed_turns import FailedFilter
 from turnstile.turn.status import TurnStatus
 
 SIGKILL = -9

@@ -6,7 +6,7 @@ from typing import Any
 
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.worker.slots.tenant_slots import TenantShare
+from turnstile.worker.slots.tenant_fairness import TenantShare
 
 TENANTS = ("alpha", "beta")
 

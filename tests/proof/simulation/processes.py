@@ -18,7 +18,7 @@ from tests.support.fakes.store import FakeDatabase
 from tests.support.fakes.store_tables import Tables
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
-from turnstile.worker.process.shutdown import Shutdown
+from turnstile.worker.lifecycle.shutdown import Shutdown
 
 STORE_PATIENCE_SECONDS = 15.0
 """The statement timeout; a silent server is noticed then at the latest."""

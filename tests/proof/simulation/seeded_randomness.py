@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.proof.simulation.clock import VirtualLoop
-from turnstile.producer.submit import turn_request
+from turnstile.submit import turn_request
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.session_run import SessionRun

@@ -1,4 +1,4 @@
-"""A simulated worker: the real `worker.app`, with simulated connections to Postgres, Redis and SQS.
+"""A simulated worker: the real `worker.worker_process`, with simulated connections to Postgres, Redis and SQS.
 
 Where the real one opens a connection, makes a thread, or asks for its pid, it gets the simulation's; nothing else differs.
 """
@@ -12,13 +12,13 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-import turnstile.config.redis_clients
 import turnstile.message_queue
-import turnstile.worker.app
+import turnstile.process.redis_clients
 import turnstile.worker.composition
 import turnstile.worker.heartbeat
-import turnstile.worker.process.watchdog
+import turnstile.worker.lifecycle.watchdog
 import turnstile.worker.resources
+import turnstile.worker.worker_process
 from tests.proof.simulation.clock import number
 from tests.proof.simulation.processes import Process
 from tests.proof.simulation.threads import LockstepThread
@@ -29,11 +29,12 @@ from turnstile.memory.kinds import Pressure
 from turnstile.streaming.stream import Append, Appended
 from turnstile.worker.attempt.attempt import Attempt
 from turnstile.worker.heartbeat import Heartbeat
-from turnstile.worker.process.shutdown import Shutdown
+from turnstile.worker.lifecycle.shutdown import Shutdown
 
 
 def run_worker(process: Process, settings: Settings, handler: Handler) -> None:
-    process.run(turnstile.worker.app._run(settings, handler)).add_done_callback(lambda task: process.die(task.result()))
+    running = process.run(turnstile.worker.worker_process._run(settings, handler))
+    running.add_done_callback(lambda task: process.die(task.result()))
 
 
 class SimulatedHeartbeat(Heartbeat):
@@ -118,7 +119,7 @@ def simulated_parts() -> Iterator[None]:
     }
     database = {"Database": lambda *_, **__: _this_process().database()}
     modules: dict[Any, dict[str, Any]] = {
-        turnstile.config.redis_clients: {"connect": lambda *_: _this_process().redis_client()},
+        turnstile.process.redis_clients: {"connect": lambda *_: _this_process().redis_client()},
         turnstile.message_queue: {"SqsClient": SimpleNamespace(open=lambda *_: _this_process().sqs_client())},
         turnstile.worker.heartbeat: database,
         turnstile.worker.resources: {
@@ -137,14 +138,14 @@ def simulated_parts() -> Iterator[None]:
             "in_own_thread": _at_once,
             "ThreadPoolExecutor": lambda *_: HandlerThreads(),
         },
-        turnstile.worker.app: {
+        turnstile.worker.worker_process: {
             **database,
             "Shutdown": SimulatedShutdown,
             # Two that a process calls once, for good. Here each life would leave something to the lives after it.
             "logs": SimpleNamespace(identify=lambda **_: None),
             "spare_collector": lambda: None,
         },
-        turnstile.worker.process.watchdog: {
+        turnstile.worker.lifecycle.watchdog: {
             "os": SimpleNamespace(_exit=lambda code: _this_process().die(code)),
             # They would be the simulation's own.
             "_stacks": lambda: "",

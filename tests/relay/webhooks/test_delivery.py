@@ -26,7 +26,7 @@ from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.relay.webhooks.post import WebhookPost
 from turnstile.statements.cancel import CancelReason, cancel, cancel_ahead
 from turnstile.statements.claim import EndedAtClaim, claim
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace

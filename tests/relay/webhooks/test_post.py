@@ -12,7 +12,7 @@ from tests.relay.webhooks.receiver import HOST, Receiver
 from tests.support.probes import until
 from turnstile.relay.webhooks import post as webhook_post
 from turnstile.relay.webhooks.post import CONCURRENT, NotPostedError, WebhookPost
-from turnstile.webhooks.url import WebhookTarget
+from turnstile.webhooks.webhook_url import WebhookTarget
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
 

@@ -7,25 +7,27 @@ from uuid import UUID, uuid4
 
 from tests.statements.plans.crowd import LONG, MANY, QUEUE, STAMP, TENANT, turn_id
 from turnstile.memory import durable_items as memory_items
-from turnstile.queries import attempts, history, wait_facts
+from turnstile.ops.sessions import halted_session as halting
+from turnstile.ops.sessions import wake_turn
+from turnstile.ops.turns import attempts
+from turnstile.ops.why import read_wait_facts
+from turnstile.queries import session_messages
 from turnstile.statements import cancel as cancellation
 from turnstile.statements import cancel_before_submit as chosen_ids
 from turnstile.statements import (
-    children,
     claim,
     defer,
     lost_turns,
-    redrive,
-    schedule,
+    place_scheduled,
+    revive,
     session_head,
     settle,
+    start_children,
     waiting_tenants,
-    wake_turn,
     webhooks,
 )
 from turnstile.statements import compensate as compensation
 from turnstile.statements import due_messages as relay_statements
-from turnstile.statements import halt as halting
 from turnstile.statements import join as joining
 from turnstile.statements import once_values as recorded_values
 from turnstile.statements import read_claims as reading_claims
@@ -170,7 +172,7 @@ def calls() -> Iterator[Call]:
     yield Call("find a waiting tenant", waiting_tenants.FIND_WAITING_TENANT, {"queue": QUEUE, "tenant": TENANT})
     yield Call("wake head", session_head.WAKE_HEAD, _session("owed"))
     yield Call("wake a turn", wake_turn.WAKE_TURN, {"id": waiting, "apply": True})
-    yield Call("read what turns wait for", wait_facts.TURNS, {"ids": _ids("next")})
+    yield Call("read what turns wait for", read_wait_facts.TURNS, {"ids": _ids("next")})
     yield Call("wake parents", joining.WAKE_PARENTS, {"ids": _ids("joining")})
     yield Call("wake joined", joining.WAKE_JOINED, {"limit": TURNS})
     yield Call("submit", submission.SUBMIT, _submit())
@@ -194,23 +196,23 @@ def calls() -> Iterator[Call]:
     yield Call("busy with", double_texting.BUSY_WITH, _session("running"))
     yield Call("lock the last", double_texting.LOCK_LAST, _session("running"))
     yield Call("add an input", double_texting.ADD_INPUT, {"id": waiting, "content": '"more"'})
-    yield Call("read children", children.READ_CHILDREN, {"parent": running})
-    yield Call("read depth", children.READ_DEPTH, {"turn": running, "most": 50})
-    yield Call("read states", children.READ_STATES, {"parent": turn_id("joining", 1), "ids": _ids("child")})
-    yield Call("read outputs", children.READ_OUTPUTS, {"ids": _ids("child")})
+    yield Call("read children", start_children.READ_CHILDREN, {"parent": running})
+    yield Call("read depth", start_children.READ_DEPTH, {"turn": running, "most": 50})
+    yield Call("read states", start_children.READ_STATES, {"parent": turn_id("joining", 1), "ids": _ids("child")})
+    yield Call("read outputs", start_children.READ_OUTPUTS, {"ids": _ids("child")})
     yield Call("read values", recorded_values.READ_VALUES, _whose())
     yield Call("record a value", recorded_values.RECORD_VALUE, {**_whose(), "key": "new", "value": "1"})
     yield Call("reread a value", recorded_values.REREAD_VALUE, {**_whose(), "key": "key"})
     yield Call("write items", memory_items.WRITE_ITEMS, _items())
     yield Call("delete items", memory_items.DELETE_ITEMS, _items())
     yield Call("read items", memory_items.READ_ITEMS, {**_session("running"), "keys": None})
-    yield Call("version", history.VERSION, {**_long(), "before": 2**62}, pinned_only=True)
-    yield Call("history page", history.HISTORY_PAGE, _long(), pinned_only=True)
-    yield Call("history as text", history.HISTORY_AS_TEXT, _long(), pinned_only=True)
-    yield Call("lock what a redrive changes", redrive.LOCK_FAILED, _revive())
-    yield Call("redrive", redrive.REVIVE, _revive())
-    yield Call("read generations", redrive.READ_GENERATIONS, {"ids": _ids("failed")})
-    yield Call("find compensated", redrive.FIND_COMPENSATED, {"ids": _ids("failed")})
+    yield Call("version", session_messages.VERSION, {**_long(), "before": 2**62}, pinned_only=True)
+    yield Call("history page", session_messages.HISTORY_PAGE, _long(), pinned_only=True)
+    yield Call("history as text", session_messages.HISTORY_AS_TEXT, _long(), pinned_only=True)
+    yield Call("lock what a redrive changes", revive.LOCK_FAILED, _revive())
+    yield Call("redrive", revive.REVIVE, _revive())
+    yield Call("read generations", revive.READ_GENERATIONS, {"ids": _ids("failed")})
+    yield Call("find compensated", revive.FIND_COMPENSATED, {"ids": _ids("failed")})
     yield Call("read a halt", halting.READ_HALT, {"id": failed})
     yield Call("lock a halted session", halting.LOCK_HALTED, {"id": failed})
     retry = {"id": failed, "expires": 900.0, "trace": "0" * 32, "span": "0" * 16}
@@ -227,7 +229,7 @@ def _calls_of_the_relay() -> Iterator[Call]:
     asked: dict[str, Any] = {"left_out": [], "only": None}
     lines = {"queues": [QUEUE] * 2, "deads": [False, True], "limits": [TURNS] * 2, "reaches": [120.0] * 2}
     resend = {"resend_after": 60.0}
-    yield Call("place scheduled turns", schedule.PLACE_SCHEDULED, {**asked, "queues": [QUEUE], **limit})
+    yield Call("place scheduled turns", place_scheduled.PLACE_SCHEDULED, {**asked, "queues": [QUEUE], **limit})
     yield Call("take due rows", relay_statements.TAKE_DUE, {**asked, **lines, "stamp": 15.0, "resend": 5.0})
     yield Call(
         "set the resend deadline",

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.fakes import history
 from tests.support.fakes.carry import Carry, at_once
-from turnstile.backends.redis.client import Command, RedisClient, Send
+from turnstile.backends.redis.redis_client import Command, RedisClient, Send
 from turnstile.worker.session_lock import ACQUIRE, EXTEND, FOREIGN_LEASES, RELEASE
 
 Recorder = Callable[[str, tuple[str, ...]], None]

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from turnstile.errors import MalformedMessageError
-from turnstile.turn.message import decode
+from turnstile.turn.wire_format import decode
 
 DEDUPLICATION_SECONDS = 300.0
 

@@ -16,9 +16,9 @@ from botocore.exceptions import ClientError
 
 from tests.support.fakes.carry import Carry, at_once
 from tests.support.fakes.queue_model import Anomalies, QueueModel, StaleHandle, Stored
-from turnstile.backends.sqs.client import COMMAND_SECONDS, POLL, POLL_SLACK_SECONDS, CallRefusedError, SqsClient
+from turnstile.backends.sqs.sqs_client import COMMAND_SECONDS, POLL, POLL_SLACK_SECONDS, CallRefusedError, SqsClient
 from turnstile.errors import QueueUnavailableError
-from turnstile.turn.message import DEAD_LETTER_REASON
+from turnstile.turn.wire_format import DEAD_LETTER_REASON
 
 SCHEME = "fake://"
 

@@ -110,7 +110,7 @@ class FakeCursor:
 
 
 class FakeConnection:
-    """The asynchronous connection of `statements.cancel` and `statements.halt`."""
+    """The asynchronous connection of `statements.cancel` and `ops.sessions.halted_session`."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

@@ -1,4 +1,4 @@
-"""The fake store's children: `statements.children`, `statements.join`, `statements.compensate`, `statements.once_values`."""
+"""The fake store's children: `statements.{start_children,join,compensate,once_values}`."""
 
 import json
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ from uuid import UUID
 
 from tests.support.fakes.store_rows import TurnRow, ValueRow, columns, interval, json_value
 from tests.support.fakes.store_tables import EPOCH, Parameters, Rows, Statement, Tables
-from turnstile.statements import children, join, once_values
+from turnstile.statements import join, once_values, start_children
 from turnstile.statements.compensate import COMPENSATE_FAILED
-from turnstile.statements.redrive import FIND_COMPENSATED
+from turnstile.statements.revive import FIND_COMPENSATED
 from turnstile.turn.status import TurnStatus
 
 PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED = TurnStatus
@@ -183,10 +183,10 @@ STATEMENTS: dict[str, Statement] = {
     once_values.READ_VALUES: read_values,
     once_values.RECORD_VALUE: record_value,
     once_values.REREAD_VALUE: reread_value,
-    children.READ_CHILDREN: read_children,
-    children.READ_DEPTH: read_depth,
-    children.READ_STATES: read_states,
-    children.READ_OUTPUTS: read_outputs,
+    start_children.READ_CHILDREN: read_children,
+    start_children.READ_DEPTH: read_depth,
+    start_children.READ_STATES: read_states,
+    start_children.READ_OUTPUTS: read_outputs,
     COMPENSATE_FAILED: compensate_failed,
     join.WAKE_PARENTS: wake_parents,
     join.WAKE_JOINED: wake_joined,

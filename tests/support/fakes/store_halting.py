@@ -1,4 +1,4 @@
-"""The fake store's FAILED turns on their way back to work: `statements.halt` and `statements.redrive`."""
+"""The fake store's FAILED turns on their way back to work: `ops.sessions.halted_session` and `statements.revive`."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from tests.support.fakes.store_children import (
 )
 from tests.support.fakes.store_rows import TurnRow, columns, interval
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables, unnest
-from turnstile.statements import halt
-from turnstile.statements.redrive import LOCK_FAILED, REVIVE
+from turnstile.ops.sessions import halted_session
 from turnstile.statements.redrive_audit import RECORD_MOVE
+from turnstile.statements.revive import LOCK_FAILED, REVIVE
 from turnstile.turn.status import TurnStatus
 
 HALT_COLUMNS = ("id", "tenant_id", "session_id", "queue", "error_class")
@@ -123,11 +123,11 @@ def record_move(tables: Tables, parameters: Parameters) -> Rows:
 
 
 STATEMENTS: dict[str, Statement] = {
-    halt.READ_HALT: read_halt,
-    halt.LOCK_HALTED: lock_halted,
-    halt.RETRY: retry,
-    halt.OWE_DEAD_LETTER: owe_dead_letter,
-    halt.RESUME: resume,
+    halted_session.READ_HALT: read_halt,
+    halted_session.LOCK_HALTED: lock_halted,
+    halted_session.RETRY: retry,
+    halted_session.OWE_DEAD_LETTER: owe_dead_letter,
+    halted_session.RESUME: resume,
     LOCK_FAILED: lock_failed,
     REVIVE: revive,
     RECORD_MOVE: record_move,

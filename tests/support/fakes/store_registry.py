@@ -4,7 +4,7 @@ from tests.support.fakes.store_rows import SECOND, WorkerRow
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables
 from turnstile.statements import redrive_audit
 from turnstile.statements.paused_queues import READ_PAUSED
-from turnstile.statements.redrive import BOUND_WAIT
+from turnstile.statements.revive import BOUND_WAIT
 from turnstile.statements.worker_registry import ANNOUNCE, WITHDRAW
 
 DAY = 86_400 * SECOND

@@ -10,7 +10,7 @@ from tests.support.fakes.store_rows import Instant, TurnRow, WorkerRow, by_id, c
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables, unnest
 from turnstile.memory.durable_items import PRUNE_ITEMS
 from turnstile.queries.backlog import BACKLOG
-from turnstile.statements import due_messages, lost_turns, schedule, session_head
+from turnstile.statements import due_messages, lost_turns, place_scheduled, session_head
 from turnstile.statements.defer import DEFER
 from turnstile.statements.waiting_tenants import FIND_WAITING_TENANT
 from turnstile.statements.worker_registry import LOST_LEASES, LOST_WITH_TURNS_LEASES
@@ -57,7 +57,7 @@ def find_unplaced(tables: Tables, parameters: Parameters) -> Rows:
     return [columns(row, ("id", "trace_id")) for row in _unplaced(tables, parameters)]
 
 
-def place_scheduled(tables: Tables, parameters: Parameters) -> Rows:
+def place_due(tables: Tables, parameters: Parameters) -> Rows:
     due = _unplaced(tables, parameters)
     for key, rows in groupby(sorted(due, key=by_session), key=by_session):
         for row in sorted(rows, key=lambda row: (row.execute_at or 0, row.id)):
@@ -260,8 +260,8 @@ def prune_items(tables: Tables, parameters: Parameters) -> Rows:
 
 
 STATEMENTS: dict[str, Statement] = {
-    schedule.PLACE_SCHEDULED: place_scheduled,
-    schedule.FIND_UNPLACED: find_unplaced,
+    place_scheduled.PLACE_SCHEDULED: place_due,
+    place_scheduled.FIND_UNPLACED: find_unplaced,
     lost_turns.ANY_LOST: any_lost,
     lost_turns.MARK_LOST: mark_lost,
     lost_turns.FIND_LOST: find_lost,

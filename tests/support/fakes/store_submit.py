@@ -1,4 +1,4 @@
-"""The fake store's submit and reads: `statements.submit`, `queries.history` and what else asks for rows by id."""
+"""The fake store's submit and reads: `statements.submit`, `queries.session_messages` and what else asks for rows by id."""
 
 import json
 from datetime import datetime
@@ -18,10 +18,11 @@ from tests.support.fakes.store_rows import (
     json_value,
 )
 from tests.support.fakes.store_tables import Parameters, Rows, Statement, Tables, unnest
-from turnstile.queries import attempts, history
+from turnstile.ops.turns import attempts
+from turnstile.queries import session_messages
 from turnstile.statements.cancel_before_submit import FORGET_CHOSEN_IDS
 from turnstile.statements.delete_old_rows import AT_ONCE
-from turnstile.statements.redrive import READ_GENERATIONS, READ_OWNER, REPLACED
+from turnstile.statements.revive import READ_GENERATIONS, READ_OWNER, REPLACED
 from turnstile.statements.submit import FORGET_SUBMISSIONS, READ_SUBMISSIONS, SUBMIT
 from turnstile.turn.status import TurnStatus
 
@@ -252,8 +253,8 @@ STATEMENTS: dict[str, Statement] = {
     FORGET_CHOSEN_IDS: forget_chosen_ids,
     READ_OWNER: read_owner,
     READ_GENERATIONS: read_generations,
-    history.HISTORY_PAGE: history_page,
-    history.HISTORY_AS_TEXT: history_as_text,
-    history.VERSION: version,
+    session_messages.HISTORY_PAGE: history_page,
+    session_messages.HISTORY_AS_TEXT: history_as_text,
+    session_messages.VERSION: version,
     attempts.READ: read_attempts,
 }

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.dev.stack.ports import LOOPBACK
 
 SLOTS = 16384
 

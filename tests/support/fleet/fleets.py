@@ -8,7 +8,7 @@ from tests.support.fleet.certificates import Certificates
 from tests.support.fleet.servers import BUS, Server, choose_ports
 from tests.support.fleet.tls_front import TlsFront
 from tests.support.probes import wait_until
-from turnstile.ops.dev.stack.ports import LOOPBACK
+from turnstile.dev.stack.ports import LOOPBACK
 
 SERVICE = "turnstile"
 SLOTS = 16_384

@@ -7,10 +7,10 @@ from uuid import uuid4
 
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.config.queue_settings import QueueSettings
-from turnstile.config.redis_clients import RedisClients
 from turnstile.config.settings import Settings
 from turnstile.memory.item_cache import ItemCache
 from turnstile.memory.watch import MemoryWatch
+from turnstile.process.redis_clients import RedisClients
 from turnstile.streaming.event_hints import EventHints
 from turnstile.streaming.stream import EventReader, EventWriter
 from turnstile.worker.session_lock import LockedSession, SessionLock, name_lock

@@ -10,9 +10,9 @@ import redis
 
 from tests.support.probes import wait_until
 from tests.support.stacks.stack import Stack
-from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free, is_free
-from turnstile.ops.dev.stack.redis import Redis
-from turnstile.ops.dev.stack.run_as import choose
+from turnstile.dev.stack.ports import LOOPBACK, choose_free, is_free
+from turnstile.dev.stack.redis import Redis
+from turnstile.dev.stack.run_as import choose
 
 BUS = 10_000
 """What a node of a cluster adds to its port, for the port where it speaks to the others."""

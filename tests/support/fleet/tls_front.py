@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free
+from turnstile.dev.stack.ports import LOOPBACK, choose_free
 
 HANDSHAKE = b"\x16"
 POSTGRES_ASKS = bytes.fromhex("0000000804d2162f")

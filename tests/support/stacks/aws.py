@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.given_queues import GivenQueues, empty
 from tests.support.stacks.stack import Service
-from turnstile.ops.dev.stack.stack import LocalStack
+from turnstile.dev.stack.stack import LocalStack
 
 FORBIDDEN = ("CreateQueue", "DeleteQueue", "PurgeQueue", "SetQueueAttributes")
 

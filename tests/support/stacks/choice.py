@@ -22,8 +22,8 @@ from tests.support.given_queues import VARIABLE, find_given_queues
 from tests.support.stacks.aws import AwsStack, give_back
 from tests.support.stacks.packaged import EMBEDDED, find_packaged, maker_of
 from tests.support.stacks.stack import Stack
-from turnstile.ops.dev.stack.postgres import Postgres
-from turnstile.ops.dev.stack.stack import LocalStack, temporary
+from turnstile.dev.stack.postgres import Postgres
+from turnstile.dev.stack.stack import LocalStack, temporary
 
 
 class Kind(StrEnum):

@@ -23,8 +23,8 @@ from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.image import DockerImage
 
 from tests.support.probes import wait_until
-from turnstile.ops.dev.stack.ports import LOOPBACK, choose_free, is_free
-from turnstile.ops.dev.stack.stack import environment_of
+from turnstile.dev.stack.ports import LOOPBACK, choose_free, is_free
+from turnstile.dev.stack.stack import environment_of
 
 ROOT = Path(__file__).parents[3]
 POSTGRES = "postgres:18"

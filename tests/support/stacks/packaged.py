@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from turnstile.backends.postgres.server_version import OLDEST_SERVER
-from turnstile.ops.dev.stack.postgres import VERSION, Postgres
+from turnstile.dev.stack.postgres import VERSION, Postgres
 
 EMBEDDED = "embedded"
 

@@ -10,7 +10,7 @@ from tests.support.factories import CLAIMED
 from turnstile.handlers.handler import Handler
 from turnstile.streaming.stream import Append, Appended
 from turnstile.worker.attempt.attempt import Attempt
-from turnstile.worker.attempt.context import TurnContext, turn_for_handler
+from turnstile.worker.attempt.attempt_context import TurnContext, turn_for_handler
 from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.attempt.outcome import Outcome, StopReason
 

@@ -10,7 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
 from turnstile.handlers.child import Child
 from turnstile.statements.claim import claim
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.statements.settle import Settled, SettleRequest, settle
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace

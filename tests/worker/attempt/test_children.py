@@ -10,8 +10,8 @@ from tests.support.claims import expire_leases, submit_turns
 from tests.support.factories import make_claim, make_submission, make_terms, nest
 from tests.worker.attempt.child_turns import PARENT, Family
 from turnstile.errors import ChildIdTakenError, UnknownQueueError
-from turnstile.statements.children import make_child_id
 from turnstile.statements.claim import claim
+from turnstile.statements.start_children import make_child_id
 from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.limits import MAX_SECONDS

@@ -1,7 +1,7 @@
 """Children of a parent that runs again: those that succeeded or still run are kept, failed ones start anew after a redrive."""
 
 from tests.worker.attempt.child_turns import FAILURE, RETRY, Family
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace

@@ -15,7 +15,7 @@ from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.worker.aws_lambda import invocation as lambda_invocation
-from turnstile.worker.aws_lambda.handler import Function
+from turnstile.worker.aws_lambda.lambda_handler import Function
 
 
 @pytest.fixture

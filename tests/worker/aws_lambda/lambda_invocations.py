@@ -13,8 +13,8 @@ from turnstile.handlers.context import Context, Turn
 from turnstile.message_queue import MessageQueues
 from turnstile.statements.submit import Accepted, submit
 from turnstile.turn.envelope import OutgoingMessage
-from turnstile.turn.message import WakeUp
-from turnstile.worker.aws_lambda.handler import Function
+from turnstile.turn.wire_format import WakeUp
+from turnstile.worker.aws_lambda.lambda_handler import Function
 
 MakeFunction = Callable[..., Function]
 

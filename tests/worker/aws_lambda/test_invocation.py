@@ -13,7 +13,7 @@ from tests.support.redis_hands import OwnSessionLock
 from tests.worker.aws_lambda.lambda_invocations import Site
 from turnstile.handlers.context import Context, Turn
 from turnstile.handlers.exceptions import Retry
-from turnstile.turn.message import decode
+from turnstile.turn.wire_format import decode
 from turnstile.worker.aws_lambda import invocation as lambda_invocation
 from turnstile.worker.session_lock import name_lock
 

@@ -13,7 +13,7 @@ from tests.worker.aws_lambda.lambda_invocations import Site
 from turnstile.handlers.context import Context, Turn
 from turnstile.relay.loop import Relay
 from turnstile.statements.paused_queues import pause_queue, resume_queue
-from turnstile.turn.message import decode
+from turnstile.turn.wire_format import decode
 
 
 @pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])

@@ -9,7 +9,7 @@ import structlog.testing
 from tests.worker.aws_lambda.lambda_invocations import Site
 from turnstile.handlers.context import Context, Turn
 from turnstile.relay.loop import Relay
-from turnstile.worker.aws_lambda import handler as lambda_handler
+from turnstile.worker.aws_lambda import lambda_handler as lambda_handler
 
 
 async def test_a_warm_container_keeps_its_connections(site: Site) -> None:

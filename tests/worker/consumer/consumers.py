@@ -9,7 +9,7 @@ from uuid import uuid4
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.consumer import Consumer
 from turnstile.worker.slots.slots import Slots
 from turnstile.worker.turns_in_flight import TurnsInFlight

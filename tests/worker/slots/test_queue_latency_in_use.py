@@ -4,7 +4,7 @@ from tests.statements.calls import FAILURE
 from tests.support.claims import claimed, settle_one, submit_turns
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.statements.redrive import revive
+from turnstile.statements.revive import revive
 from turnstile.turn.identifiers import start_trace
 
 

@@ -17,10 +17,10 @@ from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.database_retry import outlast
 from turnstile.worker.slots.tenant_admission import TenantCap
-from turnstile.worker.slots.tenant_slots import LEAST_DEFER_SECONDS, TenantSlots
+from turnstile.worker.slots.tenant_fairness import LEAST_DEFER_SECONDS, TenantSlots
 
 RESEND_SECONDS = 600.0
 

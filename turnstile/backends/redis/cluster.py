@@ -23,7 +23,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from turnstile.backends.circuit_breaker import Circuit
-from turnstile.backends.redis.client import Command, NodeAwayError, RedisClient, Send
+from turnstile.backends.redis.redis_client import Command, NodeAwayError, RedisClient, Send
 from turnstile.telemetry.own_log import log
 
 _NODE_OUTAGES = (RedisConnectionError, RedisTimeoutError, OSError, ClusterDownError)

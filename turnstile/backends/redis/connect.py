@@ -1,6 +1,6 @@
 """Connects to Redis, with short timeouts and without redis-py's own retries.
 
-The URL selects one server, sentinels or a cluster (`backends.redis.url`).
+The URL selects one server, sentinels or a cluster (`backends.redis.redis_url`).
 """
 
 import re
@@ -13,9 +13,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.maint_notifications import MaintNotificationsConfig
 
-from turnstile.backends.redis.client import OUTAGES, RedisClient, Server
 from turnstile.backends.redis.cluster import Cluster
-from turnstile.backends.redis.url import RedisKind, RedisUrl, read
+from turnstile.backends.redis.redis_client import OUTAGES, RedisClient, Server
+from turnstile.backends.redis.redis_url import RedisKind, RedisUrl, read
 from turnstile.errors import CertificateRefusedError
 
 MAX_CONNECTIONS = 10_000

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnstile.backends.circuit_breaker import Circuit
-from turnstile.backends.redis.client import OUTAGES, Command, NodeAwayError, RedisClient
+from turnstile.backends.redis.redis_client import OUTAGES, Command, NodeAwayError, RedisClient
 from turnstile.telemetry.backend_health import health_of
 from turnstile.telemetry.own_log import log
 

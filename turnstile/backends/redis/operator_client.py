@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from turnstile.backends.redis.client import OUTAGES, RedisClient
 from turnstile.backends.redis.connect import connect
+from turnstile.backends.redis.redis_client import OUTAGES, RedisClient
 from turnstile.errors import TurnstileError
 
 TIMEOUT_SECONDS = 5.0

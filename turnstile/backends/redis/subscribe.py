@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from turnstile.backends.backoff import ceiling
-from turnstile.backends.redis.client import OUTAGES
 from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.redis_client import OUTAGES
 from turnstile.telemetry.own_log import log
 
 QUIET_SECONDS = 5.0

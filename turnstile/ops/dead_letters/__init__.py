@@ -1,1 +1,1 @@
-"""Dead letters: the pass over a dead-letter queue, and the redrive."""
+"""FAILED turns and their dead letters: list, redrive, drop, export."""

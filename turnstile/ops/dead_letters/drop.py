@@ -10,12 +10,12 @@ from uuid import UUID
 from turnstile.backends.postgres.database import Database
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.batches import BATCH, slices
+from turnstile.ops.dead_letters.drop_failed import drop_failed
+from turnstile.ops.dead_letters.failed_turns import FailedFilter
 from turnstile.ops.dead_letters.sweep import sweep_queues
 from turnstile.ops.terminal.operator_access import describe_operator
 from turnstile.ops.terminal.output import Progress, many
-from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
-from turnstile.statements.drop_failed import drop_failed
 from turnstile.statements.redrive_audit import RedriveRecord, begin
 
 

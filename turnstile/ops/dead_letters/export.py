@@ -11,11 +11,11 @@ from typing import Any
 from turnstile.backends.postgres.database import Database
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.rowless import pick_malformed, read_rowless
-from turnstile.ops.turn_document import attempt_document, turn_document
-from turnstile.queries.attempts import read_attempts
-from turnstile.queries.operator_turns import read_messages
+from turnstile.ops.turns.attempts import read_attempts
+from turnstile.ops.turns.operator_turns import read_messages
+from turnstile.ops.turns.turn_document import attempt_document, turn_document
 from turnstile.queries.turns import TurnRecord
-from turnstile.turn.message import DEAD_LETTER_REASON
+from turnstile.turn.wire_format import DEAD_LETTER_REASON
 
 Line = dict[str, Any]
 

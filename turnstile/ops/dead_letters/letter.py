@@ -9,8 +9,8 @@ from enum import StrEnum
 
 from turnstile.errors import MalformedMessageError
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.turn.message import WakeUp, decode
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.wire_format import WakeUp, decode
 
 
 class LetterKind(StrEnum):
@@ -51,7 +51,7 @@ def read_wake_up(message: ReceivedMessage) -> WakeUp | None:
 
 
 def classify(message: ReceivedMessage, wake_up: WakeUp | None, row: tuple[int, str] | None) -> LetterKind:
-    """`row` is generation and status of its turn, if that exists (`statements.redrive.read_generations`)."""
+    """`row` is generation and status of its turn, if that exists (`statements.revive.read_generations`)."""
     if wake_up is None:
         return LetterKind.MALFORMED
     if row is None:

@@ -21,16 +21,16 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.batches import BATCH
+from turnstile.ops.dead_letters.failed_turns import FailedFilter
 from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redriven_turns import RedrivenTurns
 from turnstile.ops.dead_letters.stop_rule import STOP_SHARE, Ends, GoOn, Stop, judge_ends
 from turnstile.ops.dead_letters.sweep import sweep_queues
 from turnstile.ops.terminal.operator_access import describe_operator
 from turnstile.ops.terminal.output import Progress, many, say, short_duration
-from turnstile.queries.failed_turns import FailedFilter
 from turnstile.queries.turns import TurnRecord
-from turnstile.statements.redrive import Revived, find_compensated, revive
 from turnstile.statements.redrive_audit import RedriveOutcome, RedriveRecord, begin
+from turnstile.statements.revive import Revived, find_compensated, revive
 from turnstile.turn.identifiers import start_trace
 
 CANARY_WAIT_SECONDS = 600.0

@@ -8,9 +8,9 @@ from itertools import islice
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.ops.dead_letters.redriven_ends import RedrivenEnd, read_ends
 from turnstile.ops.dead_letters.stop_rule import WINDOW, Ends, GoOn, Stop, Wait, judge_canary
 from turnstile.ops.terminal.output import Progress
-from turnstile.queries.redriven_ends import RedrivenEnd, read_ends
 from turnstile.turn.status import TurnStatus
 
 LOOK_SECONDS = 1.0

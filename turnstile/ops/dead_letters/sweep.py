@@ -13,7 +13,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import Letter, LetterKind, classify, read_wake_up
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.terminal.output import Progress, many
-from turnstile.statements.redrive import read_generations
+from turnstile.statements.revive import read_generations
 from turnstile.turn.envelope import ReceivedMessage
 
 

@@ -1,1 +1,1 @@
-"""`turnstile doctor`: checks a live system and reports the findings."""
+"""`turnstile doctor`: what is wrong in a live system, its SQL, the report, the repair."""

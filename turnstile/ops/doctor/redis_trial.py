@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from turnstile.backends.redis.client import OUTAGES, Command, NodeAwayError, raise_first, script
 from turnstile.backends.redis.connect import connect
 from turnstile.backends.redis.operator_client import operator_client
+from turnstile.backends.redis.redis_client import OUTAGES, Command, NodeAwayError, raise_first, script
 from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import ACQUIRE, name_lock
 

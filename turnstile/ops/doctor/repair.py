@@ -7,15 +7,15 @@ from uuid import UUID
 import psycopg
 
 from turnstile.backends.redis.operator_client import RedisUnreachableError
-from turnstile.doctor.check import Remedy
-from turnstile.doctor.database import wake
 from turnstile.errors import QueueUnavailableError
 from turnstile.ops.dead_letters.sweep import sweep
+from turnstile.ops.doctor.check import Remedy
+from turnstile.ops.doctor.read_database import wake
 from turnstile.ops.doctor.run_checks import MOST_STREAMS, DoctorFinding, Findings
+from turnstile.ops.doctor.stream_inspection import highest_fence
 from turnstile.ops.terminal.operator_access import Operator
 from turnstile.ops.terminal.output import many, say
 from turnstile.statements.advance_fences import advance_beyond
-from turnstile.streaming.stream_inspection import highest_fence
 
 
 def plan(findings: Findings) -> Counter[str]:

@@ -7,12 +7,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from turnstile.doctor.check import Severity
-from turnstile.doctor.checks import MARGIN_SECONDS
+from turnstile.ops.doctor.check import Severity
 from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.folding import fold, whole
 from turnstile.ops.terminal.output import many, short_time
+from turnstile.ops.why.decision import MARGIN_SECONDS
 from turnstile.telemetry.harmless import harmless
 
 SHOWN = 10

@@ -17,25 +17,26 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.table_version import MISSING, VERSIONS, tables_refused
 from turnstile.backends.redis.operator_client import RedisUnreachableError
 from turnstile.config.settings import Settings
-from turnstile.doctor.check import Check
-from turnstile.doctor.checks import BY_CODE, CHECKS, LIMIT, MARGIN_SECONDS
-from turnstile.doctor.clocks import find_difference, read_clock
-from turnstile.doctor.database import QuestionTooLargeError, ask, read_table_version
-from turnstile.doctor.idle_timeout import find_roles_without_idle_timeout
-from turnstile.doctor.lockers import Locker, find_lockers
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, ServerTooOldError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.sweep import classify_letters
+from turnstile.ops.doctor.check import Check
+from turnstile.ops.doctor.checks import BY_CODE, CHECKS, LIMIT
+from turnstile.ops.doctor.idle_timeout import find_roles_without_idle_timeout
+from turnstile.ops.doctor.lockers import Locker, find_lockers
+from turnstile.ops.doctor.read_database import QuestionTooLargeError, ask, read_table_version
 from turnstile.ops.doctor.redis_trial import try_redis
-from turnstile.ops.progress_words import describe_standstill
+from turnstile.ops.doctor.stream_inspection import highest_fence
+from turnstile.ops.stats.progress_words import describe_standstill
+from turnstile.ops.terminal.clocks import find_difference, read_clock
 from turnstile.ops.terminal.operator_access import operator_database
 from turnstile.ops.terminal.output import short_duration
+from turnstile.ops.why.decision import MARGIN_SECONDS
+from turnstile.ops.why.lock_inspection import find_foreign_locks
 from turnstile.queries.progress import PROGRESS, Progress
 from turnstile.statements.advance_fences import read_last_fence
-from turnstile.streaming.stream_inspection import highest_fence
-from turnstile.worker.lock_inspection import find_foreign_locks
 
 MOST_LETTERS = 1000
 """Most messages to read from one DLQ."""

@@ -19,8 +19,7 @@ from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.backends.postgres.server_version import server_refused
 from turnstile.backends.postgres.startup_options import options_refused
 from turnstile.backends.postgres.table_version import schema_refused
-from turnstile.config import logs
-from turnstile.config.load_settings import load
+from turnstile.config.config_file import load
 from turnstile.config.settings import Settings
 from turnstile.errors import (
     SET_BY_LOCAL_ENV,
@@ -31,6 +30,7 @@ from turnstile.errors import (
     UnknownQueueError,
 )
 from turnstile.ops.terminal.output import say
+from turnstile.process import logs
 from turnstile.turn.envelope import OutgoingMessage
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Operator:
     @cached_property
     def hints(self) -> "CancelHints":
         """The hints to send after a cancel."""
-        from turnstile.config.redis_clients import RedisClients
+        from turnstile.process.redis_clients import RedisClients
         from turnstile.streaming.cancel_hints import CancelHints
 
         redis = RedisClients.open(self.settings)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from turnstile.ops.queue_overview import QueueOverview, read_overview
+from turnstile.ops.dead_letters.failed_turns import FailedGroup, group_failures
+from turnstile.ops.queues.queue_overview import QueueOverview, read_overview
+from turnstile.ops.stats.read_stats import Stats, read_stats
 from turnstile.ops.terminal.operator_access import Operator
-from turnstile.ops.worker_overview import WorkerOverview, read_worker_overview
-from turnstile.queries.failed_turns import FailedGroup, group_failures
-from turnstile.queries.stats import Stats, read_stats
+from turnstile.ops.workers.worker_overview import WorkerOverview, read_worker_overview
 from turnstile.queries.workers import RunningTurn, read_running
 
 MOST_ROWS = 200

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from turnstile.ops import queue_overview, worker_overview
 from turnstile.ops.doctor.report import summary
 from turnstile.ops.doctor.run_checks import Findings
+from turnstile.ops.queues import queue_overview
 from turnstile.ops.terminal.output import Columns, describe_counts, short_duration, shortened
 from turnstile.ops.top.snapshot import Snapshot
+from turnstile.ops.workers import worker_overview
 
 
 @dataclass(frozen=True, slots=True)

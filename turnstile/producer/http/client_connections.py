@@ -19,7 +19,7 @@ from turnstile.producer.http.request_head import HeadParser
 
 HEAD_SECONDS = 10.0
 """Time limit for the head of a request: from the opening of the connection, later from the first byte. The limit for a body is
-30 s (`turnstile/producer/http/request_body.py`), for an idle connection 130 s (`turnstile/producer/app.py:KEEP_ALIVE_SECONDS`)."""
+30 s (`producer.http.request_body`), for an idle connection 130 s (`producer.app.KEEP_ALIVE_SECONDS`)."""
 
 HALF_CLOSED = "turnstile.half_closed"
 """Key of a request's `state`: an asyncio.Event that is set once the client has closed its sending half. It may read on, or have

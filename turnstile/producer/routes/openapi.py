@@ -7,7 +7,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
 from turnstile.producer.http.problems import MEDIA_TYPE, Kind, ProblemBody
-from turnstile.producer.submit.turn_request import TurnRequest
+from turnstile.submit.turn_request import TurnRequest
 
 _REFERENCE = "#/components/schemas/{model}"
 

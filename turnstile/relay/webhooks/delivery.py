@@ -22,7 +22,7 @@ from turnstile.statements.webhooks import OwedWebhook
 from turnstile.telemetry.metrics import WEBHOOKS
 from turnstile.telemetry.own_log import log
 from turnstile.webhooks.signature import signed_headers
-from turnstile.webhooks.url import is_allowed, parse_webhook_url
+from turnstile.webhooks.webhook_url import is_allowed, parse_webhook_url
 
 PER_HOST = 16
 PER_TENANT = 32

@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from turnstile.errors import TurnstileError
-from turnstile.webhooks.url import WebhookTarget, is_public
+from turnstile.webhooks.webhook_url import WebhookTarget, is_public
 
 CONCURRENT = 64
 """Posts at a time in a process."""

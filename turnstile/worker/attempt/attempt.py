@@ -19,7 +19,7 @@ from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.error_classes import UNFIT_REPLY, name_class
-from turnstile.worker.attempt.context import TurnContext
+from turnstile.worker.attempt.attempt_context import TurnContext
 from turnstile.worker.attempt.outcome import (
     AttemptEnding,
     Failed,
@@ -57,7 +57,7 @@ def ids_of(task: "asyncio.Task[Any] | None") -> dict[str, str]:
 
 
 class HandlerExitedError(Exception):
-    """The handler raised SystemExit or KeyboardInterrupt. They fail its turn, and nothing else (`worker.process.event_loop`)."""
+    """The handler raised SystemExit or KeyboardInterrupt. They fail its turn, and nothing more (`lifecycle.event_loop`)."""
 
 
 class Attempt:

@@ -19,9 +19,9 @@ from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import ReceivedMessage
-from turnstile.worker.aws_lambda.event import SqsRecord, not_to_delete
+from turnstile.worker.aws_lambda.sqs_event import SqsRecord, not_to_delete
 from turnstile.worker.composition import TurnWork
-from turnstile.worker.process.shutdown import Shutdown, drain
+from turnstile.worker.lifecycle.shutdown import Shutdown, drain
 from turnstile.worker.resources import Resources
 
 RESERVE_SECONDS = 5.0

@@ -22,9 +22,9 @@ from turnstile.statements.defer import Defer, Owed, defer
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.waiting_tenants import find_waiting_tenant
 from turnstile.telemetry.own_log import log
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.database_retry import Outlast
-from turnstile.worker.slots.tenant_slots import TenantSlots
+from turnstile.worker.slots.tenant_fairness import TenantSlots
 
 BATCH = 50
 

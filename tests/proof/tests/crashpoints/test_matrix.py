@@ -9,7 +9,7 @@ from tests.proof.crashpoints.cell import Director, Result
 from tests.proof.crashpoints.matrix import MOST_TRIES, Matrix, all_cells, in_order, select_cells
 from tests.proof.crashpoints.passing import FAULTS
 from tests.proof.crashpoints.points import read
-from turnstile.ops.dev.stack.stack import LocalStack
+from turnstile.dev.stack.stack import LocalStack
 
 
 def test_every_point_is_struck_by_every_fault_that_can_strike_there_on_both_kinds_of_queue() -> None:

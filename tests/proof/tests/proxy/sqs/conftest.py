@@ -14,7 +14,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
-from turnstile.turn.message import WakeUp
+from turnstile.turn.wire_format import WakeUp
 
 
 @pytest.fixture

@@ -1,0 +1,73 @@
+"""The command `turnstile` as people run it, pointed at the test's own database and queue."""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.ops.invoke import Ran, invoke
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+
+Turnstile = Callable[..., Awaitable[Ran]]
+
+
+@pytest.fixture
+def environment(settings: Settings) -> dict[str, str]:
+    """What a shell would have to export to work with the test's own database, Redis and queue."""
+    queues = [queue.model_dump(exclude_none=True) for queue in settings.queues]
+    return {
+        **os.environ,
+        "DATABASE_URL": settings.database_url,
+        "REDIS_URL": settings.redis_url,
+        "TURNSTILE_REDIS_PREFIX": settings.redis_prefix,
+        "TURNSTILE_QUEUES": json.dumps(queues),
+        "TURNSTILE_QUEUE": settings.queue,
+        "TURNSTILE_LEASE_SECONDS": str(settings.lease_seconds),
+        "TURNSTILE_RECEIVE_WAIT_SECONDS": "1",
+        "COLUMNS": "80",
+    }
+
+
+@pytest.fixture
+def turnstile(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Turnstile:
+    """Runs a command to its end; `text` goes to its standard input. On a thread: a command has a loop of its own."""
+    # It would leave the whole run's logs pointed at the command's standard error, which is closed afterwards.
+    monkeypatch.setattr("turnstile.process.logs.configure", lambda settings: None)
+    one_at_a_time = asyncio.Lock()
+
+    async def run(*arguments: str, text: str = "", **more: str) -> Ran:
+        async with one_at_a_time:
+            return await asyncio.to_thread(invoke, *arguments, text=text, **{**environment, **more})
+
+    return run
+
+
+@pytest.fixture
+def one_deletion_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first message of each deletion has a handle that the real SQS refuses; the others are deleted."""
+    really_call = MessageQueues._call
+
+    async def call(self: MessageQueues, queue: str, operation: str, **parameters: Any) -> Any:
+        if operation == "DeleteMessageBatch":
+            first, *others = parameters["Entries"]
+            parameters["Entries"] = [first | {"ReceiptHandle": "no handle of this queue"}, *others]
+        return await really_call(self, queue, operation, **parameters)
+
+    monkeypatch.setattr(MessageQueues, "_call", call)
+
+
+@pytest.fixture
+def why(turnstile: Turnstile) -> Any:
+    """Asks why, and returns the document."""
+
+    async def ask(*arguments: object, **environment: str) -> dict[str, Any]:
+        ran = await turnstile("why", *map(str, arguments), "--json", **environment)
+        assert ran.code == 0, ran.err
+        document: dict[str, Any] = json.loads(ran.out)
+        return document
+
+    return ask

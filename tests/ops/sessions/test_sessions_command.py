@@ -1,0 +1,73 @@
+"""`turnstile sessions --stuck`: the sessions that do not move, each with the reason that `turnstile why` gives."""
+
+import json
+
+from tests.ops.conftest import Turnstile
+from tests.ops.dead_turns import make_failed
+from tests.support.tampered_turns import LOST, make_pending, make_running, tamper
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.statements.paused_queues import pause_queue
+
+
+async def test_each_stuck_session_has_its_reason_and_command(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    waiting = await make_pending(database, settings, "waiting")
+    lost = await make_running(database, settings, "lost")
+    [failed] = await make_failed(database, settings, ["halted"], halt=True)
+    await tamper(settings, LOST)
+    await tamper(settings, "UPDATE turns SET created_at = now() - interval '2 h' WHERE session_id = 'waiting'")
+    await pause_queue(database, settings.queue, paused_by="ann", reason=None)
+
+    ran = await turnstile("sessions", "--stuck", "--json")
+    table = await turnstile("sessions", "--stuck", COLUMNS="200")
+
+    document = json.loads(ran.out)
+    found = {
+        one["session_id"]: (one["turn"]["id"], one["reason"]["code"], one["commands"]) for one in document["sessions"]
+    }
+    assert list(found) == ["waiting", "lost", "halted"]
+    assert found["waiting"] == (str(waiting), "paused", [f"turnstile queues resume {settings.queue}"])
+    assert found["lost"] == (str(lost), "lost", [f"turnstile queues resume {settings.queue}"])
+    assert found["halted"] == (str(failed), "halted", [f"turnstile retry {failed}", f"turnstile skip {failed}"])
+    assert document["truncated"] is False
+    why = json.loads((await turnstile("why", str(waiting), "--json")).out)
+    assert why["reason"] == document["sessions"][0]["reason"]
+    head, to_retry, or_skip = table.out.splitlines()[-3:]
+    assert head.startswith(f"session halted of tenant t  queue {settings.queue}  halted since ")
+    assert (to_retry, or_skip) == (f"  to move it: turnstile retry {failed}", f"  or:         turnstile skip {failed}")
+
+
+async def test_that_no_session_is_stuck_is_said(turnstile: Turnstile) -> None:
+    assert (await turnstile("sessions", "--stuck")).err == "no session is stuck\n"
+
+
+async def test_the_age_the_queue_and_the_tenant_narrow_the_list(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    await make_pending(database, settings)
+    await tamper(settings, "UPDATE turns SET created_at = now() - interval '1 min'")
+
+    found = {
+        words: len(json.loads((await turnstile("sessions", "--stuck", "--json", *words.split())).out)["sessions"])
+        for words in (
+            "",
+            "--older-than 30s",
+            "--older-than 2m",
+            f"--older-than 30s --queue {settings.queue}",
+            "--older-than 30s --tenant t",
+            "--older-than 30s --tenant u",
+        )
+    }
+
+    assert list(found.values()) == [0, 1, 0, 1, 1, 0]
+    assert (await turnstile("sessions", "--stuck", "--queue", "other")).code == 3, "a typing mistake is no empty list"
+
+
+async def test_without_stuck_and_with_a_wrong_age_the_command_line_is_refused(turnstile: Turnstile) -> None:
+    ran = [await turnstile("sessions", *words) for words in ((), ("--stuck", "--older-than", "5"))]
+
+    assert [one.code for one in ran] == [2, 2]
+    assert "--stuck" in ran[0].err
+    assert "no age" in ran[1].err

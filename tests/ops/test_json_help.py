@@ -1,0 +1,162 @@
+"""`--json`: the help of each command names the fields of its document, and no others. After an error there is no document."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, LiteralString
+
+import pytest
+from typer.main import get_command
+
+from tests.archive.archiving import age, end_turn
+from tests.conftest import sqs_client
+from tests.ops.conftest import Turnstile
+from tests.ops.dead_turns import make_dead, make_failed
+from tests.ops.invoke import NOBODY, NOWHERE, invoke, invoke_plain
+from tests.support.stacks.stack import Stack
+from tests.support.tampered_turns import make_running, tamper
+from tests.support.waiting_turns import RETRIED, make_due_for_an_hour, make_joining, make_settled, make_worker
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.dev.stack.stack import LocalStack
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.command_list import LazyCommand, app
+
+LINES = {
+    "list": ["--halting", "--status failed", ""],
+    "status": ["{failed} --show-text", "{joining}"],
+    "why": ["{waiting}", "{failed}"],
+    "sessions": ["--stuck --older-than 1s"],
+    "top": [""],
+    "workers": [""],
+    "stats": ["", "--by tenant"],
+    "trace": ["{joining}"],
+    "wake": ["{waiting} --yes"],
+    "dlq list": ["--messages --show-text", "--groups"],
+    "dlq show": ["{failed} --show-text"],
+    "dlq drop": ["--dry-run", "--malformed --dry-run"],
+    "redrive": ["--dry-run", "--turn {failed} --yes"],
+    "redrives": [""],
+    "cancel": ["{waiting} --yes", "--tenant t --dry-run"],
+    "retry": ["{halting} --dry-run"],
+    "skip": ["{halting} --yes"],
+    "queues pause": ["{queue} --yes"],
+    "queues list": [""],
+    "doctor": [""],
+    "queues resume": ["{queue} --yes"],
+    "queues create": [""],
+    "archive": ["--older-than 90d --yes"],
+    "submit": ["s hello --direct", "s hello --direct --idempotency-key k", "s other --direct --idempotency-key k"],
+}
+"""The options with which each command is run, in an order in which none spoils the facts of a later one."""
+
+OWES_WEBHOOK: LiteralString = """
+INSERT INTO webhooks (turn_id, generation, tenant_id, url, event)
+SELECT id, generation, tenant_id, 'https://example.com', '{}' FROM turns WHERE session_id = 'failed'"""
+
+KEYS_ARE_DATA = {
+    "by_status",
+    "by_error_class",
+    "failed",
+    "filter",
+    "letters",
+    "metadata",
+    "open",
+    "releases",
+    "undeclared",
+    "workers",
+}
+"""Objects whose keys are statuses, classes, queues: nothing for a help."""
+
+
+def commands_with_json(command: Any, path: str = "") -> Iterator[str]:
+    loaded = command.load() if isinstance(command, LazyCommand) else command
+    if any(parameter.name == "as_json" for parameter in loaded.params):
+        yield path.strip()
+    for name, below in getattr(loaded, "commands", {}).items():
+        yield from commands_with_json(below, f"{path} {name}")
+
+
+def explained(command: str) -> tuple[str, str]:
+    """What the help says of the document, alone and with the helps that it refers to."""
+    text = invoke_plain(*command.split(), "--help").out.partition("--json")[2]
+    own = " ".join(re.split(r"^(?:Arguments|Options):", text, flags=re.MULTILINE)[0].split())
+    return own, " ".join([own, *(explained(other)[1] for other in re.findall(r"`turnstile ([a-z ]+) --json`", own))])
+
+
+def fields(document: Any) -> set[str]:
+    if isinstance(document, list):
+        return {name for one in document for name in fields(one)}
+    if not isinstance(document, dict):
+        return set()
+    # The facts of a reason are those of its code.
+    below = [{"code": None} if "code" in one else one for name, one in document.items() if not is_data(name, one)]
+    return {*document, *(name for one in below for name in fields(one))}
+
+
+def is_data(name: str, value: Any) -> bool:
+    return not isinstance(value, dict | list) or (name in KEYS_ARE_DATA and isinstance(value, dict))
+
+
+def check(command: str, documents: list[Any]) -> list[str]:
+    """What the help lacks, and what it names in vain."""
+    (own, whole), found = explained(command), fields(documents)
+    unexplained = found - {*re.findall(r"\w+", whole)}
+    # Other words of the help may be words of a sentence.
+    in_vain = {*re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", own)} - found
+    return [f"{command}: {names}" for names in (sorted(unexplained), sorted(in_vain)) if names]
+
+
+@pytest.mark.not_on("aws", "it makes queues")
+async def test_the_help_of_each_command_explains_its_document(
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings, stack: Stack
+) -> None:
+    (failed,) = await make_dead(database, queues, settings, ["failed"])
+    await make_failed(database, settings, ["a"])
+    (halting,) = await make_failed(database, settings, ["halted"], halt=True)
+    waiting = await make_settled(database, settings, "waiting", RETRIED)
+    joining, _ = await make_joining(database, settings, "joining")
+    await make_running(database, settings, "running")
+    await make_worker(database, settings)
+    await make_due_for_an_hour(settings)
+    await tamper(settings, OWES_WEBHOOK)
+    address = await queues.find(settings.queue)
+    sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody="not ours")
+    names = {"failed": failed, "halting": halting, "waiting": waiting, "joining": joining, "queue": settings.queue}
+
+    wrong = []
+    for command, lines in LINES.items():
+        if command == "archive":
+            await end_turn(database, settings, "old")
+            await age(database)
+        ran = [await turnstile(*command.split(), *line.format(**names).split(), "--json") for line in lines]
+        assert all(one.out for one in ran), (command, ran)
+        wrong += check(command, [json.loads(one.out) for one in ran])
+
+    assert not wrong, "\n".join(wrong)
+    assert {*LINES} == {*commands_with_json(get_command(app))} - {"local status"}
+
+
+@pytest.mark.not_on("containers", "it is about the embedded stack itself")
+def test_the_help_explains_the_document_of_the_local_stack(stack: LocalStack) -> None:
+    ran = invoke("local", "status", "--home", str(stack.home), "--json")
+
+    assert check("local status", [json.loads(ran.out)]) == []
+
+
+async def test_after_an_error_there_is_no_document_but_one_line(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    running = await make_running(database, settings)
+
+    ran = [
+        await turnstile(*line.split(), "--json")
+        for line in (
+            f"wake {running} --yes", f"retry {running} --yes", f"skip {running} --yes",
+            f"status {NOBODY}", f"why {NOBODY}", f"trace {NOBODY}", f"cancel {NOBODY} --yes", f"redrive --turn {NOBODY} --yes",
+        )
+    ]  # fmt: skip
+    away = await turnstile("list", "--json", DATABASE_URL=NOWHERE)
+
+    assert [one.code for one in (*ran, away)] == [1, 1, 1, 3, 3, 3, 3, 3, 4]
+    assert [(one.out, one.err.count("\n")) for one in (*ran, away)] == [("", 1)] * 9

@@ -1,0 +1,76 @@
+"""Builders of facts about turns that wait; whatever a test does not care about has a default."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from turnstile.ops.why.decision import WaitTerms
+from turnstile.ops.why.wait_facts import (
+    LastAttempt,
+    SeenLock,
+    SeenPause,
+    SeenQueue,
+    SeenRowLock,
+    SeenTurn,
+    SeenWorker,
+    WaitFacts,
+)
+from turnstile.turn.settlement import AttemptOutcome
+from turnstile.turn.status import TurnStatus
+
+NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+TURN, HEAD, FAILED = (UUID(int=number) for number in (2, 1, 9))
+TERMS = WaitTerms(overdue_seconds=25.0, tenant_share="fair", max_crashes={"turns": 3})
+PAUSE = SeenPause(by="ann@desk", since=NOW, reason=None)
+ROW_LOCK = SeenRowLock(pid=77, user_name="ann", application="psql", since=NOW)
+LOCK = SeenLock(key="lock:session:{t/s}", worker_id="w", seconds_left=12.0)
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def seen_turn(**fields: Any) -> SeenTurn:
+    """A PENDING head that is due, and whose wake-up was sent by the API."""
+    given: dict[str, Any] = {
+        "id": TURN, "tenant_id": "t", "session_id": "s", "seq": 2, "queue": "turns", "status": TurnStatus.PENDING,
+        "attempt": 0, "crashes": 0, "hand_backs": 0, "worker_id": None, "lease_until": None, "execute_at": None,
+        "send_at": ago(-60), "sends": 0,
+        "expires_at": ago(-900), "cancel_requested_at": None, "cancel_reason": None, "error_class": None,
+        "error": None, "created_at": ago(30), "queued_at": ago(30), "first_started_at": None, "started_at": None,
+        "finished_at": None, "children": 0, "open_children": (), "last_attempt": None,
+    }  # fmt: skip
+    return SeenTurn(**{**given, **fields})
+
+
+def running_turn(**fields: Any) -> SeenTurn:
+    """A RUNNING turn with a valid lease of worker `w`."""
+    given: dict[str, Any] = {
+        "status": TurnStatus.RUNNING, "attempt": 1, "worker_id": "w", "lease_until": ago(-20), "send_at": None,
+        "started_at": ago(10),
+    }  # fmt: skip
+    return seen_turn(**{**given, **fields})
+
+
+def seen_worker(worker_id: str = "w", **fields: Any) -> SeenWorker:
+    """A worker with four free slots, seen a moment ago."""
+    given: dict[str, Any] = {
+        "slots": 4, "busy": 0, "draining": False, "seen_at": ago(5), "alive": True, "running": 0,
+        "running_of_tenant": 0, "most_crashes": 0, "host": "h", "pid": 7, "blocked_for_seconds": 0.0, "blocked_by": None,
+    }  # fmt: skip
+    return SeenWorker(worker_id=worker_id, **{**given, **fields})
+
+
+def seen_queue(*workers: SeenWorker, pause: SeenPause | None = None, older: int = 0) -> SeenQueue:
+    return SeenQueue(pause=pause, workers=workers or (seen_worker(),), older=older)
+
+
+def wait_facts(turn: SeenTurn | None = None, **fields: Any) -> WaitFacts:
+    """The turn is the head of its session, unless `head` is given."""
+    asked = turn or seen_turn()
+    given: dict[str, Any] = {"head": asked, "halt": None, "queue": seen_queue()}
+    return WaitFacts(at=NOW, turn=asked, **{**given, **fields})
+
+
+def last_attempt(outcome: AttemptOutcome, **fields: Any) -> LastAttempt:
+    return LastAttempt(outcome=outcome, **{"error_class": None, "error": None, **fields})

@@ -1,0 +1,138 @@
+"""Generates reference pages from the code: `docs/settings.md`, `docs/metrics.md` and `docs/exit-codes.md`.
+
+python -m turnstile.dev.reference      writes the pages
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import PREFIX, Settings
+from turnstile.ops.terminal.exit_codes import MEANINGS
+from turnstile.telemetry import metrics
+from turnstile.telemetry.instruments import Instrument, Process
+from turnstile.worker.lifecycle.watchdog import EXIT_STUCK
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+SETTINGS = """# Settings
+
+Generated from `turnstile/config/settings.py` by `python -m turnstile.dev.reference`.
+
+A process reads its settings once, when it starts, and refuses to start if one is wrong. The AWS SDK's own variables apply
+as well. A variable `TURNSTILE_…` that is no setting is named in one line on standard error. It refuses
+nothing: after a rollback the environment still has the variables of the newer release.
+
+Every option of a command is a variable, too: `TURNSTILE_REDRIVE_LIMIT` is `turnstile redrive --limit`. Only `--yes` is
+none: whoever changes something says so each time. With `TURNSTILE_DEBUG=1` an error is a stack trace in place of a line.
+
+| variable | default | meaning |
+|---|---|---|
+{settings}
+
+## Queues
+
+Several queues are declared in `turnstile.toml` ([example](../turnstile.toml.example)) or in `TURNSTILE_QUEUES`.
+
+| field | default | meaning |
+|---|---|---|
+{queues}
+"""
+
+METRICS = """# Metrics
+
+Generated from `turnstile/telemetry/metrics.py` by `python -m turnstile.dev.reference`.
+
+- **Prometheus**: set `TURNSTILE_METRICS_PORT` for the API, workers and relays, and scrape `http://HOST:PORT/metrics`. The
+  port asks for no key, and answers while a handler blocks the event loop. Two processes on one host need two ports. It also
+  serves what your handler's module has in prometheus_client's default registry (`prometheus_client.Counter(...)`), except for
+  names that Turnstile has itself.
+- **OTLP over HTTP**: install the extra `telemetry` and set `OTEL_EXPORTER_OTLP_ENDPOINT`. The names are the same, without
+  `_total`. Only Turnstile's own metrics are sent, every 60 s (`OTEL_METRIC_EXPORT_INTERVAL`), and once at the end of the
+  process, which waits 1 s for it at most.
+- With neither, nothing listens and nothing is recorded. A Lambda function exports no metrics.
+- `docker compose --profile monitoring up` scrapes and shows them. `metrics_port` and `telemetry` of `infra/examples/complete`
+  turn them on there ([how](../infra/README.md#metrics-and-traces)).
+
+Several relays report the same tables and queues: take their maximum, never their sum. What a relay could not read is not
+shown, so alarm on `absent(...)`, too. No label has a tenant, a session or a turn, and labels with values from outside have a
+bound. Each process also has `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_open_fds` and the others
+of Prometheus's clients. [ADR 0034](adr/0034-metrics.md) says what they cost.
+
+{metrics}
+"""
+
+PROCESSES = {
+    Process.WORKER: "Worker",
+    Process.RELAY: "Relay, also within a worker",
+    Process.MEMORY_WATCHERS: "Worker and relay",
+    Process.API: "API",
+    Process.ALL: "All",
+}
+
+EXIT_CODES = """# Exit codes of `turnstile`
+
+Generated from `turnstile/ops/terminal/exit_codes.py` by `python -m turnstile.dev.reference`.
+
+| code | meaning |
+|---|---|
+{codes}
+"""
+
+
+def pages() -> dict[Path, str]:
+    """The content of each page, by path."""
+    settings = [
+        _row(str(field.validation_alias or f"{PREFIX}{name.upper()}"), name, field)
+        for name, field in Settings.model_fields.items()
+    ]
+    queues = [_row(name, name, field) for name, field in QueueSettings.model_fields.items()]
+    meanings = {**MEANINGS, EXIT_STUCK: "a worker's event loop was stuck; the watchdog ended it"}
+    codes = [f"| {int(code)} | {meaning} |" for code, meaning in sorted(meanings.items())]
+    return {
+        DOCS / "metrics.md": METRICS.format(metrics="\n\n".join(_metrics(process) for process in PROCESSES)),
+        DOCS / "settings.md": SETTINGS.format(settings="\n".join(settings), queues="\n".join(queues)),
+        DOCS / "exit-codes.md": EXIT_CODES.format(codes="\n".join(codes)),
+    }
+
+
+def _metrics(process: Process) -> str:
+    declared = [one for one in vars(metrics).values() if isinstance(one, Instrument) and one.process is process]
+    rows = [
+        f"| `{one.name}` | {one.kind} | {', '.join(f'`{label}`' for label in one.labels) or 'none'} | {one.unit or 'none'}"
+        f" | {one.meaning} |"
+        for one in declared
+    ]
+    head = "| metric | type | labels | unit | meaning |\n|---|---|---|---|---|"
+    return "\n".join([f"## {PROCESSES[process]}\n", head, *rows])
+
+
+def _row(variable: str, name: str, field: FieldInfo) -> str:
+    """Raises ValueError for a field without a docstring."""
+    if field.description is None:
+        raise ValueError(f"{name} has no docstring")
+    default = "required" if field.is_required() else _default(name, field.default)
+    return f"| `{variable}` | {default} | {' '.join(field.description.split())} |"
+
+
+def _default(name: str, default: Any) -> str:
+    match default:
+        case None | "" | ():
+            return "none"
+        case bool():
+            return "on" if default else "off"
+        case int() | float():
+            unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), "")
+            return f"{default}" if name.endswith("_port") else f"{default:,g}{unit}"
+        case _:
+            return f"`{default}`"
+
+
+UNITS = {"_seconds": " s", "_bytes": " bytes", "_days": " days"}
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text, "utf-8")

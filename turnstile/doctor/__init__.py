@@ -1,1 +1,0 @@
-"""`turnstile doctor`: the checks, and its statements in Postgres."""

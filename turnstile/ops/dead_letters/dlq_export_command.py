@@ -1,0 +1,114 @@
+"""`turnstile dlq export`: FAILED turns and malformed messages as JSON lines."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+
+from turnstile.ops.dead_letters.export import Line, export_malformed, export_turns
+from turnstile.ops.dead_letters.failed_turns import FailedFilter
+from turnstile.ops.dead_letters.filter_options import find_failed, read_turn_ids
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
+from turnstile.ops.terminal.options import (
+    ErrorClass,
+    FailedBefore,
+    FailedSince,
+    Malformed,
+    QueueName,
+    SessionId,
+    ShowText,
+    TenantId,
+    TraceId,
+    TurnIds,
+)
+from turnstile.ops.terminal.output import Progress, as_json_line, many, say
+
+READABLE_BY_ITS_OWNER = 0o600
+"""The file may have what users said."""
+
+
+def export(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A new file; - is standard output.")],
+    queue: QueueName = None,
+    turn: TurnIds = None,
+    error: ErrorClass = None,
+    tenant: TenantId = None,
+    session: SessionId = None,
+    older_than: FailedBefore = None,
+    younger_than: FailedSince = None,
+    trace: TraceId = None,
+    malformed: Malformed = False,
+    show_text: ShowText = False,
+) -> None:
+    """Write FAILED turns as JSON lines, and the malformed messages of the dead-letter queues.
+
+    A line has `kind` "turn" (turn, attempts with errors and tracebacks) or "malformed" (queue, message_id, reason). What users
+    said and the bodies of messages are in it only with --show-text. Messages have no turn: with a filter on turns, they are left
+    out. Changes nothing; a file that was not finished is removed.
+    """
+    settings = load_settings()
+    names = settings.select_queues(queue)
+    wanted = FailedFilter(
+        queue=queue,
+        turn_ids=read_turn_ids(turn or ()),
+        error_class=error,
+        tenant_id=tenant,
+        session_id=session,
+        older_than_seconds=older_than,
+        younger_than_seconds=younger_than,
+        trace_id=trace,
+    )
+    about_turns = wanted != FailedFilter(queue=queue)
+    if malformed and about_turns:
+        raise typer.BadParameter("--malformed goes with --queue only: a message that can't be read has no turn")
+    with _opened(file) as out:
+        turns, messages = operate(
+            settings, _export, out, None if malformed else wanted, [] if about_turns else names, show_text=show_text
+        )
+    say(f"{many(turns, 'turn')} and {many(messages, 'malformed message')} written")
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[IO[str]]:
+    if file == "-":
+        yield sys.stdout
+        return
+    path = Path(file)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READABLE_BY_ITS_OWNER)
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}; nothing was written", ExitCode.USAGE) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            yield out
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+async def _export(
+    operator: Operator, out: IO[str], wanted: FailedFilter | None, names: list[str], *, show_text: bool
+) -> tuple[int, int]:
+    turns, messages = 0, 0
+    progress = Progress()
+    if wanted is not None:
+        failed = await find_failed(operator, wanted, None)
+        async for line in export_turns(operator.database, failed, show_text=show_text):
+            _write(out, line)
+            turns += 1
+            progress.say(f"{turns} of {many(len(failed), 'turn')} written")
+    for name in names:
+        async with aclosing(export_malformed(operator.queues, name, show_text=show_text)) as lines:
+            async for line in lines:
+                _write(out, line)
+                messages += 1
+    return turns, messages
+
+
+def _write(out: IO[str], line: Line) -> None:
+    out.write(as_json_line(line) + "\n")

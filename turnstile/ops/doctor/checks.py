@@ -1,0 +1,297 @@
+"""The checks of `turnstile doctor`: each code, its meaning, what to do, and the statement that finds it.
+
+A code exists because an operator acts on it, and no other code asks for the same act. There is no code for what the constraints
+forbid, nor for what only a defect can cause: the checker of the proof runs looks for that (`tests/proof/checker`).
+
+A statement returns a row for each finding: `subject`, `since` and `detail`, and for a turn its ids and its queue. It uses an
+index of what is open, due or halted, however large the table is, and returns LIMIT rows at most.
+"""
+
+from typing import LiteralString
+
+from turnstile.ops.doctor.check import Check, Remedy, Severity
+from turnstile.ops.doctor.growing_traces import TRACE_GROWS
+from turnstile.ops.doctor.progress_checks import PROGRESS_CHECKS
+from turnstile.statements.session_head import DUE
+from turnstile.statements.submit import QUEUE_LATENCY
+from turnstile.statements.worker_registry import ALIVE, LOST_LATELY
+
+LIMIT = 1000
+"""Findings of one check in one run, at most."""
+
+FRUITLESS_SENDS = 4
+"""After so many wake-ups a due head counts as stuck: with resend deadlines of 60 s after 8 minutes, in a long queue later."""
+
+_SCAN: LiteralString = "50000"
+
+
+_TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_id, t.session_id, t.queue"
+
+_NOT_PAUSED: LiteralString = "NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = t.queue)"
+
+# A relay marks a lost turn once its renewals have worked for a lease, and a worker takes it over within a resend interval. The
+# lease is that of the turn's worker; without its row, that of the settings. A takeover waits for a free slot, so a busy queue
+# gets twice its queue latency on top.
+_RUNNING_PAST_LEASE: LiteralString = f"""
+SELECT {_TURN}, t.lease_until AS since, 'worker ' || coalesce(t.worker_id, 'unknown') || ', attempt ' || t.attempt AS detail
+  FROM turns t LEFT JOIN workers w ON w.worker_id = t.worker_id
+ WHERE t.status = 'RUNNING'
+   AND t.lease_until < now() - make_interval(
+        secs => coalesce(w.lease_seconds, %(lease)s) + %(takeover)s + 2 * {QUEUE_LATENCY.format(queue="t.queue")})
+   AND {_NOT_PAUSED}
+ ORDER BY t.lease_until LIMIT %(limit)s
+"""
+
+# `xmax` of a row is the transaction that has locked it last, and each open one has a lock on its own id.
+_NOT_LOCKED: LiteralString = """
+NOT t.xmax = ANY (ARRAY(SELECT l.transactionid FROM pg_locks l WHERE l.locktype = 'transactionid' AND l.granted))
+"""
+
+# All queues, declared here or not: a queue that no relay declares shows only here. The relays pass over a locked row, and
+# `rows-locked` is about that.
+_SEND_OVERDUE: LiteralString = f"""
+SELECT d.queue AS subject, d.queue, min(d.send_at) AS since,
+       'messages: ' || count(*) || CASE WHEN sum(count(*)) OVER () >= {_SCAN} THEN ' or more' ELSE '' END
+        || ', workers of the queue that are alive: ' || (
+        SELECT count(*) FROM workers w WHERE w.queue = d.queue AND {ALIVE}) AS detail
+  FROM (
+    SELECT t.queue, t.send_at FROM turns t WHERE t.send_at < now() - make_interval(secs => %(overdue)s)
+       AND (t.status = 'FAILED' OR {_NOT_PAUSED}) AND {_NOT_LOCKED}
+     ORDER BY t.send_at LIMIT {_SCAN}) d
+ GROUP BY d.queue ORDER BY d.queue LIMIT %(limit)s
+"""
+
+# A session that is halted by a turn that is not FAILED was changed by hand: no command resumes it, so it counts as stuck.
+_SESSION_STUCK: LiteralString = f"""
+SELECT {_TURN}, greatest(t.created_at, t.execute_at) AS since, t.sends || ' wake-ups brought no worker' AS detail
+  FROM turns t
+ WHERE t.status = 'PENDING' AND t.seq IS NOT NULL AND {DUE} AND t.sends >= {FRUITLESS_SENDS}
+   AND NOT EXISTS (
+    SELECT FROM turns h WHERE h.tenant_id = t.tenant_id AND h.session_id = t.session_id AND h.seq IS NOT NULL
+       AND h.seq < t.seq AND h.status IN ('PENDING', 'RUNNING'))
+   AND NOT EXISTS (
+    SELECT FROM sessions s JOIN turns f ON f.id = s.halted_by
+     WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id AND f.status = 'FAILED')
+ LIMIT %(limit)s
+"""
+
+_SESSION_HALTED: LiteralString = f"""
+SELECT {_TURN}, t.finished_at AS since,
+       coalesce(t.error_class, 'unknown') || ', turns that wait behind it: ' || (
+        SELECT count(*) FROM turns w WHERE w.tenant_id = t.tenant_id AND w.session_id = t.session_id
+           AND w.seq IS NOT NULL AND w.status IN ('PENDING', 'RUNNING')) AS detail
+  FROM sessions s JOIN turns t ON t.id = s.halted_by
+ WHERE s.halted_by IS NOT NULL AND t.status = 'FAILED' ORDER BY t.finished_at LIMIT %(limit)s
+"""
+
+# `since` is the last heartbeat of any worker, if one is on record. A paused queue needs no worker.
+_NO_WORKER: LiteralString = f"""
+SELECT q.queue AS subject, q.queue, '' AS detail,
+       coalesce((SELECT max(w.seen_at) FROM workers w WHERE w.queue = q.queue), due.since) AS since
+  FROM unnest(%(queues)s::text[]) q (queue)
+ CROSS JOIN LATERAL (
+    SELECT greatest(t.created_at, t.execute_at) AS since FROM turns t
+     WHERE t.queue = q.queue AND t.status = 'PENDING' AND t.seq IS NOT NULL
+       AND greatest(t.created_at, t.execute_at) < now() - make_interval(secs => %(overdue)s) LIMIT 1) due
+ WHERE NOT EXISTS (SELECT FROM workers w WHERE w.queue = q.queue AND NOT w.draining AND {ALIVE})
+   AND NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = q.queue)
+ LIMIT %(limit)s
+"""
+
+# All queues, declared here or not: a worker may be lost that nobody has replaced. `since` is of the newest.
+_WORKERS_LOST: LiteralString = f"""
+SELECT w.queue AS subject, w.queue, max(w.lost_at) AS since,
+       'in the last ten minutes: ' || count(*)
+           || ', the newest: ' || (array_agg(w.worker_id ORDER BY w.lost_at DESC))[1] AS detail
+  FROM workers w WHERE {LOST_LATELY}
+ GROUP BY w.queue ORDER BY w.queue LIMIT %(limit)s
+"""
+
+_QUEUE_PAUSED: LiteralString = """
+SELECT p.queue AS subject, p.queue, p.paused_at AS since, 'by ' || p.paused_by || coalesce(': ' || p.reason, '') AS detail
+  FROM paused_queues p ORDER BY p.queue LIMIT %(limit)s
+"""
+
+_WEBHOOKS_OVERDUE: LiteralString = """
+SELECT 'webhooks' AS subject, min(w.due_at) AS since,
+       'webhooks: ' || count(*) || CASE WHEN count(*) >= %(limit)s THEN ' or more' ELSE '' END AS detail FROM (
+    SELECT due_at FROM webhooks WHERE due_at < now() - make_interval(secs => %(overdue)s) ORDER BY due_at LIMIT %(limit)s) w
+HAVING count(*) > 0
+"""
+
+_ERROR, _WARNING = Severity.ERROR, Severity.WARNING
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "service-unreachable",
+        _ERROR,
+        "this service can't be used: it does not answer, or it refuses",
+        "see the reason: docs/runbooks/{page}",
+        blinding=True,
+    ),
+    Check(
+        "server-too-old",
+        _ERROR,
+        "no process works with this server, and no table was looked at",
+        "upgrade the server, or let DATABASE_URL name another",
+        blinding=True,
+    ),
+    Check(
+        "not-looked-at",
+        _WARNING,
+        "this could not be checked, or not all of it",
+        "see the reason, and check again",
+        blinding=True,
+    ),
+    Check(
+        "schema-revision",
+        _ERROR,
+        "the tables are of another version than this program",
+        "see the reason; newer tables that serve this program, after going back to it: nothing",
+    ),
+    Check(
+        "table-locked",
+        _ERROR,
+        "a transaction keeps these tables locked, or waits for their lock: nobody writes to them until it ends",
+        "in psql, as the database's owner: `SELECT pg_terminate_backend({subject})`, and check again: no table was looked at",
+        blinding=True,
+    ),
+    Check(
+        "rows-locked",
+        _ERROR,
+        "a transaction that stays open may have locked rows of these tables: no worker and no relay moves such a turn",
+        "in psql, as the database's owner: `SELECT pg_terminate_backend({subject})`",
+    ),
+    Check(
+        "redis-refuses",
+        _ERROR,
+        "this Redis answers and refuses to write: workers go on without it",
+        "see docs/runbooks/redis-down.md for NOREPLICAS, OOM, READONLY",
+    ),
+    Check(
+        "redis-slow",
+        _ERROR,
+        "this Redis answers, and later than workers wait: they go on without it",
+        "see docs/runbooks/redis-down.md; from the network of the workers, if it is far from here",
+    ),
+    Check(
+        "foreign-lock",
+        _WARNING,
+        "no worker has set this session lock: it has no time to live, or more than two leases",
+        "find out who writes to Redis, change its password, and delete the key",
+    ),
+    Check(
+        "clocks-differ",
+        _WARNING,
+        "the clock of the database differs from this machine's: all times are the database's",
+        "see which of them a third clock agrees with, and let NTP keep the other",
+    ),
+    Check("queue-missing", _ERROR, "SQS has no such queue", "`turnstile queues create`, or Terraform"),
+    Check(
+        "fences-behind",
+        _ERROR,
+        "Redis has seen higher fences than Postgres gives out: the database has gone back, or its clock",
+        "start the workers: after a restore, this corrects it; if it stays, correct the clock of the database server",
+        Remedy.ADVANCE,
+    ),
+    *PROGRESS_CHECKS,
+    Check(
+        "send-overdue",
+        _ERROR,
+        "messages of this queue are due, and nobody has sent them",
+        "see the log of its workers and relays: relay.not_sent says why SQS took none; "
+        "without any, start a worker or `turnstile relay` that declares the queue",
+        statement=_SEND_OVERDUE,
+    ),
+    Check(
+        "no-worker",
+        _ERROR,
+        "turns of this queue are due, and no worker of it is alive",
+        "start a worker: `turnstile worker --queue {queue}`",
+        statement=_NO_WORKER,
+    ),
+    Check(
+        "workers-lost",
+        _WARNING,
+        "workers of this queue died or vanished without a shutdown",
+        "see `turnstile workers --queue {queue}`, and docs/runbooks/deaf-or-silent-worker.md",
+        statement=_WORKERS_LOST,
+    ),
+    Check(
+        "queue-paused",
+        _WARNING,
+        "operators have paused the queue: none of its turns begins",
+        "`turnstile queues resume {queue}`, when the reason is gone",
+        statement=_QUEUE_PAUSED,
+    ),
+    Check(
+        "running-past-lease",
+        _ERROR,
+        "its lease ran out, and no worker has taken the turn over",
+        "see `turnstile why {turn}`; check that a worker and a relay run; the log says takeover.forbidden while renewals fail",
+        Remedy.WAKE,
+        statement=_RUNNING_PAST_LEASE,
+    ),
+    Check(
+        "session-stuck",
+        _ERROR,
+        "the session's next turn is due, and no worker takes it",
+        "see `turnstile why {turn}`; look for the session in the log of the workers",
+        Remedy.WAKE,
+        statement=_SESSION_STUCK,
+    ),
+    Check(
+        "webhooks-overdue",
+        _WARNING,
+        "completion webhooks are due, and no relay delivers them",
+        "set TURNSTILE_WEBHOOK_HOSTS where the relay runs, too",
+        statement=_WEBHOOKS_OVERDUE,
+    ),
+    Check(
+        "trace-grows",
+        _WARNING,
+        "turns of this trace go on starting children",
+        "if no program means it: `turnstile cancel --trace {subject}`, until no open turn matches",
+        statement=TRACE_GROWS,
+    ),
+    Check(
+        "session-halted",
+        _WARNING,
+        "the turn failed and halts its session",
+        "`turnstile retry {turn}` or `turnstile skip {turn}`",
+        statement=_SESSION_HALTED,
+    ),
+    Check(
+        "dead-letters-waiting",
+        _WARNING,
+        "dead letters of FAILED turns are on the DLQ",
+        "`turnstile dlq list --queue {queue}`, then `turnstile redrive` or `turnstile dlq drop` with the same --queue",
+    ),
+    Check(
+        "dead-letters-outlived",
+        _WARNING,
+        "messages on the DLQ are obsolete: their turns have moved on",
+        "the next redrive sweeps them; for moved_by_sqs find out why they were received so often",
+        Remedy.SWEEP,
+    ),
+    Check(
+        "dead-letters-unexplained",
+        _WARNING,
+        "messages are on the DLQ that no turn explains: malformed, of another environment, of a restored database",
+        "`turnstile dlq list --messages --queue {queue}`, then `turnstile dlq drop --malformed --queue {queue}`; "
+        "those of unknown turns: the same with --unknown",
+    ),
+    Check(
+        "redrive-policy",
+        _WARNING,
+        "the queue's RedrivePolicy moves wake-ups too early, or to another DLQ",
+        "maxReceiveCount 1000, and the declared DLQ",
+    ),
+    Check(
+        "idle-in-transaction-timeout",
+        _WARNING,
+        "an idle transaction may lock rows of turns without end",
+        "in psql: `ALTER DATABASE {subject} SET idle_in_transaction_session_timeout = '1min'`, or `ALTER ROLE` for each",
+    ),
+)
+BY_CODE = {check.code: check for check in CHECKS}

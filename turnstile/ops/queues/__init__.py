@@ -1,0 +1,1 @@
+"""The declared queues: what is in them, pause and resume, creation."""

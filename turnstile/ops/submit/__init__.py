@@ -1,0 +1,1 @@
+"""`turnstile submit`: over HTTP, or with --direct into the table."""

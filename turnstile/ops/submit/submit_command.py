@@ -1,0 +1,191 @@
+"""`turnstile submit`: one turn over HTTP, or one or many with database credentials."""
+
+import asyncio
+import json
+import sys
+import uuid
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from turnstile.config.settings import Settings
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.ops.submit.submit_direct import (
+    DirectResult,
+    check_key,
+    check_session,
+    prepare,
+    read_lines,
+    submit_all,
+    what_is_left,
+)
+from turnstile.ops.submit.submit_http import ApiClient
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
+from turnstile.ops.terminal.options import AsJson, WaitSeconds
+from turnstile.ops.terminal.output import many, print_json, print_text, say
+from turnstile.ops.turns.wait_for_turn import describe_end, wait_until_ended
+from turnstile.statements.submit import Submission
+from turnstile.submit.commit_then_wake import Submitting
+from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.telemetry import tracing
+from turnstile.turn.status import TurnStatus
+from turnstile.turn.wire_format import DEFAULT_TENANT
+
+
+def submit(
+    session: Annotated[str | None, typer.Argument(metavar="SESSION", show_default=False)] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The user's message; - reads it from standard input.")
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option("--queue", "-q", envvar="TURNSTILE_QUEUE", help="With --file: of the lines that name none."),
+    ] = None,
+    execute_at: Annotated[
+        str | None,
+        typer.Option(help="Not before this time, with its zone: YYYY-MM-DDThh:mm:ssZ, 366 days ahead at most."),
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="A repeat with the same key is the same turn. With --file: a prefix.")
+    ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Gets a POST when the turn has ended: https, a host that the deployment allows."
+        ),
+    ] = None,
+    wait: WaitSeconds = None,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="Without the API, with DATABASE_URL and AWS access.")
+    ] = False,
+    file: Annotated[
+        typer.FileBinaryRead | None,
+        typer.Option(help="With --direct: JSON lines {session_id, input, …}; - is standard input."),
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="With --direct: the tenant of the new turns.  [default: default]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a turn and print its id, or with --wait its reply.
+
+    --direct while SQS is away: the turns are recorded, a relay sends them later, and the exit code is 0.
+
+    --json: what the API answers, as its /docs say. With --direct: submitted (how many), turn_ids, replayed (how many had been
+    submitted before), unsent (wake-ups that a relay sends later), trouble (why they are unsent), refused (session_id, error); if
+    the database went away: unknown (turns that are perhaps submitted), left (turns that are not).
+    """
+    if not direct and (file is not None or tenant is not None):
+        raise typer.BadParameter("--file and --tenant go with --direct; the API knows the tenant by its key")
+    if direct and wait is not None:
+        raise typer.BadParameter("--wait goes with the API; turnstile status TURN --wait waits for any turn")
+    if file is not None and any(given is not None for given in (session, text, execute_at, webhook)):
+        # Refused, not ignored: otherwise a batch that was scheduled for the night would run at once.
+        raise typer.BadParameter("--file goes without SESSION, TEXT, --execute-at and --webhook: each line has its own")
+    # The command says in one line what would be several of the log.
+    settings = load_settings("critical")
+    whose = DEFAULT_TENANT if tenant is None else tenant
+    if file is not None:
+        _submit_directly(settings, read_lines(file, settings, whose, idempotency_key, queue=queue), as_json=as_json)
+        return
+    if session is None or text is None:
+        raise typer.BadParameter("SESSION and TEXT are needed (or --direct --file)")
+    body = {
+        # As Python decodes arguments. Both ways of submitting refuse the lone surrogates that come of bytes that are not UTF-8.
+        "input": sys.stdin.buffer.read().decode(errors="surrogateescape") if text == "-" else text,
+        "queue": queue,
+        "execute_at": execute_at,
+        "webhook_url": webhook,
+    }
+    body = {name: value for name, value in body.items() if value is not None}
+    if direct:
+        submission = prepare(settings, whose, session, body, idempotency_key)
+        _submit_directly(settings, [submission], as_json=as_json)
+    else:
+        asyncio.run(_submit_over_http(settings, session, body, idempotency_key, wait, as_json=as_json))
+
+
+async def _submit_over_http(
+    settings: Settings, session: str, body: dict[str, Any], key: str | None, wait: float | None, *, as_json: bool
+) -> None:
+    # Checked before the request: invalid characters in a header or a path would give an unclear HTTP error.
+    check_session(session)
+    if key is not None:
+        check_key(key)
+    api = ApiClient(settings)
+    accepted, replayed = await api.submit(session, body, key or uuid.uuid4().hex)
+    turn_id = accepted["id"]
+    if replayed:
+        say(f"turn {turn_id} had been submitted before")
+    if wait is None:
+        if as_json:
+            print_json(accepted)
+        else:
+            print_text(turn_id)
+        return
+    try:
+        turn = await wait_until_ended(lambda left: api.read(turn_id, left), _status, wait)
+    except BaseException:
+        say(f"turn {turn_id} goes on: turnstile status {turn_id}")
+        raise
+    _report_ended(turn, as_json=as_json)
+
+
+def _status(turn: dict[str, Any]) -> TurnStatus:
+    return TurnStatus(turn["status"])
+
+
+def _report_ended(turn: dict[str, Any], *, as_json: bool) -> None:
+    status = _status(turn)
+    if as_json:
+        print_json(turn)
+    elif status is TurnStatus.SUCCEEDED:
+        output = turn["output"]
+        print_text(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False))
+    if status is not TurnStatus.SUCCEEDED:
+        error = turn.get("error") or {}
+        say(describe_end(turn["id"], status, error.get("class"), error.get("message")))
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, as_json: bool) -> None:
+    tracing.start("turnstile-submit", wanted=settings.exports_traces)
+    try:
+        result = operate(settings, _submit_all, submissions)
+    except DatabaseUnavailableError as error:
+        code, line = explain(error)
+        raise CommandError(f"{line}; nothing was submitted: run it again later", code) from error
+    finally:
+        tracing.stop()
+    if as_json:
+        print_json(result.as_document())
+    else:
+        for turn_id in result.turn_ids:
+            print_text(str(turn_id))
+    say(_summary(result))
+    for refused in result.refused[:5]:
+        say(f"refused, session {refused['session_id']}: {refused['error']}")
+    if result.broken_off is not None:
+        code, line = explain(result.broken_off)
+        raise CommandError(f"{line}; {what_is_left(result, submissions)}", code)
+    if result.refused:
+        raise CommandError(f"refused: {len(result.refused)} of {many(len(submissions), 'turn')}")
+
+
+def _summary(result: DirectResult) -> str:
+    if result.unsent == 0:
+        return f"{many(len(result.turn_ids), 'turn')} submitted; submitted before: {result.replayed}"
+    return (
+        f"{many(len(result.turn_ids), 'turn')} recorded; submitted before: {result.replayed}; not sent yet: {result.unsent} "
+        f"({result.trouble or 'SQS did not take them'}): a relay sends them, do not submit them again"
+    )
+
+
+async def _submit_all(operator: Operator, submissions: Sequence[Submission]) -> DirectResult:
+    wake_ups = WakeUpSending(operator.queues, list(operator.settings.queues_by_name))
+    submitting = Submitting(operator.settings, operator.database, wake_ups)
+    result = await submit_all(submitting, submissions)
+    result.trouble = wake_ups.find_trouble()
+    return result

@@ -1,0 +1,221 @@
+"""Submits without the API, for batch jobs with database credentials (G34).
+
+It has the same rules and fingerprints as the API, so both recognise a repeat of the same request. Batches run one after the
+other, so the turns of a session keep their order.
+"""
+
+import codecs
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from pydantic_core import from_json
+
+from turnstile.config.settings import Settings
+from turnstile.errors import (
+    DatabaseUnavailableError,
+    RowLockedError,
+    SubmissionRefusedError,
+    UnknownQueueError,
+    UnstorableContentError,
+    WebhookNotAllowedError,
+)
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+from turnstile.ops.terminal.output import Progress, many
+from turnstile.statements.submit import Accepted, Submission
+from turnstile.submit.commit_then_wake import Submitting
+from turnstile.submit.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
+from turnstile.submit.turn_request import (
+    RANDOM_BITS,
+    InvalidRequestError,
+    read_submission,
+    refuse_repeated_members,
+)
+from turnstile.telemetry import tracing
+from turnstile.turn.on_busy import OnBusy
+from turnstile.turn.wire_format import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
+
+BATCH = 100
+
+
+@dataclass(slots=True, kw_only=True)
+class DirectResult:
+    """The results of the submissions."""
+
+    turn_ids: list[UUID] = field(default_factory=list)
+    replayed: int = 0
+    """Turns that had been submitted before, found by idempotency key or turn id."""
+    unsent: int = 0
+    """Recorded turns whose wake-up SQS did not accept: the relay sends it at `send_at`."""
+    trouble: str | None = None
+    """Why SQS did not accept them, if it is known."""
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    unknown: int = 0
+    """Turns that are recorded, or are not: the database went away in their commit."""
+    left: int = 0
+    """Turns that were not submitted, because the database had gone away."""
+    broken_off: DatabaseUnavailableError | None = None
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "submitted": len(self.turn_ids),
+            **{one.name: getattr(self, one.name) for one in fields(self) if one.name != "broken_off"},
+        }
+
+
+def read_lines(
+    lines: Iterable[bytes], settings: Settings, tenant_id: str, key_prefix: str | None, *, queue: str | None = None
+) -> list[Submission]:
+    """The submissions of a file of JSON lines: the API's body plus `session_id` and `idempotency_key`.
+
+    With `key_prefix`, a line without its own key gets one from its line number, so the whole file may be submitted again. `queue`
+    is the default for lines without a queue. Raises CommandError with the first bad line, before anything is submitted.
+    """
+    submissions = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            document = _read_object(line)
+            session_id = document.pop("session_id", None)
+            key = document.pop("idempotency_key", None)
+            if key is None and key_prefix is not None:
+                key = f"{key_prefix}:{number}"
+            if queue is not None and document.get("queue") is None:
+                document["queue"] = queue
+            submissions.append(prepare(settings, tenant_id, session_id, document, key))
+        except (CommandError, ValueError) as error:
+            code = error.code if isinstance(error, CommandError) else ExitCode.USAGE
+            raise CommandError(f"line {number}: {error}; nothing was submitted", code) from error
+    return submissions
+
+
+def _read_object(line: bytes) -> dict[str, Any]:
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise CommandError("the file is in UTF-16: write it in UTF-8", ExitCode.USAGE)
+    # Some editors and shells begin a file with the mark.
+    text = line.removeprefix(codecs.BOM_UTF8)
+    try:
+        document = from_json(text)
+    except ValueError as error:
+        # The parser sees one line, and calls it the first.
+        raise CommandError(re.sub(r" at line 1 (column \d+)$", r" at \1", str(error)), ExitCode.USAGE) from error
+    if isinstance(document, dict):
+        refuse_repeated_members(text)
+        return document
+    raise CommandError("not a JSON object", ExitCode.USAGE)
+
+
+def check_session(session_id: Any) -> None:
+    """Raises CommandError unless clients may submit turns to a session of that name."""
+    _check_id("the session", session_id)
+    if is_reserved_session(session_id):
+        raise CommandError(RESERVED_RULE, ExitCode.USAGE)
+
+
+def check_key(key: Any) -> None:
+    """Raises CommandError unless the key is valid as an Idempotency-Key header of the API."""
+    fits = isinstance(key, str) and len(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS
+    if not fits or re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key) is None:
+        rule = f"1 to {MAX_IDEMPOTENCY_KEY_CHARACTERS} printable ASCII characters, with no space at either end"
+        raise CommandError(f"the idempotency key must be {rule}", ExitCode.USAGE)
+
+
+def _check_id(name: str, value: Any) -> None:
+    # Without the value: it may be a secret in the wrong place.
+    if not isinstance(value, str) or not is_valid_id(value):
+        raise CommandError(f"{name} must be {ID_RULE}", ExitCode.USAGE)
+
+
+def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str, Any], key: Any) -> Submission:
+    """Validates one submission as the API does. Raises CommandError."""
+    _check_id("the tenant", tenant_id)
+    check_session(session_id)
+    if key is not None:
+        check_key(key)
+    try:
+        submission = read_submission(
+            settings,
+            tenant_id,
+            session_id,
+            json.dumps(body).encode(),
+            key=key,
+            now=datetime.now(UTC),
+            random_bits=secrets.randbits(RANDOM_BITS),
+        )
+    except InvalidRequestError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    except WebhookNotAllowedError as error:
+        raise CommandError(f"webhook_url: {error}", ExitCode.USAGE) from error
+    except UnknownQueueError as error:
+        raise CommandError(str(error), ExitCode.NOT_FOUND) from error
+    if submission.on_busy is not OnBusy.ENQUEUE:
+        # The lines of a batch job run in the given order, so a line must not act on the others.
+        raise CommandError("on_busy is for clients of the API; --direct always enqueues", ExitCode.USAGE)
+    return submission
+
+
+async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) -> DirectResult:
+    """Submits batch after batch, until all are or the database goes away."""
+    result = DirectResult()
+    progress = Progress()
+    for start in range(0, len(submissions), BATCH):
+        began_at = time.time_ns()
+        batch = submissions[start : start + BATCH]
+        if tracing.active is not None:
+            batch = [replace(one, trace=tracing.active.decide(one.trace)) for one in batch]
+        try:
+            answers = await _commit(submitting, batch)
+        except DatabaseUnavailableError as error:
+            result.broken_off = error
+            # Nothing was done where a row is locked. Otherwise the commit may have been done, and only its answer was lost.
+            result.unknown = 0 if isinstance(error, RowLockedError) else len(batch)
+            result.left = len(submissions) - start - result.unknown
+            break
+        for submission, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Accepted):
+                result.turn_ids.append(answer.turn_id)
+                result.replayed += answer.replayed
+            else:
+                result.refused.append({"session_id": submission.session_id, "error": str(answer)})
+        result.unsent += await submitting.wake_all(batch, answers)
+        for submission, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Accepted):
+                submitting.trace(submission, answer, began_at)
+        progress.say(f"{start + len(batch)} of {many(len(submissions), 'turn')} submitted")
+    return result
+
+
+def what_is_left(result: DirectResult, submissions: Sequence[Submission]) -> str:
+    """For people, after a submit that was broken off: how many turns are not submitted, and what to do."""
+    left = f"not submitted: {many(result.left, 'turn')}"
+    if result.unknown:
+        left += f"; perhaps submitted: {result.unknown}"
+    if all(one.key is not None or one.chosen for one in submissions):
+        return f"{left}. The same command again submits each turn once"
+    if result.unknown:
+        tenant = submissions[0].tenant_id
+        left += f": look with turnstile list --tenant {tenant} --limit {result.unknown}"
+    return f"{left}. With --idempotency-key, a command can be repeated as it is"
+
+
+async def _commit(submitting: Submitting, batch: Sequence[Submission]) -> Sequence[Accepted | SubmissionRefusedError]:
+    try:
+        return await submitting.commit(batch)
+    except UnstorableContentError as error:
+        return [error]
+    except (psycopg.DataError, psycopg.IntegrityError, UnicodeEncodeError) as error:
+        if len(batch) == 1:
+            # Without the error's text: it quotes the client's content.
+            why = getattr(error, "sqlstate", None) or type(error).__name__
+            return [SubmissionRefusedError(f"the database refuses this submission ({why})")]
+    # One by one and in order, so that a bad submission fails alone.
+    return [answer for one in batch for answer in await _commit(submitting, [one])]

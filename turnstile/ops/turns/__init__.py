@@ -1,0 +1,1 @@
+"""Turns as an operator sees them: lists, one turn with its attempts, its trace, its cancel."""

@@ -1,1 +1,0 @@
-"""Why a turn waits: the look at tables and lock, the decision, its words."""

@@ -1,0 +1,1 @@
+"""The workers, their states, and the turns that they run."""

@@ -1,0 +1,56 @@
+"""Cancel routes: for one turn by its id, before or after its submit, or for all open turns of a session."""
+
+from fastapi import APIRouter
+
+from turnstile.producer.routes.openapi import functions, problems
+from turnstile.producer.routes.turn_responses import CancelAnswer, SessionCancelAnswer
+from turnstile.producer.routes.turn_routes import (
+    Behind,
+    SessionId,
+    Tenant,
+    TurnIdText,
+    no_session,
+    no_turn,
+    read_turn_id,
+)
+from turnstile.turn.identifiers import may_choose
+
+v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
+
+
+@v1.post(
+    "/turns/{turn_id}/cancel",
+    status_code=202,
+    tags=["turns"],
+    summary="Cancel a turn",
+    responses=problems(404),
+    openapi_extra=functions("F15"),
+)
+async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> CancelAnswer:
+    """A waiting turn is CANCELED at once, a running one is asked to stop. One that has ended stays as it is.
+
+    May come before the submit, where the client chooses the turn's id: the turn is then CANCELED from the start.
+    """
+    turn_id = read_turn_id(text)
+    met = await behind.cancelling.cancel_turn(tenant, turn_id)
+    if met is None and not may_choose(tenant, turn_id):
+        raise no_turn()
+    if met is None:
+        return CancelAnswer(id=turn_id, status=None, cancel_requested=True)
+    return CancelAnswer(id=turn_id, status=met.status, cancel_requested=met.requested)
+
+
+@v1.post(
+    "/sessions/{session_id}/cancel",
+    status_code=202,
+    tags=["sessions"],
+    summary="Cancel a session's turns",
+    responses=problems(404, 422),
+    openapi_extra=functions("F15"),
+)
+async def cancel_session_turns(behind: Behind, tenant: Tenant, session_id: SessionId) -> SessionCancelAnswer:
+    """Cancels all that is open in the session, scheduled turns included. What is submitted afterwards is not affected."""
+    met = await behind.cancelling.cancel_session(tenant, session_id)
+    if met is None:
+        raise no_session()
+    return SessionCancelAnswer(session_id=session_id, canceled=len(met.canceled), stopping=len(met.asked))

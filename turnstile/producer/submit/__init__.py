@@ -1,1 +1,0 @@
-"""Submits: from the request body to a committed turn and its wake-up."""

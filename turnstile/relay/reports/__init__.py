@@ -1,0 +1,1 @@
+"""What the relay measures once a minute: backlog, attention, standstill, workers."""
