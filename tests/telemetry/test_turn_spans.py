@@ -77,7 +77,6 @@ def whole(recorded: Recorded, turn: Any = CLAIMED, settlement: Settlement = DONE
     span = recorded.turns.begin_attempt(turn, "m-1", 1)
     asyncio.run(handled(span.enter_handler))
     span.leave_handler(settlement.error_class)
-    span.begin_settle()
     span.settled(settlement.status, settlement)
 
 
@@ -150,7 +149,7 @@ def test_a_cancel_that_came_first_is_the_outcome_and_no_error(recorded: Recorded
 
 
 def test_a_superseded_attempt_ends_with_that_outcome(recorded: Recorded) -> None:
-    recorded.turns.begin_attempt(CLAIMED, None, None).superseded()
+    recorded.turns.begin_attempt(CLAIMED, None, None).superseded(at_settle=True)
 
     [span] = recorded.exporter.get_finished_spans()
     assert span.attributes is not None
@@ -203,7 +202,7 @@ def test_the_sampler_decides_about_each_new_turn_once_and_for_all_processes() ->
         submit(api.turns, trace)
         worker.turns.begin_attempt(
             replace(CLAIMED, trace_id=trace.trace_id, span_id=trace.span_id), None, None
-        ).superseded()
+        ).superseded(at_settle=True)
 
     assert 0.15 < len(sampled) / len(decided) < 0.35
     names = {ids(span)[0] for span in api.exporter.get_finished_spans()}
@@ -228,7 +227,7 @@ def test_a_sampler_that_says_no_records_nothing_and_keeps_the_ids() -> None:
 
     of_handler = asyncio.run(handler())
     assert (of_handler.trace_id, of_handler.trace_flags.sampled) == (int(CLAIMED.trace_id, 16), False)
-    span.superseded()
+    span.superseded(at_settle=True)
 
     assert not span.is_recorded
     assert recorded.exporter.get_finished_spans() == ()
@@ -274,7 +273,7 @@ def test_the_first_attempt_shows_the_turns_own_span_if_no_submit_did(
     recorded: Recorded, fields: dict[str, Any], shown: list[str]
 ) -> None:
     turn = replace(CLAIMED, **fields)
-    recorded.turns.begin_attempt(turn, None, None).superseded()
+    recorded.turns.begin_attempt(turn, None, None).superseded(at_settle=True)
 
     spans = recorded.by_name()
     assert [name for name in spans if name != "process"] == shown

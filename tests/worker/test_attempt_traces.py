@@ -3,20 +3,16 @@
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
-from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.support.factories import CLAIMED
 from tests.support.probes import until
+from tests.support.session_runs import new_run
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.telemetry import tracing
 from turnstile.turn.identifiers import TraceContext
-from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.attempt_traces import AttemptTraces
-from turnstile.worker.heartbeat_entry import HeartbeatEntry
-from turnstile.worker.session_run import SessionRun
 
 
 class Span:
@@ -36,18 +32,17 @@ class Span:
 
 @pytest.mark.parametrize("error", [DatabaseUnavailableError("away"), KeyError("what the user said")])
 async def test_a_look_up_that_fails_is_one_line_without_its_text_and_the_span_has_no_link(
-    monkeypatch: pytest.MonkeyPatch, error: Exception
+    error: Exception,
 ) -> None:
     async def fetch(*_: Any) -> list[Any]:
         raise error
 
     span = Span()
-    monkeypatch.setattr(tracing, "active", SimpleNamespace(begin_attempt=lambda *_: span))
-    run = SessionRun(WakeUp("t", "s", UUID(int=1)), None, None, HeartbeatEntry(None, None))
+    spans: Any = SimpleNamespace(begin_attempt=lambda *_: span)
 
     with capture_logs() as lines:
-        traces = AttemptTraces(cast("Any", SimpleNamespace(fetch=fetch)))
-        traces.begin(run, replace(CLAIMED, generation=2), None)
+        traces = AttemptTraces(spans, "turns", cast("Any", SimpleNamespace(fetch=fetch)))
+        traces.claimed(new_run(), replace(CLAIMED, generation=2), None)
         await until(lambda: span.links)
 
     assert span.links == [None]

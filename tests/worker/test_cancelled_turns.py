@@ -41,14 +41,14 @@ class Site:
         """A new turn, as recovery begins one that was lost."""
         session = next(self.sessions)
         [turn_id] = await submit_turns(self.database, self.settings, "hi", session_id=session)
-        seat = self.processor.quarantine.enter(CRASHES)
+        seat = self.processor.claimer.quarantine.enter(CRASHES)
         assert seat is not None
         await self.processor.recover(LostTurn(turn_id, "t", session, UUID(int=1).hex, CRASHES), seat)
 
     def assert_whole(self) -> None:
         assert self.slots.busy == 0
         assert not self.processor.cap.is_full("t")
-        seat = self.processor.quarantine.enter(CRASHES)
+        seat = self.processor.claimer.quarantine.enter(CRASHES)
         assert seat is not None
         seat.leave()
 

@@ -207,7 +207,7 @@ async def test_a_head_that_is_answered_in_the_same_run_after_all_leaves_no_messa
         rows_locked(settings, "true") as transaction,
         processing(settings, database, lock, "w", queues=sqs) as processor,
     ):
-        claim = processor.claiming.claim
+        claim = processor.claimer.claim
 
         async def claim_and_unlock(run: Any) -> Any:
             found = await claim(run)
@@ -216,7 +216,7 @@ async def test_a_head_that_is_answered_in_the_same_run_after_all_leaves_no_messa
                 transaction.rollback()
             return found
 
-        processor.claiming.claim = claim_and_unlock  # type: ignore[method-assign]
+        processor.claimer.claim = claim_and_unlock  # type: ignore[method-assign]
         await asyncio.wait_for(processor.process(message), HANGS)
 
     assert await statuses(database) == {"s": "SUCCEEDED"}

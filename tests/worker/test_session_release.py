@@ -92,7 +92,7 @@ async def test_a_run_that_fails_releases_its_lock_and_drops_it_from_the_heartbea
 
     with processing(settings, database, cast("Any", looking), "ours") as ours:
         ours.heartbeat.take = looking.runs.append
-        ours.claiming._claims = cast("Any", break_off)
+        ours.claimer._claims = cast("Any", break_off)
         with pytest.raises(RuntimeError):
             await ours.process(message_about(uuid4()))
 
@@ -173,16 +173,16 @@ async def test_a_turn_that_comes_during_the_last_settle_is_answered_without_a_ma
     locks = Unheard(lock) if redis == "unheard" else Away()
 
     with processing(settings, database, cast("Any", locks), "ours") as ours:
-        settle = ours.settling.settle
+        settle = ours.settler.settle
 
         async def settle_late(*asked: Any, **more: Any) -> Any:
             settled = await settle(*asked, **more)
-            ours.settling.settle = settle  # type: ignore[method-assign]
+            ours.settler.settle = settle  # type: ignore[method-assign]
             # Its wake-up has found the session RUNNING, and has left no mark.
             await submit_turns(database, settings, "two")
             return settled
 
-        ours.settling.settle = settle_late  # type: ignore[method-assign]
+        ours.settler.settle = settle_late  # type: ignore[method-assign]
         await ours.process(message_about(uuid4()))
 
     assert [row["status"] for row in await database.fetch(LEFT, {})] == ["SUCCEEDED"] * 2

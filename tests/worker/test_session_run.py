@@ -28,7 +28,7 @@ SETTINGS = Settings(session_run_turns=3, session_run_seconds=10.0, queues=(Queue
 def test_a_run_goes_on_within_its_time_and_if_its_slot_is_wanted_its_turns(
     turns: int, seconds: float, wanted: bool, exhausted: bool, may: bool
 ) -> None:
-    wake_up, kept = WakeUp("t", "s", UUID(int=1)), HeartbeatEntry(None, None)
-    run = SessionRun(wake_up, None, None, kept, started_at=100.0, turns=turns, exhausted=exhausted)
+    wake_up, entry = WakeUp("t", "s", UUID(int=1)), HeartbeatEntry(None, None)
+    run = SessionRun(wake_up, None, None, entry, started_at=100.0, turns=turns, exhausted=exhausted)
 
     assert run.may_go_on(SETTINGS, 100.0 + seconds, wanted=wanted) is may

@@ -13,6 +13,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler
+from turnstile.memory.history import History
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock
 
 LEFT = "SELECT status FROM turns ORDER BY seq"
@@ -63,7 +64,7 @@ async def test_further_wake_ups_of_a_running_session_and_no_others_call_no_redis
 
     with processing(settings, database, cast("Any", lock), "w", Handler(answer)) as processor:
         holding = asyncio.create_task(processor.process(message_about(uuid4())))
-        await until(lambda: processor.handling._attempts)
+        await until(lambda: processor.runner._attempts)
         for _ in range(10):
             await processor.process(message_about(uuid4()))
         assert lock.asked == [Guard.LOCKED]
@@ -77,23 +78,22 @@ async def test_further_wake_ups_of_a_running_session_and_no_others_call_no_redis
 
 
 async def test_a_wake_up_near_the_end_of_a_run_is_answered_by_it(
-    settings: Settings, database: Database, lock: Counting
+    settings: Settings, database: Database, lock: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The settle has found no further turn; then one is committed, and its wake-up finds the session running here.
     await submit_turns(database, settings, "one")
 
     with processing(settings, database, cast("Any", lock), "w") as processor:
-        history = processor.history
-        append = history.append
+        append = History.append
 
-        async def meanwhile(*appended: Any) -> None:
+        async def meanwhile(*answered: Any) -> None:
             if not lock.released:
-                history.append = append  # type: ignore[method-assign]
+                monkeypatch.setattr(History, "append", append)
                 await submit_turns(database, settings, "two")
                 await processor.process(message_about(uuid4()))
-            await append(*appended)
+            await append(*answered)
 
-        history.append = meanwhile  # type: ignore[assignment, method-assign]
+        monkeypatch.setattr(History, "append", meanwhile)
         await processor.process(message_about(uuid4()))
 
     assert lock.asked == [Guard.LOCKED]
@@ -138,7 +138,7 @@ async def test_a_run_that_may_not_go_on_is_not_marked(settings: Settings, databa
         return turn.input
 
     with processing(at_its_end, database, cast("Any", lock), "w", Handler(answer)) as processor:
-        leave_to_others = processor.claiming.leave_to_others
+        leave_to_others = processor.claimer.leave_to_others
 
         async def meanwhile(run: Any) -> None:
             owed.append(len(lock.asked))
@@ -146,7 +146,7 @@ async def test_a_run_that_may_not_go_on_is_not_marked(settings: Settings, databa
                 await processor.process(message_about(uuid4()))
             await leave_to_others(run)
 
-        processor.claiming.leave_to_others = meanwhile  # type: ignore[method-assign]
+        processor.claimer.leave_to_others = meanwhile  # type: ignore[method-assign]
         await processor.process(message_about(uuid4()))
 
     assert lock.asked == [Guard.LOCKED, Guard.BUSY, Guard.BUSY]

@@ -11,7 +11,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
-from turnstile.worker.settling import Settling
+from turnstile.worker.settling import Settler
 
 
 async def test_text_that_has_no_encoding_fails_the_turn(settings: Settings, database: Database) -> None:
@@ -21,10 +21,10 @@ async def test_text_that_has_no_encoding_fails_the_turn(settings: Settings, data
     async def once(call: Any) -> Any:
         return await call()
 
-    settling = Settling(settings, Handler(lambda *_: None), database, make_terms(settings), once)
+    settler = Settler(settings, Handler(lambda *_: None), database, make_terms(settings), once)
     unencodable = Settlement(status=TurnStatus.SUCCEEDED, outcome=SUCCESS.outcome, reply="half a pair: \ud800")
 
-    await settling.settle(turn, unencodable, HeartbeatEntry(None, None), more=False)
+    await settler.settle(turn, unencodable, HeartbeatEntry(None, None), more=False)
 
     [row] = await database.fetch("SELECT status, error_class, error FROM turns", {})
     assert (row["status"], row["error_class"]) == ("FAILED", "unstorable_reply")

@@ -196,7 +196,7 @@ async def test_a_waiting_turn_is_handed_back_at_a_shutdown(room: Room) -> None:
     running = await room.running("a")
     waiting = await room.in_line("b")
 
-    room.processor.handling.hand_back()
+    room.processor.runner.hand_back()
     await room.through()
 
     assert [(await room.row(one))["outcomes"] for one in (running, waiting)] == [["released"], ["released"]]

@@ -71,13 +71,11 @@ class AttemptSpan:
 
     @never_raises
     def leave_handler(self, error_type: str | None) -> None:
-        """The attempt's outcome is known. A handler that ignores its cancellation may still run."""
+        """The attempt's outcome is known, and its settle begins. A handler that ignores its cancellation may still run."""
+        self._settle_began_at = time.time_ns()
         if self._handler is not None:
             _mark(self._handler, error_type)
             self._handler.end()
-
-    def begin_settle(self) -> None:
-        self._settle_began_at = time.time_ns()
 
     @never_raises
     def settled(self, status: TurnStatus, settlement: Settlement) -> None:
@@ -86,8 +84,10 @@ class AttemptSpan:
         self._end(outcome, settlement.error_class if outcome in FAULTS else None)
 
     @never_raises
-    def superseded(self) -> None:
-        """Another claim has the turn."""
+    def superseded(self, *, at_settle: bool) -> None:
+        """Another claim has the turn. Not `at_settle`: no settle was asked for."""
+        if not at_settle:
+            self._settle_began_at = None
         self._end(SUPERSEDED, SUPERSEDED)
 
     def await_link(self) -> None:

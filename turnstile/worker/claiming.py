@@ -36,7 +36,7 @@ LOOK_AGAIN_SECONDS = 0.002
 HEAD_LOCKED = "another transaction has locked the row of the session's head"
 
 
-class Claiming:
+class Claimer:
     """The claims of one worker; claims of the same moment share a statement."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Claiming:
     ) -> None:
         self._database = database
         self._terms = terms
-        self._quarantine = quarantine
+        self.quarantine = quarantine
         self._nudge_relay = nudge_relay
         self._outlast = outlast
         self._recovers = recovers
@@ -92,13 +92,13 @@ class Claiming:
                 case NoClaim.IDLE | NoClaim.RUNNING:
                     # Done, not due yet, or running elsewhere. That is normal, and the message can go (G2), unless this run left
                     # no waiting mark: the other worker may not know of the message's turn, which was committed during its settle.
-                    if found is NoClaim.RUNNING and run.kept.lock is None and not run.turns:
+                    if found is NoClaim.RUNNING and run.entry.lock is None and not run.turns:
                         run.stays = "another worker runs the session, and Redis took no waiting mark"
                     log.info("session.idle", turns=run.turns)
                     return found
                 case LeftToRecovery(crashes):
                     run.leave_quarantine()
-                    run.seat = self._quarantine.enter(crashes)
+                    run.seat = self.quarantine.enter(crashes)
                     if run.seat is None:
                         # It may not run beside the turns in quarantine here. Takeover here retries, or the message stays.
                         run.stays = None if self._recovers else "a turn with as many crashes runs alone"

@@ -5,13 +5,14 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 
 from turnstile.statements.claim import ClaimTerms
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_hints import listen
+from turnstile.telemetry import tracing
 from turnstile.telemetry.metrics import (
     ATTEMPT_LONGEST,
     EVENT_LOOP_BLOCKED,
@@ -24,25 +25,28 @@ from turnstile.telemetry.metrics import (
     TAKEOVERS,
 )
 from turnstile.worker.attempt.in_own_thread import in_own_thread
-from turnstile.worker.attempt.wake_parents import ParentWaking
+from turnstile.worker.attempt_effects import HistoryAppend, RelayNudge, StreamEnd
+from turnstile.worker.attempt_observer import AttemptObserver, AttemptObservers
 from turnstile.worker.attempt_traces import AttemptTraces
-from turnstile.worker.claiming import Claiming
+from turnstile.worker.claiming import Claimer
 from turnstile.worker.crash_isolation import Quarantine
 from turnstile.worker.database_retry import outlast
-from turnstile.worker.handler_run import Handling
+from turnstile.worker.handler_run import HandlerRunner
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.held_locks import longest_hold
 from turnstile.worker.lifecycle.blocked_loop import BlockedLoopWatch
 from turnstile.worker.lifecycle.shutdown import Shutdown
 from turnstile.worker.lifecycle.watchdog import Watchdog
+from turnstile.worker.parent_waking import ParentWaking
 from turnstile.worker.processor import Processor
 from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.received_message import Delivery
 from turnstile.worker.resources import Resources
-from turnstile.worker.settling import Settling
+from turnstile.worker.settling import Settler
 from turnstile.worker.slots.slots import Slots
 from turnstile.worker.slots.tenant_admission import TenantCap
 from turnstile.worker.slots.tenant_fairness import TenantSlots
+from turnstile.worker.turn_log import TurnLog
 from turnstile.worker.turns_in_flight import TurnsInFlight
 
 
@@ -67,7 +71,11 @@ def make_processor(
     """
     settings, database, handler = resources.settings, resources.database, resources.handler
     queue = settings.find_queue(settings.queue)
-    lasting = partial(outlast, given_up=given_up)
+    retrying = partial(outlast, given_up=given_up)
+
+    def may_begin() -> bool:
+        return not (stopping.is_set() or pause.is_on)
+
     terms = ClaimTerms(
         queue=queue.name,
         worker_id=resources.worker_id,
@@ -83,24 +91,28 @@ def make_processor(
     return Processor(
         settings=settings,
         queue=resources.address,
-        terms=terms,
+        worker_id=resources.worker_id,
         lock=resources.lock,
         heartbeat=heartbeat,
-        delivery=Delivery(settings, queue, database, resources.queues, lasting),
-        cap=TenantCap(shares, queue.name, database, nudge_relay, lasting),
-        quarantine=quarantine,
-        claiming=Claiming(database, terms, quarantine, nudge_relay, lasting, recovers=recovers),
-        handling=Handling(resources, queue, slots, threads, stopping, pause, lasting, longest_attempt_seconds),
-        settling=Settling(settings, handler, database, terms, lasting),
-        history=resources.history,
-        parents=ParentWaking(database, nudge_relay),
-        traces=AttemptTraces(database),
-        turn_away=slots.turn_away,
-        is_full=is_full,
-        nudge_relay=nudge_relay,
-        stopping=stopping,
-        pause=pause,
+        delivery=Delivery(settings, queue, database, resources.queues, retrying),
+        cap=TenantCap(shares, queue.name, database, nudge_relay, retrying, is_full=is_full, turn_away=slots.turn_away),
+        claimer=Claimer(database, terms, quarantine, nudge_relay, retrying, recovers=recovers),
+        runner=HandlerRunner(resources, queue, slots, threads, may_begin, retrying, longest_attempt_seconds),
+        settler=Settler(settings, handler, database, terms, retrying),
+        observer=AttemptObservers(*_observers(resources, nudge_relay, halts=terms.halt)),
+        may_begin=may_begin,
     )
+
+
+def _observers(resources: Resources, nudge_relay: Callable[[], None], *, halts: bool) -> Iterator[AttemptObserver]:
+    database = resources.database
+    if tracing.active is not None:
+        yield AttemptTraces(tracing.active, resources.address.name, database)
+    yield TurnLog(halts=halts)
+    yield StreamEnd()
+    yield HistoryAppend(resources.history)
+    yield ParentWaking(database, nudge_relay)
+    yield RelayNudge(nudge_relay)
 
 
 class TurnWork:
@@ -175,7 +187,7 @@ class TurnWork:
             counter.add(0, queue)
         SLOTS.watch(lambda: self.slots.count, queue)
         SLOTS_BUSY.watch(lambda: self.slots.busy, queue)
-        ATTEMPT_LONGEST.watch(lambda: self.processor.handling.longest_seconds(time.monotonic()), queue)
+        ATTEMPT_LONGEST.watch(lambda: self.processor.runner.longest_seconds(time.monotonic()), queue)
         LOCK_LONGEST.watch(self._longest_hold, queue)
         HEARTBEAT_LATENESS.watch(lambda: self.heartbeat.evidence.overdue_seconds(time.monotonic()), queue)
 
@@ -200,7 +212,7 @@ class TurnWork:
             slots=self.slots.count,
             # What is prefetched has no slot yet.
             busy=min(self.slots.count, len(self.in_flight)),
-            queue_latency_seconds=self.processor.handling.queue_latency.seconds(time.monotonic()),
+            queue_latency_seconds=self.processor.runner.queue_latency.seconds(time.monotonic()),
             draining=self._shutdown.stopping.is_set(),
             deaf_for_seconds=self._deaf_for(),
             blocked_for_seconds=self._blocked_loop.blocked_for(),

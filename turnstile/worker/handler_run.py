@@ -1,25 +1,21 @@
 """Handle: runs the user's function for a claimed turn, and returns its outcome."""
 
-import asyncio
 import math
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.memory.working_memory import WorkingMemory
-from turnstile.process import logs
 from turnstile.streaming.cancel_hints import CancelHints
-from turnstile.telemetry.metrics import TURN_WAITING
-from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.attempt.attempt import Attempt
 from turnstile.worker.attempt.attempt_context import TurnContext, turn_for_handler
 from turnstile.worker.attempt.child_intake import ChildIntake
 from turnstile.worker.attempt.children import Children
 from turnstile.worker.attempt.once import RecordedValues
-from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason, fault_in
+from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason
 from turnstile.worker.database_retry import Outlast
-from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.resources import Resources
 from turnstile.worker.session_run import SessionRun
 from turnstile.worker.slots.queue_latency import QueueLatency
@@ -30,15 +26,14 @@ MOST_WAIT_SECONDS = QUICK_SECONDS
 handlers no longer end at that pace, and another worker may have a free slot."""
 
 
-class Handling:
+class HandlerRunner:
     def __init__(
         self,
         resources: Resources,
         queue: QueueSettings,
         slots: Slots,
         threads: Executor,
-        stopping: asyncio.Event,
-        pause: QueuePause,
+        may_begin: Callable[[], bool],
         outlast: Outlast,
         longest_attempt_seconds: float,
     ) -> None:
@@ -47,8 +42,7 @@ class Handling:
         self._queue = queue
         self._slots = slots
         self._threads = threads
-        self._stopping = stopping
-        self._pause = pause
+        self._may_begin = may_begin
         self._outlast = outlast
         self._longest_attempt_seconds = longest_attempt_seconds
         hints = CancelHints(resources.settings, resources.redis)
@@ -88,36 +82,23 @@ class Handling:
             children=Children(turn, resources.database, self._outlast, self._child_intake),
         )
         attempt = Attempt(handler, turn_for_handler(turn, run.span), context, self._threads, run.span)
-        logs.bind(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
-        run.turns += 1
-        run.worked_since_look = True
+        # The lease is renewed until deadline and grace are over, plus one lease, and then no longer, whatever the handler does.
+        reach = timeout + grace + self._settings.lease_seconds
+        run.begin(turn, attempt.stop, time.monotonic() + reach)
         if run.turns == 1 and turn.attempt == 1:
             # The later turns of a session run waited for their own session, not in the queue.
             self.queue_latency.note(turn.queue_latency_seconds, time.monotonic())
-        # The lease is renewed until deadline and grace are over, plus one lease, and then no longer, whatever the handler does.
-        reach = timeout + grace + self._settings.lease_seconds
-        run.kept.begin(turn, attempt.stop, time.monotonic() + reach)
         self._attempts[attempt] = time.monotonic()
         if self._handing_back:
             attempt.stop(StopReason.SHUTDOWN)
-        waited = {} if turn.waited_seconds is None else {"waited_seconds": round(turn.waited_seconds, 3)}
-        log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes, **waited)
-        if turn.waited_seconds is not None:
-            TURN_WAITING.observe(turn.waited_seconds, turn.queue)
+        outcome: Outcome | None = None
         try:
             outcome = await self._run_in_slot(attempt, context, run, timeout)
-            run.emitter.handler_ended()
-            if run.span is not None:
-                run.span.leave_handler(fault_in(outcome))
-            # A turn that is handed back because no slot was free is due at once. This run must not claim it again.
-            run.exhausted |= outcome == Stopped(StopReason.NO_SLOT)
             return outcome
         finally:
             del self._attempts[attempt]
-            run.kept.handler_ended()
-            run.left_behind = attempt.left_behind
-            run.exhausted |= run.left_behind is not None
-            run.leave_quarantine()
+            # A turn that is handed back because no slot was free is due at once. This run must not claim it again.
+            run.handler_ended(attempt.left_behind, may_claim=outcome != Stopped(StopReason.NO_SLOT))
 
     async def _run_in_slot(self, attempt: Attempt, context: TurnContext, run: SessionRun, timeout: float) -> Outcome:
         slots = self._slots
@@ -125,7 +106,7 @@ class Handling:
             since = time.monotonic()
             has_slot = await self._wait_for_slot(attempt)
             context.start_clock(timeout)
-            run.kept.renew_until += time.monotonic() - since
+            run.entry.renew_until += time.monotonic() - since
             if not has_slot:
                 return attempt.not_begun(StopReason.NO_SLOT)
         began = time.monotonic()
@@ -153,7 +134,7 @@ class Handling:
             raise
         if not slots.leave(place):
             return False
-        if self._stopping.is_set() or self._pause.is_on:
+        if not self._may_begin():
             # A stopping or paused worker begins no more handlers. The next one in the line takes the same path.
             slots.give_back()
             return False

@@ -110,23 +110,23 @@ class Heartbeat:
         self._rouse()
         self._thread.join(timeout_seconds)
 
-    def take(self, kept: HeartbeatEntry) -> None:
+    def take(self, entry: HeartbeatEntry) -> None:
         with self._guard:
-            self._entries[id(kept)] = kept
+            self._entries[id(entry)] = entry
 
-    def drop(self, kept: HeartbeatEntry) -> None:
+    def drop(self, entry: HeartbeatEntry) -> None:
         with self._guard:
-            self._entries.pop(id(kept), None)
+            self._entries.pop(id(entry), None)
 
     def entries(self) -> list[HeartbeatEntry]:
-        """What is kept alive now. For any thread."""
+        """What is entry alive now. For any thread."""
         with self._guard:
             return list(self._entries.values())
 
     def nudge(self, turn_id: UUID) -> None:
         """Renews this turn's row now, if the turn runs in this process: the row may have a cancel request."""
         with self._guard:
-            if all(kept.turn is None or kept.turn.id != turn_id for kept in self._entries.values()):
+            if all(entry.turn is None or entry.turn.id != turn_id for entry in self._entries.values()):
                 return
             self._nudged.add(turn_id)
         self._rouse()
@@ -207,7 +207,7 @@ class Heartbeat:
         """Renews the rows named by hints, which a client can publish, and the skipped ones: never all rows."""
         with self._guard:
             wanted, self._nudged = self._nudged | self._unrenewed, set()
-            entries = [kept for kept in self._entries.values() if kept.turn is not None and kept.turn.id in wanted]
+            entries = [entry for entry in self._entries.values() if entry.turn is not None and entry.turn.id in wanted]
         return await self._renew_rows(entries)
 
     async def _beat(self) -> bool:
@@ -218,34 +218,34 @@ class Heartbeat:
         if locked := extended_locks(entries, now, self._settings.lease_seconds):
             self._locks.begin(lambda: self._extend_locks(locked))
             report_long_holds(locked, now, self._settings.session_run_seconds)
-        if received := [kept for kept in entries if kept.message]:
+        if received := [entry for entry in entries if entry.message]:
             self._messages.begin(lambda: self._queues.extend(self._address, self._still_kept(received)))
         return renewed
 
     async def _extend_locks(self, entries: list[HeartbeatEntry]) -> None:
-        locked = {kept.lock: kept for kept in entries if kept.lock is not None and kept.keeps_lock}
+        locked = {entry.lock: entry for entry in entries if entry.lock is not None and entry.keeps_lock}
         extensions = await self._lock.extend(list(locked), lambda one: locked[one].keeps_lock)
-        for (one, kept), extension in zip(locked.items(), extensions, strict=True):
+        for (one, entry), extension in zip(locked.items(), extensions, strict=True):
             if extension in (Extension.RETAKEN, Extension.LOST):
-                kept.look_again = True
+                entry.look_again = True
                 # Read once: the worker's thread sets it to None.
-                turn = kept.turn
+                turn = entry.turn
                 log.info("heartbeat.lock_lost", key=one.key, now=extension.value, **(turn.ids if turn else {}))
 
     def _still_kept(self, entries: list[HeartbeatEntry]) -> Iterator[ReceivedMessage]:
         # Evaluated lazily, batch by batch: extending a message that was given back meanwhile would hide it from all workers.
-        for kept in entries:
+        for entry in entries:
             with self._guard:
-                message = kept.message if id(kept) in self._entries and not self._stopping else None
+                message = entry.message if id(entry) in self._entries and not self._stopping else None
             if message is not None:
                 yield message
 
     async def _renew_rows(self, entries: list[HeartbeatEntry]) -> bool:
         asked = time.monotonic()
         wanted = {
-            (turn.id, turn.fence): kept
-            for kept in entries
-            if (turn := kept.turn) is not None and asked < kept.renew_until
+            (turn.id, turn.fence): entry
+            for entry in entries
+            if (turn := entry.turn) is not None and asked < entry.renew_until
         }
         try:
             renewals = await renew(self._database, list(wanted), self._settings.lease_seconds)
@@ -276,13 +276,13 @@ class Heartbeat:
             went_well = False
         return went_well
 
-    def _heed(self, kept: HeartbeatEntry, renewal: Renewal, beat_at: float) -> None:
-        turn, stop = kept.turn, kept.stop
+    def _heed(self, entry: HeartbeatEntry, renewal: Renewal, beat_at: float) -> None:
+        turn, stop = entry.turn, entry.stop
         if turn is None or turn.fence != renewal.fence:
             # The session run has settled the turn meanwhile, so the renewal was refused.
             return
         if renewal.ours:
-            kept.ours_at = beat_at
+            entry.ours_at = beat_at
         if stop is None:
             # Its settle is under way, and decides by itself whether the claim was superseded.
             return

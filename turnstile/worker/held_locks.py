@@ -14,22 +14,22 @@ LINE_SECONDS = 60.0
 
 def extended_locks(entries: Iterable[HeartbeatEntry], now: float, lease_seconds: float) -> list[HeartbeatEntry]:
     """Those whose lock the heartbeat extends: a worker without Postgres keeps no session locked."""
-    return [kept for kept in entries if kept.lock and now - kept.ours_at < lease_seconds]
+    return [entry for entry in entries if entry.lock and now - entry.ours_at < lease_seconds]
 
 
 def longest_hold(entries: Iterable[HeartbeatEntry], now: float, lease_seconds: float) -> float:
     """For how long the lock has been held that was taken first, in seconds; 0 if none is held."""
-    held = [kept for kept in extended_locks(entries, now, lease_seconds) if kept.keeps_lock]
-    return max((now - kept.held_since for kept in held), default=0.0)
+    held = [entry for entry in extended_locks(entries, now, lease_seconds) if entry.keeps_lock]
+    return max((now - entry.held_since for entry in held), default=0.0)
 
 
 def report_long_holds(locked: Iterable[HeartbeatEntry], now: float, usual_seconds: float) -> None:
     """Logs each lock that has been held for longer than `usual_seconds`, once a minute. Call it with each beat."""
-    for kept in locked:
-        seconds = now - kept.held_since
-        if kept.lock is None or not kept.keeps_lock or seconds <= usual_seconds or now - kept.told_at < LINE_SECONDS:
+    for entry in locked:
+        seconds = now - entry.held_since
+        if entry.lock is None or not entry.keeps_lock or seconds <= usual_seconds or now - entry.told_at < LINE_SECONDS:
             continue
-        kept.told_at = now
+        entry.told_at = now
         # Read once: the worker's thread sets it to None.
-        turn = kept.turn
-        log.info("session.held", key=kept.lock.key, held_seconds=round(seconds, 1), **(turn.ids if turn else {}))
+        turn = entry.turn
+        log.info("session.held", key=entry.lock.key, held_seconds=round(seconds, 1), **(turn.ids if turn else {}))

@@ -16,32 +16,26 @@ from uuid import uuid4
 
 from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError
-from turnstile.memory.history import History
 from turnstile.process import logs
-from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
+from turnstile.statements.claim import Claim, NoClaim
 from turnstile.statements.lost_turns import LostTurn
 from turnstile.statements.settle import Superseded
-from turnstile.telemetry import tracing
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
-from turnstile.turn.status import TurnStatus
 from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.attempt.outcome import Outcome
-from turnstile.worker.attempt.wake_parents import ParentWaking
-from turnstile.worker.attempt_traces import AttemptTraces
-from turnstile.worker.claiming import Claiming
-from turnstile.worker.crash_isolation import Quarantine, Seat
-from turnstile.worker.handler_run import Handling
+from turnstile.worker.attempt_observer import AttemptObserver, SettledAttempt
+from turnstile.worker.claiming import Claimer
+from turnstile.worker.crash_isolation import Seat
+from turnstile.worker.handler_run import HandlerRunner
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.lock_log import report_lock, report_unlock
-from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.received_message import Delivery
 from turnstile.worker.session_lock import Guard, Release, SessionLock, lock_key, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
-from turnstile.worker.settling import Settling
+from turnstile.worker.settling import Settler
 from turnstile.worker.slots.tenant_admission import TenantCap
-from turnstile.worker.turn_log import report_settled, report_superseded
 
 
 @dataclass(kw_only=True, eq=False)
@@ -50,31 +44,22 @@ class Processor:
 
     settings: Settings
     queue: QueueAddress
-    terms: ClaimTerms
+    worker_id: str
     lock: SessionLock
     heartbeat: Heartbeat
     delivery: Delivery
     cap: TenantCap
-    quarantine: Quarantine
-    claiming: Claiming
-    handling: Handling
-    settling: Settling
-    history: History
-    parents: ParentWaking
-    traces: AttemptTraces
-    turn_away: Callable[[], None]
-    """Called when a session was deferred."""
-    is_full: Callable[[], bool]
-    """Whether at least as many turns are in work as there are slots."""
-    nudge_relay: Callable[[], None]
-    stopping: asyncio.Event
-    """When set, no more turns are begun."""
-    pause: QueuePause
+    claimer: Claimer
+    runner: HandlerRunner
+    settler: Settler
+    observer: AttemptObserver
+    may_begin: Callable[[], bool]
+    """False while the worker stops or its queue is paused: it begins no more turns."""
 
     def __post_init__(self) -> None:
         self._runs = SessionRuns()
         # A token is used by one session run only, also across restarts of a worker with the same id.
-        life = f"{self.terms.worker_id}:{uuid4().hex}"
+        life = f"{self.worker_id}:{uuid4().hex}"
         self._tokens = (f"{life}-{run}" for run in count(1))
 
     async def process(self, message: ReceivedMessage) -> "asyncio.Future[Any] | None":
@@ -85,7 +70,7 @@ class Processor:
         """
         if (wake_up := await self.delivery.read(message)) is None:
             return None
-        # Bound to every log line of this run; `Handling.handle` binds the ids of each further turn.
+        # Bound to every log line of this run; `TurnLog` binds the ids of each claimed turn.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
         if self._runs.visit(wake_up):
             # Before the tenant's cap: a deferred session would be woken in place of a session that really waits for a slot.
@@ -93,8 +78,7 @@ class Processor:
             await self.delivery.delete(message)
             return None
         if not await self.cap.enter(wake_up):
-            self.turn_away()
-            self._show_received(wake_up, message, "deferred")
+            self.observer.received(wake_up, message, "deferred")
             await self.delivery.delete(message)
             return None
         return await self._run_in_cap(wake_up, message)
@@ -132,16 +116,16 @@ class Processor:
                 await self.delivery.delete(message)
             return None
         run.seat = seat
-        self.heartbeat.take(run.kept)
+        self.heartbeat.take(run.entry)
         self._runs.keep(run)
         try:
             await self._work(run)
         finally:
             self._runs.drop(run)
-            run.kept.keeps_lock = False
+            run.entry.keeps_lock = False
             run.leave_quarantine()
-            self.heartbeat.drop(run.kept)
-            # Only after an error in the run. A lock that is not ours any more is not changed (R3).
+            self.heartbeat.drop(run.entry)
+            # Only after an error in the run. A lock that is not ours any more is not changed.
             if run.lock is not None:
                 await self.lock.give_up(run.lock)
         if message is None:
@@ -163,133 +147,105 @@ class Processor:
         guard = Guard.BUSY if self._runs.visit(wake_up) else await self.lock.acquire(lock)
         self._report_lock(wake_up, message, guard, time.monotonic() - began)
         if guard is Guard.BUSY:
-            # Normal, not an error (G3): the lock's holder finds the waiting mark and looks once more.
+            # Normal, not an error: the lock's holder finds the waiting mark and looks once more.
             return None
-        kept = HeartbeatEntry(lock if guard is Guard.LOCKED else None, message)
+        entry = HeartbeatEntry(lock if guard is Guard.LOCKED else None, message)
         # UNANSWERED is released at the end: if Redis did take it, the lock would turn away the session's wake-ups for a lease.
         ours = guard in {Guard.LOCKED, Guard.UNANSWERED}
-        return SessionRun(wake_up, message, lock if ours else None, kept)
-
-    def _show_received(self, wake_up: WakeUp, message: ReceivedMessage, outcome: str) -> None:
-        if tracing.active is not None:
-            tracing.active.received(self.queue.name, message, wake_up, outcome)
+        return SessionRun(wake_up, message, lock if ours else None, entry)
 
     def _report_lock(self, wake_up: WakeUp, message: ReceivedMessage | None, guard: Guard, seconds: float) -> None:
         key = lock_key(self.settings, wake_up.tenant_id, wake_up.session_id)
         report_lock(self.queue.name, key, self.settings.lease_seconds, guard, seconds)
         if message is not None:
-            self._show_received(wake_up, message, guard.result)
+            self.observer.received(wake_up, message, guard.result)
 
     # --- claim, handle, decide, settle; until the session has nothing due
 
     async def _work(self, run: SessionRun) -> None:
         while True:
             asked_at: int | None = time.time_ns()
-            claimed = await self.claiming.claim(run)
+            claimed = await self.claimer.claim(run)
             if self.queue.fifo and isinstance(claimed, ClaimedTurn) and run.message is not None:
                 # The lease protects the turn now. A message that stayed in flight would block its group, and so the
                 # recovery of the session, for a whole visibility timeout after a crash.
                 self._begin_deletion(run, run.message)
             while isinstance(claimed, ClaimedTurn):
-                self.traces.begin(run, claimed, asked_at)
-                outcome = await self.handling.handle(run, claimed)
+                self.observer.claimed(run, claimed, asked_at)
+                outcome = await self.runner.handle(run, claimed)
+                self.observer.handler_ended(run, outcome)
                 claimed = await self._settle(run, claimed, outcome)
                 asked_at = None
             if claimed is NoClaim.HEAD_LOCKED:
                 # Another transaction had locked the due head during the settle, so the settle could not schedule its wake-up.
                 if self._may_go_on(run):
                     continue
-                await self.claiming.leave_to_others(run)
+                await self.claimer.leave_to_others(run)
             if not await self._unlock(run):
                 return
 
     async def _settle(self, run: SessionRun, turn: ClaimedTurn, outcome: Outcome) -> Claim:
-        seconds = time.monotonic() - run.kept.begun_at
-        said = None if run.emitter is None else run.emitter.text
-        settlement = self.settling.decide(turn, outcome, seconds, said=said)
+        seconds = time.monotonic() - run.entry.begun_at
+        settlement = self.settler.decide(turn, outcome, seconds, said=run.emitted)
         if settlement is None:
-            return _superseded(run, turn, at_settle=False)
+            return self._supersede(run, turn, at_settle=False)
         more = self._may_go_on(run)
-        if run.span is not None:
-            run.span.begin_settle()
-        settled = await self.settling.settle(turn, settlement, run.kept, more=more)
+        settled = await self.settler.settle(turn, settlement, run.entry, more=more)
         if isinstance(settled, Superseded):
-            return _superseded(run, turn, at_settle=True)
-        run.kept.end()
-        if run.span is not None:
-            run.span.settled(settled.status, settlement)
-        if run.emitter is not None:
-            run.emitter.settled(settled.status, settlement)
-        report_settled(turn, settled.status, settlement, seconds, halts=self.terms.halt)
-        self.parents.settled(turn, settled.status, settlement)
-        if settled.status is TurnStatus.FAILED or not more:
-            self.nudge_relay()
+            return self._supersede(run, turn, at_settle=True)
+        run.entry.end()
+        attempt = SettledAttempt(
+            turn=turn, settlement=settlement, status=settled.status, reply=settled.reply, seconds=seconds, more=more
+        )
+        self.observer.settled(run, attempt)
         # Not awaited here: SQS may not respond before the next turn's lease, which is not renewed yet, or the session's lock
         # runs out.
         if run.message is not None:
             self._begin_deletion(run, run.message)
-        # Without a reply, the turn is not SUCCEEDED or the response to the settle was lost.
-        if settled.reply is not None:
-            appended = self.history.append(turn, settled.reply)
-            if not isinstance(settled.next, ClaimedTurn):
-                # Before the unlock: the session's next turn may run in another worker.
-                await appended
+        if run.appended is not None and not isinstance(settled.next, ClaimedTurn):
+            # Before the unlock: the session's next turn may run in another worker.
+            await run.appended
         return settled.next
+
+    def _supersede(self, run: SessionRun, turn: ClaimedTurn, *, at_settle: bool) -> NoClaim:
+        """Another claim has the turn: discards the reply and changes nothing."""
+        self.observer.superseded(run, turn, at_settle=at_settle)
+        run.supersede()
+        return NoClaim.IDLE
 
     # --- unlock
 
     async def _unlock(self, run: SessionRun) -> bool:
         """Releases the session lock; True if the run must claim from the session once more first."""
         while True:
-            released = Release.LOOK_AGAIN if run.kept.look_again else await self._release(run)
-            # The waiting mark may be missing: without a lock, after the lock was lost for a while, or if Redis's response was
-            # lost. A turn that was committed during the last settle has had a wake-up that found the session RUNNING. So after
-            # work the session is looked at once more. Only once: while Redis is away every response is lost, and the relay
-            # sends the row's wake-up again.
-            again = run.kept.look_again or released is Release.LOOK_AGAIN
-            if released in (Release.LOST, Release.UNKNOWN):
-                again = again or run.worked_since_look
-            run.worked_since_look = run.kept.look_again = False
-            if not again:
+            released = Release.LOOK_AGAIN if run.entry.look_again else await self._release(run)
+            if not run.must_look_again(released):
                 run.lock = None
                 return False
             if self._may_go_on(run):
-                run.kept.keeps_lock = True
+                run.entry.keeps_lock = True
                 self._runs.keep(run)
                 return True
             self._runs.drop(run)
-            await self.claiming.leave_to_others(run)
+            await self.claimer.leave_to_others(run)
 
     async def _release(self, run: SessionRun) -> Release:
         self._runs.drop(run)
         if run.lock is None:
             return Release.LOST
-        run.kept.keeps_lock = False
+        run.entry.keeps_lock = False
         released = await self.lock.release(run.lock)
         report_unlock(self.queue.name, released, run)
         return released
 
     def _may_go_on(self, run: SessionRun) -> bool:
-        wanted = self.is_full() or self.cap.is_full(run.wake_up.tenant_id)
-        may = run.may_go_on(self.settings, time.monotonic(), wanted=wanted)
-        return may and not (self.stopping.is_set() or self.pause.is_on)
+        wanted = self.cap.is_wanted(run.wake_up.tenant_id)
+        return run.may_go_on(self.settings, time.monotonic(), wanted=wanted) and self.may_begin()
 
     # --- delete
 
     def _begin_deletion(self, run: SessionRun, message: ReceivedMessage) -> "asyncio.Future[None]":
         if run.deletion is None:
-            run.kept.message = None
+            run.entry.message = None
             run.deletion = self.delivery.delete(message)
         return run.deletion
-
-
-def _superseded(run: SessionRun, turn: ClaimedTurn, *, at_settle: bool) -> NoClaim:
-    """Another claim has the turn: discard the reply, change nothing, emit no more events for it and claim no further turn."""
-    report_superseded(turn, at_settle=at_settle)
-    run.kept.end()
-    if run.span is not None:
-        run.span.superseded()
-    if run.emitter is not None:
-        run.emitter.fall_silent()
-    run.exhausted = True
-    return NoClaim.IDLE

@@ -28,7 +28,7 @@ from turnstile.worker.retry_decision import Policy, decide
 SETTLE_BATCH = 50
 
 
-class Settling:
+class Settler:
     def __init__(
         self, settings: Settings, handler: Handler, database: Database, terms: ClaimTerms, outlast: Outlast
     ) -> None:
@@ -68,7 +68,7 @@ class Settling:
         return settlement if partial is None else replace(settlement, partial=partial)
 
     async def settle(
-        self, turn: ClaimedTurn, settlement: Settlement, kept: HeartbeatEntry, *, more: bool
+        self, turn: ClaimedTurn, settlement: Settlement, entry: HeartbeatEntry, *, more: bool
     ) -> Settled | Superseded:
         """Commits the settlement and retries over any outage; `more` claims the session's next turn in the same round trip.
 
@@ -77,7 +77,7 @@ class Settling:
         """
         request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
         try:
-            return await self._commit(request, kept)
+            return await self._commit(request, entry)
         except (psycopg.DataError, UnicodeEncodeError) as error:
             # The reply itself is refused. Without this, the settle would fail on one worker after another.
             why = getattr(error, "sqlstate", None) or type(error).__name__
@@ -87,12 +87,12 @@ class Settling:
             if instead is None:
                 raise
             return await self._commit(
-                SettleRequest(turn=turn, settlement=instead, more=more, next_claim_id=request.next_claim_id), kept
+                SettleRequest(turn=turn, settlement=instead, more=more, next_claim_id=request.next_claim_id), entry
             )
 
-    async def _commit(self, request: SettleRequest, kept: HeartbeatEntry) -> Settled | Superseded:
+    async def _commit(self, request: SettleRequest, entry: HeartbeatEntry) -> Settled | Superseded:
         try:
-            answer: Settled | Superseded = await self._outlast(partial(self._ask, request, kept))
+            answer: Settled | Superseded = await self._outlast(partial(self._ask, request, entry))
         except (DatabaseUnavailableError, asyncio.CancelledError):
             # Only a shutdown gives up, or cancels what still asks.
             self.given_up += 1
@@ -100,9 +100,9 @@ class Settling:
             raise
         return answer
 
-    async def _ask(self, request: SettleRequest, kept: HeartbeatEntry) -> Settled | Superseded:
+    async def _ask(self, request: SettleRequest, entry: HeartbeatEntry) -> Settled | Superseded:
         # A locked row may outlast the turn's deadline. Not for good: a try that hangs by a bug must lose the turn.
-        kept.keep_for(self._settings.lease_seconds)
+        entry.keep_for(self._settings.lease_seconds)
         answers: list[Settled | Superseded] = []
 
         async def look() -> bool:

@@ -67,7 +67,7 @@ class Takeover:
             but_tenants=self._processor.cap.full_tenants(),
         )
         waiting = [lost for lost in found if (lost.tenant_id, lost.session_id) not in self._offered]
-        may_run = [(lost, seat) for lost in waiting if (seat := self._processor.quarantine.enter(lost.crashes))]
+        may_run = [(lost, seat) for lost in waiting if (seat := self._processor.claimer.quarantine.enter(lost.crashes))]
         most = max(0, min(self._consumer.room, self._wave))
         for lost, seat in may_run[:most]:
             self._offered[lost.tenant_id, lost.session_id] = now

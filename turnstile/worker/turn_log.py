@@ -1,19 +1,49 @@
-"""What is told of a claim's end, as log lines and metrics: a retry is an INFO line, and a turn that finally fails is one ERROR
-line (G26).
+"""The log lines and metrics of a claim and of its end. A retry is an INFO line, and a turn that finally fails is one ERROR line.
 
 The operators' alarms count the ERROR lines, so they are written in one place and one per failure: `turn.failed`, or, on a queue
-that halts, `turn.halted_session`: the session waits for an operator (G9). There `turn.failed` is an INFO line.
+that halts, `turn.halted_session`: the session waits for an operator. There `turn.failed` is an INFO line.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from turnstile.process import logs
 from turnstile.statements.claim import EndedAtClaim
-from turnstile.telemetry.metrics import ATTEMPT_RUNNING, LEASES_LOST, SUPERSEDED_SETTLES, TAKEOVERS, TURNS_ENDED
+from turnstile.telemetry.metrics import (
+    ATTEMPT_RUNNING,
+    LEASES_LOST,
+    SUPERSEDED_SETTLES,
+    TAKEOVERS,
+    TURN_WAITING,
+    TURNS_ENDED,
+)
 from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt_observer import AttemptObserver, SettledAttempt
+from turnstile.worker.session_run import SessionRun
+
+
+class TurnLog(AttemptObserver):
+    """Binds the ids of a claimed turn to the lines of its task."""
+
+    def __init__(self, *, halts: bool) -> None:
+        """`halts`: on this queue a FAILED turn halts its session."""
+        self._halts = halts
+
+    def claimed(self, run: SessionRun, turn: ClaimedTurn, asked_at: int | None) -> None:
+        logs.bind(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
+        waited = {} if turn.waited_seconds is None else {"waited_seconds": round(turn.waited_seconds, 3)}
+        log.info("turn.claimed", fence=turn.fence, seq=turn.seq, crashes=turn.crashes, **waited)
+        if turn.waited_seconds is not None:
+            TURN_WAITING.observe(turn.waited_seconds, turn.queue)
+
+    def settled(self, run: SessionRun, attempt: SettledAttempt) -> None:
+        report_settled(attempt.turn, attempt.status, attempt.settlement, attempt.seconds, halts=self._halts)
+
+    def superseded(self, run: SessionRun, turn: ClaimedTurn, *, at_settle: bool) -> None:
+        report_superseded(turn, at_settle=at_settle)
 
 
 def report_settled(

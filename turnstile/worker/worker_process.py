@@ -191,7 +191,7 @@ class _Worker:
             self.shutdown,
             self.work.in_flight,
             polling,
-            self.work.processor.handling.hand_back,
+            self.work.processor.runner.hand_back,
             self.settings.grace_seconds,
         )
         relay_stop.set()
@@ -200,7 +200,7 @@ class _Worker:
         for task in tasks:
             task.cancel()
         log.info("worker.stopped")
-        return 1 if broken else 4 if self.work.processor.settling.given_up else 0
+        return 1 if broken else 4 if self.work.processor.settler.given_up else 0
 
     async def _protect(self, agent_uri: str) -> None:
         usual = Terms()

@@ -38,7 +38,7 @@ MODULES = (
     "turnstile.worker.attempt.once",
     "turnstile.worker.attempt.children",
     "turnstile.worker.attempt.child_intake",
-    "turnstile.worker.attempt.wake_parents",
+    "turnstile.worker.parent_waking",
     "turnstile.worker.settling",
     "turnstile.memory.interface",
     "turnstile.memory.working_memory",

@@ -123,7 +123,7 @@ def claim_asked_again_under_a_new_id() -> None:
         flush, limit=1, lanes=limit))  # fmt: skip
 
     # Its occasion is a claim that begins while COMMITs hang, and then nothing new is submitted.
-    @instead_of(turnstile.worker.claiming.Claiming, "claim")
+    @instead_of(turnstile.worker.claiming.Claimer, "claim")
     async def claim(original: Any, self: Any, run: Any) -> Any:
         await pause(0.4)
         return await original(self, run)

@@ -43,7 +43,15 @@ class Door:
         given_up = asyncio.Event()
         given_up.set()
         outlasting = partial(outlast, given_up=given_up)
-        self.cap = TenantCap(slots, settings.queue, database, self._nudge, outlasting)
+        self.cap = TenantCap(
+            slots,
+            settings.queue,
+            database,
+            self._nudge,
+            outlasting,
+            is_full=lambda: False,
+            turn_away=lambda: None,
+        )
 
     def _nudge(self) -> None:
         self.nudges += 1

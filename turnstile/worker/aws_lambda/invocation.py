@@ -97,7 +97,7 @@ class Invocation:
         await asyncio.wait({all_done}, timeout=self._seconds_left() - grace)
         self._shutdown.stopping.set()
         if not all_done.done():
-            await drain(self._shutdown, self._work.in_flight, all_done, self._work.processor.handling.hand_back, grace)
+            await drain(self._shutdown, self._work.in_flight, all_done, self._work.processor.runner.hand_back, grace)
 
     async def _read_pause(self) -> None:
         # The heartbeat reads it as well, but only after the first turns have begun.

@@ -43,12 +43,19 @@ class TenantCap:
         database: Database,
         nudge_relay: Callable[[], None],
         outlast: Outlast,
+        *,
+        is_full: Callable[[], bool],
+        turn_away: Callable[[], None],
     ) -> None:
+        """`is_full`: whether at least as many turns are in work as there are slots. `turn_away`: called when a session was
+        deferred."""
         self._slots = slots
         self._queue = queue
         self._database = database
         self._nudge_relay = nudge_relay
         self._outlast = outlast
+        self._is_full = is_full
+        self._turn_away = turn_away
         self._looks_at = 0.0
         """The earliest time of the next look, in monotonic seconds."""
         self._defer: Batcher[Defer, Owed] = Batcher(partial(defer, database), limit=BATCH)
@@ -76,11 +83,16 @@ class TenantCap:
             return True
         if locked:
             raise MessageStaysError("another transaction has locked the row of a session that is to be deferred")
+        self._turn_away()
         return False
 
     def is_full(self, tenant_id: str) -> bool:
         """Whether the tenant's next session would be deferred."""
         return not self._slots.has_room(tenant_id, time.monotonic())
+
+    def is_wanted(self, tenant_id: str) -> bool:
+        """Whether the next wake-up, or the tenant's next one, would find no free slot."""
+        return self._is_full() or self.is_full(tenant_id)
 
     def full_tenants(self) -> list[str]:
         return self._slots.full_tenants(time.monotonic())

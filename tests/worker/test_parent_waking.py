@@ -10,13 +10,15 @@ import structlog.testing
 from tests.support.claims import submit_turns
 from tests.support.probes import until
 from tests.support.row_locks import rows_locked
+from tests.support.session_runs import new_run
 from tests.worker.attempt.child_turns import PARENT, RETRY, Family
 from turnstile.handlers.child import Child
 from turnstile.statements.join import wake_joined, wake_parents
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turnstile.turn.status import TurnStatus
-from turnstile.worker.attempt.wake_parents import ParentWaking
+from turnstile.worker.attempt_observer import SettledAttempt
+from turnstile.worker.parent_waking import ParentWaking
 
 ANSWER = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply="done")
 
@@ -32,10 +34,14 @@ class Worker:
     async def settle(self, turn: ClaimedTurn, settlement: Settlement) -> bool:
         """Whether it has looked after a parent."""
         status = await self._family.settle(turn, settlement)
-        self._waking.settled(turn, status, settlement)
+        self.note(turn, status, settlement)
         looks = bool(self._waking._under_way)
         await until(lambda: not self._waking._under_way)
         return looks
+
+    def note(self, turn: ClaimedTurn, status: TurnStatus, settlement: Settlement) -> None:
+        attempt = SettledAttempt(turn=turn, settlement=settlement, status=status, reply=None, seconds=0.0, more=False)
+        self._waking.settled(new_run(), attempt)
 
     def _nudge(self) -> None:
         self.nudges += 1
@@ -83,7 +89,7 @@ async def test_a_parent_that_can_not_be_woken_is_logged(family: Family, parent: 
     await family.database.fetch("ALTER TABLE turns RENAME TO turns_elsewhere", {})
 
     with structlog.testing.capture_logs() as lines:
-        worker._waking.settled(ended, status, ANSWER)
+        worker.note(ended, status, ANSWER)
         await until(lambda: not worker._waking._under_way)
 
     assert [(line["event"], line["turn_id"]) for line in lines] == [("join.not_looked_at", str(parent.id))]

@@ -14,15 +14,15 @@ from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.statements.join import wake_parents
 from turnstile.telemetry.own_log import log
-from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.worker.attempt_observer import AttemptObserver, SettledAttempt
+from turnstile.worker.session_run import SessionRun
 
 BATCH = 200
 
 
-class ParentWaking:
-    """Wakes parents, for one worker. Call `settled` after every committed settle."""
+class ParentWaking(AttemptObserver):
+    """Wakes parents, for one worker."""
 
     def __init__(self, database: Database, nudge_relay: Callable[[], None]) -> None:
         self._database = database
@@ -30,14 +30,15 @@ class ParentWaking:
         self._batcher: Batcher[UUID, str | None] = Batcher(self._wake, limit=BATCH)
         self._under_way: set[asyncio.Task[None]] = set()
 
-    def settled(self, turn: ClaimedTurn, status: TurnStatus, settlement: Settlement) -> None:
+    def settled(self, run: SessionRun, attempt: SettledAttempt) -> None:
         """Wakes the turn's parent, or the turn itself, if it has no children left to wait for.
 
         The turn itself, because its last child may have ended before this settle made the turn wait.
         """
-        if status.is_terminal and turn.parent_turn_id is not None:
+        turn = attempt.turn
+        if attempt.status.is_terminal and turn.parent_turn_id is not None:
             self._look_after(turn.parent_turn_id, turn.trace_id)
-        elif status is TurnStatus.PENDING and settlement.joining:
+        elif attempt.status is TurnStatus.PENDING and attempt.settlement.joining:
             self._look_after(turn.id, turn.trace_id)
 
     def _look_after(self, parent_id: UUID, trace_id: str) -> None:
