@@ -2,14 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from resource import RLIMIT_NOFILE, getrlimit
 
 import uvicorn
 from fastapi import Depends, FastAPI
-from starlette.datastructures import State
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.table_version import READ_VERSION
@@ -22,20 +20,27 @@ from turnstile.process.metrics_export import exporting_metrics
 from turnstile.process.redis_clients import RedisClients
 from turnstile.process.startup_check import check_servers
 from turnstile.producer import cancel_intake, session_gate, submit_intake
+from turnstile.producer.backend import Backend
 from turnstile.producer.cancel_intake import Cancelling
+from turnstile.producer.entrance import Entrance
 from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
 from turnstile.producer.http.local_only import LocalOnly
 from turnstile.producer.http.log_throttle import Tally
-from turnstile.producer.http.parameters import refuse_repeated_headers, refuse_unknown_parameters
-from turnstile.producer.http.problems import Kind, ProblemError, respond
+from turnstile.producer.http.parameters import refuse_unknown_parameters
+from turnstile.producer.http.problems import Kind
 from turnstile.producer.http.request_metrics import RequestMetrics
-from turnstile.producer.routes import cancel_route as cancel_routes
-from turnstile.producer.routes import docs_page, error_handlers, openapi, stream_route
-from turnstile.producer.routes import submit_route as submit_routes
-from turnstile.producer.routes import turn_routes as api
-from turnstile.producer.routes.readiness import probe_of
+from turnstile.producer.routes import (
+    cancel_route,
+    docs_page,
+    error_handlers,
+    openapi,
+    stream_route,
+    submit_route,
+    turn_routes,
+)
+from turnstile.producer.routes.health_routes import health, probe_of
 from turnstile.producer.server import Server, listen
 from turnstile.producer.session_gate import SessionGate
 from turnstile.producer.sharing.fair_lanes import FairPool
@@ -120,7 +125,7 @@ def create_app(settings: Settings) -> FastAPI:
             hints = CancelHints(settings, redis)
             watch = TurnWatch(settings, reads, redis.memory)
             stack.push_async_callback(watch.close)
-            app.state.backend = api.Backend(
+            app.state.backend = Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
                 intake=Intake(settings, Submitting(settings, submits, sending), hints, SessionGate(shared=shared)),
@@ -155,15 +160,15 @@ def create_app(settings: Settings) -> FastAPI:
     )
     if settings.serves_docs:
         app.include_router(docs_page.routes)
-    for routes in (submit_routes.v1, api.v1, cancel_routes.v1, stream_route.v1):
+    for routes in (submit_route.v1, turn_routes.v1, cancel_route.v1, stream_route.v1):
         app.include_router(
             routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(414, 422, 431)
         )
-    app.include_router(api.health)
+    app.include_router(health)
     app.state.connections = connections
     error_handlers.install(app)
     openapi.describe(app)
-    app.add_middleware(_Entrance, state=app.state, submits=submit_routes.SubmitTurn(app.state))
+    app.add_middleware(Entrance, state=app.state, submits=submit_route.SubmitTurn(app.state))
     if not settings.api_keys:
         app.add_middleware(LocalOnly)
     app.add_middleware(error_handlers.LastResort)
@@ -210,32 +215,3 @@ def server_config(settings: Settings, app: FastAPI, connections: Connections) ->
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         lifespan="on",
     )
-
-
-class _Entrance:
-    """Middleware before FastAPI's routing, which is skipped for submits. Gives back what a request has held."""
-
-    def __init__(self, app: ASGIApp, state: State, submits: submit_routes.SubmitTurn) -> None:
-        self._app = app
-        self._state = state
-        self._submits = submits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = self._choose(scope) if scope["type"] == "http" else self._app
-        with ExitStack() as held:
-            scope[api.HELD] = held
-            await answer(scope, receive, send)
-
-    def _choose(self, scope: Scope) -> ASGIApp:
-        if not scope["path"].startswith("/"):
-            # RFC 9112 has servers accept a target in absolute form, as for a proxy.
-            scope["path"] = "/" + scope["path"].partition("://")[2].partition("/")[2]
-        if not scope["path"].startswith(api.PREFIX):
-            return self._app
-        is_submit = self._submits.takes(scope)
-        try:
-            scope[api.TENANT] = api.identify(self._state.backend, scope["headers"])
-            refuse_repeated_headers(scope["headers"])
-        except ProblemError as refused:
-            return respond(refused)
-        return self._submits if is_submit else self._app

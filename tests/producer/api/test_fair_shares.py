@@ -17,8 +17,7 @@ from tests.producer.api.expectations import expect_problem
 from tests.support.probes import let_the_loop_turn, until
 from turnstile.config.settings import Settings
 from turnstile.producer import app as app_module
-from turnstile.producer.routes import error_handlers
-from turnstile.producer.routes import turn_routes as api
+from turnstile.producer.routes import error_handlers, turn_routes
 
 HANGS_SECONDS = 60.0
 CONNECTIONS = 32
@@ -97,8 +96,8 @@ class Holding:
 async def test_requests_beyond_a_tenants_share_are_refused_and_anothers_go_on(
     client: AsyncClient, other_client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    holding = Holding(api.read_turn)
-    monkeypatch.setattr(api, "read_turn", holding)
+    holding = Holding(turn_routes.read_turn)
+    monkeypatch.setattr(turn_routes, "read_turn", holding)
     turn = await submit(client)
 
     with capture_logs() as logs:
@@ -130,8 +129,8 @@ async def test_requests_beyond_a_tenants_share_are_refused_and_anothers_go_on(
 async def test_a_read_has_its_turn_however_many_of_another_tenant_wait(
     client: AsyncClient, other_client: AsyncClient, monkeypatch: pytest.MonkeyPatch, name: str, path: str, lanes: int
 ) -> None:
-    holding = Holding(getattr(api, name))
-    monkeypatch.setattr(api, name, holding)
+    holding = Holding(getattr(turn_routes, name))
+    monkeypatch.setattr(turn_routes, name, holding)
     mine, theirs = await submit(client), await submit(other_client)
 
     async with flood(lambda: client.get(path.format(turn=mine)), ITS_SHARE):

@@ -18,7 +18,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.producer import app as app_module
 from turnstile.producer import session_gate
-from turnstile.producer.routes import turn_routes as api
+from turnstile.producer.routes import turn_routes
 from turnstile.queries.session_messages import read_version
 
 Answer = TypeVar("Answer")
@@ -135,7 +135,7 @@ async def test_slow_reads_leave_submits_and_cancels_alone(client: AsyncClient, m
             await go_on.wait()
         return await read_version(database, tenant_id, session_id)
 
-    monkeypatch.setattr(api, "read_version", slowly)
+    monkeypatch.setattr(turn_routes, "read_version", slowly)
     turn = await submit(client, "s")
     reads = [asyncio.create_task(client.get("/v1/sessions/s/messages")) for _ in range(app_module.READ_LANES)]
     await until(lambda: begun == app_module.READ_LANES)

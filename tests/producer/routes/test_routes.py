@@ -9,15 +9,15 @@ from fastapi.dependencies.models import Dependant
 
 from turnstile.producer.http.parameters import refuse_unknown_parameters
 from turnstile.producer.http.problems import ProblemError
-from turnstile.producer.routes import cancel_route as cancel_routes
-from turnstile.producer.routes import stream_route
-from turnstile.producer.routes import turn_routes as api
+from turnstile.producer.routes import cancel_route, stream_route, turn_routes
+from turnstile.producer.routes.health_routes import health
+from turnstile.producer.routes.path_parameters import read_turn_id
 
 ID = "2f1c1b52-8f0e-4c39-a1bb-5ab4b3bb3b1e"
 
 
 def test_no_dependency_of_a_route_runs_on_a_thread() -> None:
-    routes: list[Any] = [*api.v1.routes, *api.health.routes, *cancel_routes.v1.routes, *stream_route.v1.routes]
+    routes: list[Any] = [*turn_routes.v1.routes, *health.routes, *cancel_route.v1.routes, *stream_route.v1.routes]
     needed = [call for route in routes for call in _calls(route.dependant)]
 
     assert len(needed) > len(routes)
@@ -29,7 +29,7 @@ def test_no_dependency_of_a_route_runs_on_a_thread() -> None:
 )
 def test_only_the_usual_form_is_a_turn_id_in_a_path(text: str) -> None:
     with pytest.raises(ProblemError, match="no such turn"):
-        api.read_turn_id(text)
+        read_turn_id(text)
 
 
 def _calls(dependant: Dependant) -> Iterator[Callable[..., Any]]:

@@ -2,17 +2,11 @@
 
 from fastapi import APIRouter
 
+from turnstile.producer.backend import FoundBackend
+from turnstile.producer.caller import Tenant
 from turnstile.producer.routes.openapi import functions, problems
+from turnstile.producer.routes.path_parameters import SessionId, TurnIdText, no_session, no_turn, read_turn_id
 from turnstile.producer.routes.turn_responses import CancelAnswer, SessionCancelAnswer
-from turnstile.producer.routes.turn_routes import (
-    Behind,
-    SessionId,
-    Tenant,
-    TurnIdText,
-    no_session,
-    no_turn,
-    read_turn_id,
-)
 from turnstile.turn.identifiers import may_choose
 
 v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
@@ -26,13 +20,13 @@ v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
     responses=problems(404),
     openapi_extra=functions("F15"),
 )
-async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> CancelAnswer:
+async def cancel_turn(backend: FoundBackend, tenant: Tenant, text: TurnIdText) -> CancelAnswer:
     """A waiting turn is CANCELED at once, a running one is asked to stop. One that has ended stays as it is.
 
     May come before the submit, where the client chooses the turn's id: the turn is then CANCELED from the start.
     """
     turn_id = read_turn_id(text)
-    met = await behind.cancelling.cancel_turn(tenant, turn_id)
+    met = await backend.cancelling.cancel_turn(tenant, turn_id)
     if met is None and not may_choose(tenant, turn_id):
         raise no_turn()
     if met is None:
@@ -48,9 +42,9 @@ async def cancel_turn(behind: Behind, tenant: Tenant, text: TurnIdText) -> Cance
     responses=problems(404, 422),
     openapi_extra=functions("F15"),
 )
-async def cancel_session_turns(behind: Behind, tenant: Tenant, session_id: SessionId) -> SessionCancelAnswer:
+async def cancel_session_turns(backend: FoundBackend, tenant: Tenant, session_id: SessionId) -> SessionCancelAnswer:
     """Cancels all that is open in the session, scheduled turns included. What is submitted afterwards is not affected."""
-    met = await behind.cancelling.cancel_session(tenant, session_id)
+    met = await backend.cancelling.cancel_session(tenant, session_id)
     if met is None:
         raise no_session()
     return SessionCancelAnswer(session_id=session_id, canceled=len(met.canceled), stopping=len(met.asked))

@@ -22,9 +22,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from turnstile.errors import DatabaseUnavailableError
+from turnstile.producer.backend import Backend, FoundBackend
+from turnstile.producer.caller import Tenant
 from turnstile.producer.http.disconnect import half_closed, while_connected
 from turnstile.producer.routes.openapi import functions, problems
-from turnstile.producer.routes.turn_routes import Backend, Behind, Tenant, TurnIdText, no_turn, read_turn_id
+from turnstile.producer.routes.path_parameters import TurnIdText, no_turn, read_turn_id
 from turnstile.producer.sharing.fair_places import NoPlaceError
 from turnstile.producer.watch.turn_watch import Told
 from turnstile.queries.turns import Standing
@@ -112,7 +114,7 @@ class EventStream(Response):
     },
 )
 async def get_events(
-    behind: Behind,
+    backend: FoundBackend,
     tenant: Tenant,
     text: TurnIdText,
     last_event_id: LastEventId = None,
@@ -124,7 +126,7 @@ async def get_events(
 
     After a break go on with `Last-Event-ID`. A `status` RUNNING begins the text anew, a `reset` replaces it.
     """
-    turn = await behind.watch.find(tenant, read_turn_id(text))
+    turn = await backend.watch.find(tenant, read_turn_id(text))
     if turn is None:
         raise no_turn()
     place = last_event_id or starting_after or FROM_THE_START
@@ -132,11 +134,11 @@ async def get_events(
     if after is not None and after.fence > turn.fence:
         # The database does not know this claim: it was restored to an earlier time. The client gets all events again.
         after = None
-    if after is not None and turn.status.is_terminal and await behind.watch.was_told(turn, after):
+    if after is not None and turn.status.is_terminal and await backend.watch.was_told(turn, after):
         return Response(status_code=204)
-    cancelling = None if on_disconnect == "continue" else _canceller(behind, turn)
-    heartbeat_seconds = behind.settings.stream_heartbeat_seconds
-    return EventStream(behind.watch.follow(turn, after), heartbeat_seconds, cancelling, behind.places.take(tenant))
+    cancelling = None if on_disconnect == "continue" else _canceller(backend, turn)
+    heartbeat_seconds = backend.settings.stream_heartbeat_seconds
+    return EventStream(backend.watch.follow(turn, after), heartbeat_seconds, cancelling, backend.places.take(tenant))
 
 
 @contextmanager
@@ -148,10 +150,10 @@ def _counted() -> Iterator[None]:
         STREAMS_OPEN.add(-1)
 
 
-def _canceller(behind: Backend, turn: Standing) -> Callable[[], Awaitable[None]]:
+def _canceller(backend: Backend, turn: Standing) -> Callable[[], Awaitable[None]]:
     async def cancel_turn() -> None:
         try:
-            await behind.cancelling.cancel_turn(turn.tenant_id, turn.id)
+            await backend.cancelling.cancel_turn(turn.tenant_id, turn.id)
         except (DatabaseUnavailableError, NoPlaceError) as error:
             # The client has disconnected, so the error is only logged.
             log.warning("stream.cancel_failed", turn_id=str(turn.id), trace_id=turn.trace_id, error=str(error))

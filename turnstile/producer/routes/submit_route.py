@@ -15,14 +15,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from turnstile.producer.backend import Backend
+from turnstile.producer.caller import TENANT, Tenant, admit
 from turnstile.producer.http.parameters import refuse_wrong_parameters
 from turnstile.producer.http.problems import Fault, invalid_parameters
 from turnstile.producer.http.request_body import read_json_body
 from turnstile.producer.http.request_metrics import ROUTE
 from turnstile.producer.routes.error_handlers import answer
 from turnstile.producer.routes.openapi import SUBMIT_BODY, functions, problems
+from turnstile.producer.routes.path_parameters import SessionId
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
-from turnstile.producer.routes.turn_routes import TENANT, Backend, SessionId, Tenant, admit
 from turnstile.producer.watch.wait_for_end import wait_for_end, wanted_wait
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.submit import Accepted

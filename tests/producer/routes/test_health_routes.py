@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.producer.routes import readiness
-from turnstile.producer.routes.readiness import probe_of
+from turnstile.producer.routes import health_routes
+from turnstile.producer.routes.health_routes import probe_of
 
 
 class Pinged:
@@ -31,7 +31,7 @@ async def test_concurrent_callers_share_one_ping() -> None:
 
 
 async def test_a_ping_without_a_response_counts_as_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(health_routes, "PATIENCE_SECONDS", 0.01)
 
     class Silent:
         async def ping(self) -> None:

@@ -1,4 +1,5 @@
-"""Readiness checks: whether this process can accept turns (Postgres, its tables), and whether their wake-ups leave at once (SQS).
+"""The routes of health: whether the process is alive, whether it can accept turns (Postgres, its tables), and whether their
+wake-ups leave at once (SQS).
 
 An SQS outage does not make the process unready: it still accepts turns, and the relay sends the wake-ups later. Removing every
 API task from the load balancer would turn a delay into an outage.
@@ -9,17 +10,22 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Literal
 
+from fastapi import APIRouter
 from pydantic import BaseModel
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
+from turnstile.producer.backend import FoundBackend
+from turnstile.producer.routes.openapi import problems
 from turnstile.submit.wake_ups import WakeUpSending
 
 PATIENCE_SECONDS = 2.0
 MOST_CALLERS = 10_000
 """Calls that share a check of the database."""
+
+health = APIRouter(tags=["health"])
 
 
 class QueueHealth(StrEnum):
@@ -39,6 +45,22 @@ class Readiness(BaseModel):
     status: Literal["ready"] = "ready"
     database: Literal["ok"] = "ok"
     queues: dict[str, QueueHealth]
+
+
+@health.head("/healthz", include_in_schema=False)
+@health.get("/healthz", summary="Is the process alive?")
+async def get_liveness() -> dict[str, str]:
+    """Always 200: an outage of Postgres or SQS is no reason to kill the process."""
+    return {"status": "live"}
+
+
+@health.head("/readyz", include_in_schema=False)
+@health.get("/readyz", summary="Can it accept turns?", responses=problems(503))
+async def get_readiness(backend: FoundBackend) -> Readiness:
+    """200 if the database answers and has the tables of this program. The state of each queue is shown, and does not decide."""
+    await backend.probe(None)
+    names = list(backend.settings.queues_by_name)
+    return Readiness(queues=await check_queues(backend.queues, backend.sending, names))
 
 
 def probe_of(database: Database) -> Batcher[None, None]:

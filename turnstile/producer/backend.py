@@ -1,0 +1,49 @@
+"""The services that the routes use, and the dependency that finds them."""
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from turnstile.backends.batcher import Batcher
+from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.producer.cancel_intake import Cancelling
+from turnstile.producer.http.auth import ApiKeys
+from turnstile.producer.http.log_throttle import Tally
+from turnstile.producer.sharing.fair_lanes import FairPool
+from turnstile.producer.sharing.fair_places import FairPlaces
+from turnstile.producer.submit_intake import Intake
+from turnstile.producer.watch.turn_watch import TurnWatch
+from turnstile.submit.wake_ups import WakeUpSending
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The composition root stores it in `app.state.backend`."""
+
+    settings: Settings
+    api_keys: ApiKeys
+    intake: Intake
+    sending: WakeUpSending
+    cancelling: Cancelling
+    queues: MessageQueues
+    requests: FairPlaces
+    """For the requests of tenants that are in progress, from the whole request to the end of its response."""
+    reads: FairPool
+    """For reads of turns and sessions by id."""
+    lists: FairPool
+    """For reads with filters that the caller chooses; these may be slow."""
+    watch: TurnWatch
+    places: FairPlaces
+    """For event streams and waits."""
+    unauthorized: Tally
+    probe: Batcher[None, None]
+
+
+# A coroutine although it awaits nothing: FastAPI would run a plain function on a thread for each request.
+async def find_backend(request: Request) -> Backend:
+    return cast("Backend", request.app.state.backend)
+
+
+FoundBackend = Annotated[Backend, Depends(find_backend)]
