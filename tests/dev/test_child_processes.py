@@ -26,7 +26,7 @@ while len(received) < 2:
 def environment(tmp_path: Path) -> dict[str, str]:
     package = tmp_path / "turnstile" / "ops"
     package.mkdir(parents=True)
-    (package / "cli.py").write_text(ENDS_WITH_THE_SECOND_SIGTERM)
+    (package / "main.py").write_text(ENDS_WITH_THE_SECOND_SIGTERM)
     # Safe path: without the working folder, which has the real package.
     return {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": "1"}
 

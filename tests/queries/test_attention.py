@@ -266,21 +266,16 @@ def fill(connection: "psycopg.Connection[Any]", many: int) -> None:
     )
 
 
-@pytest.mark.parametrize("filled", [False, True], ids=["empty table", "full table"])
-def test_the_scan_is_by_the_indexes_and_reads_no_more_than_its_bound(settings: Settings, filled: bool) -> None:
+def test_the_scan_is_by_the_indexes_and_reads_no_more_than_its_bound(settings: Settings) -> None:
     with psycopg.connect(conninfo(settings.database, "test", pinned=True), autocommit=True) as connection:
-        if filled:
-            connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
-            fill(connection, 2_000)
-            connection.execute("ANALYZE turns")
+        connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
+        fill(connection, 2_000)
+        connection.execute("ANALYZE turns")
         text = explain(connection, ATTENTION)
 
     assert re.search(r"Limit\n +-> +Index Scan Backward using turns_failed_at on turns t", text), text
     assert re.search(r"(using|on) sessions_halted", text), text
-    # By the key either way: on an emptied table the planner takes a bitmap of the one row now and then.
-    assert re.search(
-        r"Index Scan (using turns_pkey on turns h\w*|on turns_pkey)\n +Index Cond: \(id = s.halted_by\)", text
-    ), text
+    assert re.search(r"Index Scan using turns_pkey on turns h\w*\n +Index Cond: \(id = s.halted_by\)", text), text
     assert re.search(r"Limit\n +-> +Index Scan Backward using redrives_pkey on redrives", text), text
     assert "Seq Scan" not in text, text
 

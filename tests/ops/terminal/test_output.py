@@ -92,7 +92,11 @@ def test_json_on_a_terminal_says_the_same_in_escapes(
 
 def test_commands_print_in_one_place_only() -> None:
     """The one that makes texts harmless."""
-    printing = [path for path in (ROOT / "ops").rglob("*.py") if re.search(r"\becho\(|\bprint\(", path.read_text())]
+    printing = [
+        path
+        for path in (ROOT / "turnstile" / "ops").rglob("*.py")
+        if re.search(r"\becho\(|\bprint\(", path.read_text())
+    ]
 
     assert [path.name for path in printing] == ["output.py"]
 
