@@ -1,7 +1,6 @@
 """A property of the evidence: whatever Postgres does, no lease of a process that beats is over where another may mark.
 
-Two processes beat as `worker.heartbeat` does, one of them judges. Between two stalls Postgres responds for some seconds, which is
-as long as a process needs to ask again and to connect.
+Two processes beat as `worker.heartbeat` does, one of them judges. Between two stalls Postgres responds for CHANCE_SECONDS.
 """
 
 import math
@@ -18,8 +17,9 @@ from turnstile.worker.heartbeat import AGAIN_SECONDS, PATIENCE_SECONDS
 
 LEASE = 30.0
 HEARTBEAT = 10.0
-CHANCE_SECONDS = 5.0
-"""For so long Postgres responds between two stalls, at least."""
+CHANCE_SECONDS = HEARTBEAT + 2 * AGAIN_SECONDS
+"""For so long Postgres responds between two stalls, at least. A call of the first stall may have no answer for a heartbeat; its
+process then asks once more. With less, the second stall may meet that call, too, and no call of the process that judges."""
 LIFE_SECONDS = 600.0
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
