@@ -20,6 +20,7 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.placeholders import Parameters
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.errors import DatabaseUnavailableError
 
 STATEMENT_TIMEOUT_SECONDS = 4
@@ -47,17 +48,18 @@ STAYS: LiteralString = f"""
     -- Its webhook is not delivered.
     OR EXISTS (SELECT FROM webhooks w WHERE w.turn_id = t.id AND w.due_at IS NOT NULL OFFSET 0)
     -- Its parent is open, or may be redriven: it then joins this turn, or starts it again.
-    OR EXISTS (SELECT FROM turns p WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id
-                AND ('' || p.status) NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0)
+    OR EXISTS (SELECT FROM turns p WHERE p.id = t.parent_turn_id AND {off_index("p.tenant_id")} = t.tenant_id
+                AND {off_index("p.status")} NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0)
     -- It was redriven and answered, and its compensation may be redriven (IS_OVERTAKEN).
     OR (t.status <> 'FAILED' AND EXISTS (
-        SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND ('' || c.tenant_id) = t.tenant_id
-           AND ('' || c.status) NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0))
+        SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND {off_index("c.tenant_id")} = t.tenant_id
+           AND {off_index("c.status")} NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0))
     -- It replaces a child of another session, which may be redriven (HAS_SUCCESSOR).
     OR (t.child_key IS NOT NULL AND EXISTS (
         SELECT FROM turns o WHERE o.parent_turn_id = t.parent_turn_id AND o.child_key = t.child_key
-           AND ('' || o.tenant_id) = t.tenant_id AND ('' || o.session_id) <> t.session_id AND o.created_at < t.created_at
-           AND ('' || o.status) NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0))
+           AND {off_index("o.tenant_id")} = t.tenant_id AND {off_index("o.session_id")} <> t.session_id
+           AND o.created_at < t.created_at
+           AND {off_index("o.status")} NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0))
 """
 """Whether turn `t` must stay in the table, and its session with it."""
 
@@ -71,7 +73,7 @@ page AS MATERIALIZED (
 # For a session that has no turns left, or is in use, only its row is read.
 _RESTING: LiteralString = f"""
     SELECT p.tenant_id, p.session_id, its.turns
-      FROM page p JOIN sessions s ON s.tenant_id = ANY (ARRAY[p.tenant_id]) AND s.session_id = p.session_id
+      FROM page p JOIN sessions s ON {by_key("s.tenant_id", "p.tenant_id")} AND s.session_id = p.session_id
      CROSS JOIN LATERAL (
            SELECT count(*) AS turns FROM turns t WHERE t.tenant_id = s.tenant_id AND t.session_id = s.session_id
            HAVING NOT bool_or({STAYS})) its
@@ -97,7 +99,7 @@ WITH {_PAGE}, resting AS MATERIALIZED (
     {_RESTING} ORDER BY p.tenant_id, p.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
 ), gone AS (
     DELETE FROM turns t USING resting r
-     WHERE t.tenant_id = ANY (ARRAY[r.tenant_id]) AND t.session_id = r.session_id RETURNING t.*
+     WHERE {by_key("t.tenant_id", "r.tenant_id")} AND t.session_id = r.session_id RETURNING t.*
 ), archived AS (
     -- Without the NULL columns of the row, which are half of it. JSON of users keeps its own nulls.
     INSERT INTO archived_turns (id, tenant_id, session_id, trace_id, parent_turn_id, ended_at, turn, messages, attempts,
@@ -111,16 +113,16 @@ WITH {_PAGE}, resting AS MATERIALIZED (
            (SELECT coalesce(json_agg(w ORDER BY w.generation), '[]') FROM webhooks w WHERE w.turn_id = g.id)
       FROM gone g
 ), messages_gone AS (
-    DELETE FROM messages m USING gone g WHERE m.turn_id = ANY (ARRAY[g.id])
+    DELETE FROM messages m USING gone g WHERE {by_key("m.turn_id", "g.id")}
 ), attempts_gone AS (
-    DELETE FROM turn_attempts a USING gone g WHERE a.turn_id = ANY (ARRAY[g.id])
+    DELETE FROM turn_attempts a USING gone g WHERE {by_key("a.turn_id", "g.id")}
 ), values_gone AS (
-    DELETE FROM turn_values v USING gone g WHERE v.turn_id = ANY (ARRAY[g.id])
+    DELETE FROM turn_values v USING gone g WHERE {by_key("v.turn_id", "g.id")}
 ), webhooks_gone AS (
-    DELETE FROM webhooks w USING gone g WHERE w.turn_id = ANY (ARRAY[g.id])
+    DELETE FROM webhooks w USING gone g WHERE {by_key("w.turn_id", "g.id")}
 ), sessions_gone AS (
     DELETE FROM sessions s USING gone g
-     WHERE s.tenant_id = ANY (ARRAY[g.tenant_id]) AND s.session_id = g.session_id
+     WHERE {by_key("s.tenant_id", "g.tenant_id")} AND s.session_id = g.session_id
        AND g.parent_turn_id IS NOT NULL AND g.session_id IN ('child:' || g.id, 'compensation:' || g.id)
 )
 SELECT tenant_id, session_id, (SELECT count(DISTINCT (g.tenant_id, g.session_id)) FROM gone g) AS sessions,

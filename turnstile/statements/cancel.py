@@ -20,6 +20,7 @@ from psycopg.rows import DictRow
 
 from turnstile.archive.reads import READ_ARCHIVED_STANDINGS
 from turnstile.backends.postgres.database import Connection, Database
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.statements.cancel_before_submit import leave_tombstone
 from turnstile.statements.session_head import IS_RUNNING, wake_head
 from turnstile.turn.cancel_reason import CancelReason
@@ -27,10 +28,10 @@ from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.status import TurnStatus
 
 # The session's row first (lock order: sessions, then turns), so that two cancels do not each miss the other's new head.
-LOCK_SESSION: LiteralString = """
+LOCK_SESSION: LiteralString = f"""
 SELECT s.session_id FROM turns t JOIN sessions s
-    ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id
- WHERE t.id = %(id)s AND ('' || t.tenant_id) = %(tenant)s FOR NO KEY UPDATE OF s
+    ON {by_key("s.tenant_id", "t.tenant_id")} AND s.session_id = t.session_id
+ WHERE t.id = %(id)s AND {off_index("t.tenant_id")} = %(tenant)s FOR NO KEY UPDATE OF s
 """
 
 LOCK_NAMED_SESSION: LiteralString = """
@@ -38,13 +39,13 @@ SELECT s.session_id FROM sessions s
  WHERE s.tenant_id = %(tenant)s AND s.session_id = %(session)s FOR NO KEY UPDATE
 """
 
-LOCK_TURN: LiteralString = """
-SELECT t.session_id, t.status FROM turns t WHERE t.id = %(id)s AND ('' || t.tenant_id) = %(tenant)s FOR NO KEY UPDATE
+LOCK_TURN: LiteralString = f"""
+SELECT t.session_id, t.status FROM turns t WHERE t.id = %(id)s AND {off_index("t.tenant_id")} = %(tenant)s FOR NO KEY UPDATE
 """
 
 # While the session is locked, no turn becomes open. The statement waits for turns that are being claimed or settled, and reads
 # them again. Compensations are not cancelled: they undo what a turn did, and no client submitted them.
-LOCK_OPEN: LiteralString = """
+LOCK_OPEN: LiteralString = f"""
 WITH found AS MATERIALIZED (
     SELECT h.id FROM turns h
      WHERE h.tenant_id = %(tenant)s AND h.session_id = %(session)s
@@ -53,18 +54,18 @@ WITH found AS MATERIALIZED (
     -- The ORDER BY fits only the index of a session's turns. Without it, a plan of an empty table may read the tenant's turns.
    (SELECT h.id FROM turns h
      WHERE %(scheduled)s AND h.tenant_id = %(tenant)s AND h.session_id = %(session)s
-       AND h.seq IS NULL AND ('' || h.status) = 'PENDING' ORDER BY h.seq)
+       AND h.seq IS NULL AND {off_index("h.status")} = 'PENDING' ORDER BY h.seq)
 )
-SELECT t.id, t.status FROM found JOIN turns t ON t.id = ANY (ARRAY[found.id])
- WHERE ('' || t.status) IN ('PENDING', 'RUNNING') AND t.kind = 'turn' ORDER BY found.id FOR NO KEY UPDATE OF t
+SELECT t.id, t.status FROM found JOIN turns t ON {by_key("t.id", "found.id")}
+ WHERE {off_index("t.status")} IN ('PENDING', 'RUNNING') AND t.kind = 'turn' ORDER BY found.id FOR NO KEY UPDATE OF t
 """
 
 # A separate statement, after the lock: in the lock's snapshot, a turn that was claimed meanwhile may still be PENDING.
-CANCEL_PENDING: LiteralString = """
+CANCEL_PENDING: LiteralString = f"""
 UPDATE turns t
    SET status = 'CANCELED', finished_at = clock_timestamp(), send_at = NULL, cancel_requested_at = clock_timestamp(),
        cancel_reason = %(reason)s
- WHERE t.id = ANY (%(ids)s::uuid[]) AND ('' || t.status) = 'PENDING'
+ WHERE t.id = ANY (%(ids)s::uuid[]) AND {off_index("t.status")} = 'PENDING'
 """
 
 # It must not set `status`: that would count as another claim.

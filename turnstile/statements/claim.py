@@ -22,6 +22,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.statements.compensate import COMPENSATE
 from turnstile.statements.read_claims import READ_CLAIMS, claimed_turn
 from turnstile.statements.session_head import DUE, DUE_OF, OPEN_HEAD
@@ -29,12 +30,14 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.error_classes import CRASH_LOOP
 from turnstile.turn.status import TurnStatus
 
-EXPIRED_OF: LiteralString = "('' || {of}.status) = 'RUNNING' AND {of}.lease_until < now() AND {of}.send_at IS NOT NULL"
+EXPIRED_OF: LiteralString = (
+    off_index("{of}.status") + " = 'RUNNING' AND {of}.lease_until < now() AND {of}.send_at IS NOT NULL"
+)
 """Whether turn `{of}` may be taken over: its lease ran out, and it is marked as lost (`statements.lost_turns`)."""
 
 EXPIRED: LiteralString = EXPIRED_OF.format(of="t")
 
-WITH_THIS_CRASH: LiteralString = "{of}.crashes + (('' || {of}.status) = 'RUNNING')::int"
+WITH_THIS_CRASH: LiteralString = "{of}.crashes + (" + off_index("{of}.status") + " = 'RUNNING')::int"
 """How many crashes turn `{of}` has on its record once it is claimed."""
 
 CLAIM: LiteralString = f"""
@@ -46,13 +49,13 @@ WITH want AS MATERIALIZED (
     SELECT w.claim_id, w.most_crashes, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status,
            h.execute_at, w.tenant_id, w.session_id, h.lease_until, h.send_at, h.crashes
       FROM want w
-      LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[w.tenant_id]) AND s.session_id = w.session_id
+      LEFT JOIN sessions s ON {by_key("s.tenant_id", "w.tenant_id")} AND s.session_id = w.session_id
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="w")}) h ON true
 ), halting AS MATERIALIZED (
     -- Lock order: sessions, then turns. Locks only sessions that this claim may halt, because their head has crashed too often.
     -- A locked session is skipped, because the other claims of the batch would wait with it. The relay wakes its head again.
     SELECT s.tenant_id, s.session_id
-      FROM head h JOIN sessions s ON s.tenant_id = ANY (ARRAY[h.tenant_id]) AND s.session_id = h.session_id
+      FROM head h JOIN sessions s ON {by_key("s.tenant_id", "h.tenant_id")} AND s.session_id = h.session_id
      WHERE %(halt)s AND h.queue = %(queue)s AND h.status = 'RUNNING' AND h.lease_until < now()
        AND h.crashes + 1 >= %(max_crashes)s
      ORDER BY h.tenant_id, h.session_id FOR NO KEY UPDATE OF s SKIP LOCKED
@@ -63,7 +66,7 @@ WITH want AS MATERIALIZED (
                 WHEN t.cancel_requested_at IS NOT NULL THEN 'CANCELED'
                 WHEN t.crashes + 1 >= %(max_crashes)s THEN 'FAILED'
                 ELSE 'RUNNING' END AS verdict
-      FROM head h JOIN turns t ON t.id = ANY (ARRAY[h.id]) AND t.seq IS NOT DISTINCT FROM h.seq
+      FROM head h JOIN turns t ON {by_key("t.id", "h.id")} AND t.seq IS NOT DISTINCT FROM h.seq
      WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED})
        AND {WITH_THIS_CRASH.format(of="t")} <= h.most_crashes
        AND (NOT %(halt)s OR t.status = 'PENDING' OR t.crashes + 1 < %(max_crashes)s
@@ -89,32 +92,32 @@ WITH want AS MATERIALIZED (
            error_class = CASE WHEN due.verdict = 'FAILED' THEN '{CRASH_LOOP}' ELSE t.error_class END,
            error = CASE WHEN due.verdict = 'FAILED' THEN 'its worker was lost in attempt ' || t.attempt ELSE t.error END
       FROM due
-     WHERE t.id = ANY (ARRAY[due.id]) AND ({DUE} OR {EXPIRED})
+     WHERE {by_key("t.id", "due.id")} AND ({DUE} OR {EXPIRED})
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.generation, t.error_class, t.error, t.trace_id,
               due.claim_id, due.was, due.lost_fence, due.lost_attempt, due.lost_worker, due.lost_due, due.lost_start,
               coalesce(t.finished_at, t.started_at) AS lost_at
 ), lost AS (
     INSERT INTO turn_attempts (turn_id, attempt, fence, generation, worker_id, release, due_at, started_at, finished_at, outcome)
     SELECT id, lost_attempt, lost_fence, generation, lost_worker,
-           coalesce((SELECT w.release FROM workers w WHERE w.worker_id = ANY (ARRAY[lost_worker])), ''),
+           coalesce((SELECT w.release FROM workers w WHERE {by_key("w.worker_id", "lost_worker")}), ''),
            lost_due, lost_start, lost_at, 'lost'
       FROM claimed WHERE was = 'RUNNING'
 ), halted AS (
     UPDATE sessions s SET halted_by = c.id, updated_at = clock_timestamp() FROM claimed c
      WHERE %(halt)s AND c.status = 'FAILED'
-       AND s.tenant_id = ANY (ARRAY[c.tenant_id]) AND s.session_id = c.session_id
+       AND {by_key("s.tenant_id", "c.tenant_id")} AND s.session_id = c.session_id
 ), {COMPENSATE.format(failed="claimed")}, heir AS MATERIALIZED (
     -- The worker claims the next head itself; this wake-up is for the case that it dies before.
     SELECT n.id FROM claimed e CROSS JOIN LATERAL (
         SELECT h.id FROM turns h
          WHERE h.tenant_id = e.tenant_id AND h.session_id = e.session_id AND h.seq > e.seq
            AND h.status = 'PENDING' ORDER BY h.seq LIMIT 1) first
-      JOIN turns n ON n.id = ANY (ARRAY[first.id])
+      JOIN turns n ON {by_key("n.id", "first.id")}
      WHERE e.status <> 'RUNNING' AND NOT (%(halt)s AND e.status = 'FAILED')
        AND {DUE_OF.format(of="n")}
      FOR NO KEY UPDATE OF n SKIP LOCKED
 ), woken AS (
-    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM heir WHERE t.id = ANY (ARRAY[heir.id])
+    UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM heir WHERE {by_key("t.id", "heir.id")}
 )
 SELECT h.claim_id, c.id AS turn_id, c.tenant_id, c.session_id, c.seq, c.trace_id, c.status, c.error_class,
        CASE WHEN c.was = 'RUNNING' THEN c.lost_worker END AS lost_worker,

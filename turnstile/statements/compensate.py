@@ -10,6 +10,7 @@ id is random, and no other tenant knows it.
 
 from typing import LiteralString
 
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.statements.session_head import IS_FAILED
 
 _ID: LiteralString = """
@@ -18,16 +19,16 @@ _ID: LiteralString = """
 """
 """Has the form of a UUIDv7, and sorts next to the failed turn's id. 72 bits of the digest."""
 
-IS_BEING_COMPENSATED: LiteralString = """EXISTS (
-    SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND ('' || c.tenant_id) = t.tenant_id
-                          AND ('' || c.status) IN ('PENDING', 'RUNNING') OFFSET 0)
+IS_BEING_COMPENSATED: LiteralString = f"""EXISTS (
+    SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND {off_index("c.tenant_id")} = t.tenant_id
+                          AND {off_index("c.status")} IN ('PENDING', 'RUNNING') OFFSET 0)
 """
 """Whether a compensation of turn `t`, of any generation, has not ended: it would undo what a new run does."""
 
-IS_OVERTAKEN: LiteralString = """(
+IS_OVERTAKEN: LiteralString = f"""(
     t.kind = 'compensation' AND EXISTS (
-        SELECT FROM turns p WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id
-                              AND ('' || p.status) <> 'FAILED' OFFSET 0))
+        SELECT FROM turns p WHERE p.id = t.parent_turn_id AND {off_index("p.tenant_id")} = t.tenant_id
+                              AND {off_index("p.status")} <> 'FAILED' OFFSET 0))
 """
 """Whether turn `t` is a compensation whose turn was redriven or retried since, and may have succeeded; never NULL. Only a FAILED
 turn is archived before its compensation."""
@@ -37,7 +38,7 @@ compensation AS MATERIALIZED (
     -- The last digit of a span id says whether its trace is sampled.
     SELECT {_ID} AS id, substr(digest.text, 17, 15) || right(t.span_id, 1) AS span_id, t.id AS parent_turn_id, t.tenant_id,
            t.session_id, t.queue, t.generation, t.trace_id, t.span_id AS parent_span_id, t.metadata, f.error_class, f.error
-      FROM {{failed}} f JOIN turns t ON t.id = ANY (ARRAY[f.id])
+      FROM {{failed}} f JOIN turns t ON {by_key("t.id", "f.id")}
      CROSS JOIN LATERAL (
            SELECT encode(sha256(convert_to('compensation/' || t.id || '/' || t.span_id || '/' || t.generation, 'UTF8')),
                          'hex') AS text) digest
@@ -69,7 +70,7 @@ compensation AS MATERIALIZED (
 COMPENSATE_FAILED: LiteralString = f"""
 WITH failed AS MATERIALIZED (
     SELECT t.id, t.status, t.error_class, t.error
-      FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) f (id, fence) JOIN turns t ON t.id = ANY (ARRAY[f.id])
+      FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) f (id, fence) JOIN turns t ON {by_key("t.id", "f.id")}
      WHERE t.fence = f.fence AND {IS_FAILED}
 ), {COMPENSATE.format(failed="failed")}
 SELECT id FROM compensation_turn

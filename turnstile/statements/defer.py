@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.statements.session_head import DUE
 
 # The first PENDING turn, head or not: while the head is RUNNING, its worker may have looked for the next turn just before it
@@ -25,12 +26,12 @@ WITH due AS MATERIALIZED (
           ORDER BY t.seq LIMIT 1) p
      WHERE p.is_due
 ), free AS MATERIALIZED (
-    SELECT t.id, due.seconds FROM due JOIN turns t ON t.id = ANY (ARRAY[due.id]) WHERE {DUE} ORDER BY due.id
+    SELECT t.id, due.seconds FROM due JOIN turns t ON {by_key("t.id", "due.id")} WHERE {DUE} ORDER BY due.id
        FOR NO KEY UPDATE OF t SKIP LOCKED
 ), defer AS (
     UPDATE turns t
        SET send_at = least(t.send_at, clock_timestamp() + make_interval(secs => free.seconds)), sends = 0
-      FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {DUE}
+      FROM free WHERE {by_key("t.id", "free.id")} AND {DUE}
 )
 SELECT due.place, NOT EXISTS (SELECT FROM free WHERE free.id = due.id) AS locked FROM due
 """

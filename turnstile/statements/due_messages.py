@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
+from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.statements.session_head import IS_FAILED, IS_PENDING
 from turnstile.statements.submit import QUEUE_LATENCY
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
@@ -47,7 +48,7 @@ UPDATE turns t
                       WHEN t.lease_until < now() THEN clock_timestamp() + make_interval(
                                secs => least({MAX_RESEND_SECONDS}, %(resend)s * power(2, least(t.sends, 10)))) END,
        sends = t.sends + (t.status = 'RUNNING')::int
-  FROM due WHERE t.id = ANY (ARRAY[due.id])
+  FROM due WHERE {by_key("t.id", "due.id")}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.status, t.attempt, t.fence, t.generation, t.error_class, t.error,
           t.trace_id, t.span_id, t.send_at, due.send_at AS due_at
 """
@@ -65,22 +66,22 @@ SET_RESEND_DEADLINE: LiteralString = f"""
 WITH sent AS MATERIALIZED (
     SELECT t.id FROM unnest(%(ids)s::uuid[], %(stamps)s::timestamptz[]) x (id, stamp) CROSS JOIN LATERAL (
         SELECT t.id FROM turns t
-         WHERE t.id = ANY (ARRAY[x.id]) AND {_STAMPED} AND {IS_PENDING} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
+         WHERE {by_key("t.id", "x.id")} AND {_STAMPED} AND {IS_PENDING} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
 )
 UPDATE turns t
    SET sends = t.sends + 1,
        send_at = clock_timestamp() + make_interval(secs => least({MAX_RESEND_SECONDS},
                      greatest(%(resend_after)s, 2 * {QUEUE_LATENCY.format(queue="t.queue")}) * power(2, least(t.sends, 10))))
-  FROM sent WHERE t.id = ANY (ARRAY[sent.id])
+  FROM sent WHERE {by_key("t.id", "sent.id")}
 """
 
 DEAD_LETTERED: LiteralString = f"""
 WITH sent AS MATERIALIZED (
     SELECT t.id FROM unnest(%(ids)s::uuid[], %(generations)s::int[]) x (id, generation) CROSS JOIN LATERAL (
         SELECT t.id FROM turns t
-         WHERE t.id = ANY (ARRAY[x.id]) AND t.generation = x.generation AND {IS_FAILED} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
+         WHERE {by_key("t.id", "x.id")} AND t.generation = x.generation AND {IS_FAILED} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
 )
-UPDATE turns t SET send_at = NULL, dead_lettered_at = clock_timestamp() FROM sent WHERE t.id = ANY (ARRAY[sent.id])
+UPDATE turns t SET send_at = NULL, dead_lettered_at = clock_timestamp() FROM sent WHERE {by_key("t.id", "sent.id")}
 """
 
 # Back to when it was due, not to now: the age of a message that no relay can send must grow, so that the doctor reports it.
@@ -89,9 +90,9 @@ WITH unsent AS MATERIALIZED (
     SELECT t.id, x.due_at
       FROM unnest(%(ids)s::uuid[], %(stamps)s::timestamptz[], %(due_ats)s::timestamptz[]) x (id, stamp, due_at)
      CROSS JOIN LATERAL (
-        SELECT t.id FROM turns t WHERE t.id = ANY (ARRAY[x.id]) AND {_STAMPED} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
+        SELECT t.id FROM turns t WHERE {by_key("t.id", "x.id")} AND {_STAMPED} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
 )
-UPDATE turns t SET send_at = unsent.due_at FROM unsent WHERE t.id = ANY (ARRAY[unsent.id])
+UPDATE turns t SET send_at = unsent.due_at FROM unsent WHERE {by_key("t.id", "unsent.id")}
 """
 
 

@@ -11,12 +11,13 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 
 SCAN = 200
 """How many joins one scan looks at."""
 
-IS_JOINED: LiteralString = """(
-    NOT EXISTS (SELECT FROM turns c WHERE c.id = ANY (t.joining) AND ('' || c.status) IN ('PENDING', 'RUNNING'))
+IS_JOINED: LiteralString = f"""(
+    NOT EXISTS (SELECT FROM turns c WHERE c.id = ANY (t.joining) AND {off_index("c.status")} IN ('PENDING', 'RUNNING'))
     OR EXISTS (SELECT FROM turns c WHERE c.id = ANY (t.joining)
                   AND CASE WHEN t.join_policy = 'any' THEN c.status = 'SUCCEEDED' ELSE c.status IN ('FAILED', 'CANCELED') END))
 """
@@ -27,7 +28,7 @@ IS_JOINED: LiteralString = """(
 # time of the wake-up, because a turn's queue_latency is counted from there.
 _WAKE: LiteralString = f"""
 ), ready AS MATERIALIZED (
-    SELECT t.id FROM waiting JOIN turns t ON t.id = ANY (ARRAY[waiting.id])
+    SELECT t.id FROM waiting JOIN turns t ON {by_key("t.id", "waiting.id")}
      WHERE num_nonnulls(t.joining) > 0 AND (t.status <> 'PENDING' OR {IS_JOINED})
      ORDER BY waiting.id FOR NO KEY UPDATE OF t SKIP LOCKED
 )
@@ -35,7 +36,7 @@ UPDATE turns t
    SET joining = NULL, join_policy = NULL, sends = CASE WHEN t.status = 'PENDING' THEN 0 ELSE t.sends END,
        execute_at = CASE WHEN t.status = 'PENDING' THEN now() ELSE t.execute_at END,
        send_at = CASE WHEN t.status = 'PENDING' THEN now() ELSE t.send_at END
-  FROM ready WHERE t.id = ANY (ARRAY[ready.id]) AND num_nonnulls(t.joining) > 0
+  FROM ready WHERE {by_key("t.id", "ready.id")} AND num_nonnulls(t.joining) > 0
 RETURNING t.id, t.trace_id
 """
 

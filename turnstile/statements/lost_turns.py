@@ -15,7 +15,8 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.session_head import DUE, IS_RUNNING
+from turnstile.backends.postgres.sql_terms import by_key
+from turnstile.statements.session_head import DUE, INDEXED_STATUS, IS_RUNNING
 from turnstile.statements.worker_registry import HOLDS, LOST_LEASES, LOST_WITH_TURNS_LEASES
 
 OVER: LiteralString = "t.lease_until < least(now(), %(by)s::timestamptz)"
@@ -31,7 +32,7 @@ WITH lost AS MATERIALIZED (
      LIMIT %(limit)s FOR NO KEY UPDATE OF t SKIP LOCKED
 ), marked AS (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM lost
-     WHERE t.id = ANY (ARRAY[lost.id]) AND {IS_RUNNING} AND {OVER}
+     WHERE {by_key("t.id", "lost.id")} AND {IS_RUNNING} AND {OVER}
     RETURNING t.worker_id, t.queue
 ), owners AS MATERIALIZED (
     SELECT m.worker_id, m.queue, count(*) AS turns FROM marked m GROUP BY m.worker_id, m.queue
@@ -58,8 +59,8 @@ SELECT EXISTS (SELECT FROM turns WHERE status = 'RUNNING' AND lease_until < now(
 """
 
 # The predicate of the index `turns_to_recover`: lost turns, and waiting ones that have crashed a worker before.
-TO_RECOVER: LiteralString = """((t.status || '') = 'RUNNING' AND t.send_at IS NOT NULL
-        OR (t.status || '') = 'PENDING' AND t.crashes > 0)"""
+TO_RECOVER: LiteralString = f"""({INDEXED_STATUS} = 'RUNNING' AND t.send_at IS NOT NULL
+        OR {INDEXED_STATUS} = 'PENDING' AND t.crashes > 0)"""
 
 # Fewest crashes first: a turn that must run alone waits for the others.
 FIND_LOST: LiteralString = f"""

@@ -5,6 +5,7 @@ The rows are selected as in `statements.due_messages`.
 
 from typing import LiteralString
 
+from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.statements.due_messages import LEFT_OUT, ONLY
 from turnstile.statements.session_head import IS_PENDING
 
@@ -26,16 +27,16 @@ WITH due AS MATERIALIZED (
 ), unplaced AS MATERIALIZED (
     SELECT t.*, due.last_seq FROM due CROSS JOIN LATERAL (
         SELECT t.id, t.tenant_id, t.session_id, t.execute_at FROM turns t
-         WHERE t.id = ANY (ARRAY[due.id]) AND coalesce(t.seq, 0) = 0 AND {IS_PENDING} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
+         WHERE {by_key("t.id", "due.id")} AND coalesce(t.seq, 0) = 0 AND {IS_PENDING} LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) t
 ), place AS (
     UPDATE sessions s SET last_seq = s.last_seq + u.many, updated_at = clock_timestamp()
       FROM (SELECT tenant_id, session_id, count(*) AS many FROM unplaced GROUP BY 1, 2) u
-     WHERE s.tenant_id = ANY (ARRAY[u.tenant_id]) AND s.session_id = u.session_id
+     WHERE {by_key("s.tenant_id", "u.tenant_id")} AND s.session_id = u.session_id
 )
 UPDATE turns t SET seq = n.seq
   FROM (SELECT id, last_seq + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY execute_at, id) AS seq
           FROM unplaced) n
- WHERE t.id = ANY (ARRAY[n.id])
+ WHERE {by_key("t.id", "n.id")}
 RETURNING t.id
 """
 

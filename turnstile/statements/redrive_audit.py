@@ -18,6 +18,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.statements.session_head import IS_PENDING
 
@@ -32,7 +33,7 @@ RETURNING id
 RECORD_MOVE: LiteralString = f"""
 INSERT INTO redrives (queue, requested_by, filter, matched, finished_at, outcome)
 SELECT t.queue, %(requested_by)s, jsonb_build_object('move', t.id), 1, clock_timestamp(), 'finished' FROM turns t
- WHERE t.id = ANY (ARRAY[%(id)s::uuid]) AND t.generation = %(generation)s + 1 AND t.trace_id = %(trace)s AND {IS_PENDING}
+ WHERE {by_key("t.id", "%(id)s::uuid")} AND t.generation = %(generation)s + 1 AND t.trace_id = %(trace)s AND {IS_PENDING}
 """
 """In the transaction that revived the turn because its dead letter came back to its queue; nothing if it did not."""
 

@@ -7,6 +7,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.statements.session_head import IS_RUNNING
 
 # A claim is lost only if the row's fence or status differs, never because the row was locked and skipped. An expired lease may
@@ -19,16 +20,16 @@ WITH b AS MATERIALIZED (
 ), beat AS MATERIALIZED (
     SELECT clock_timestamp() AS at, pg_logical_emit_message(true, 'turnstile', '')
 ), free AS MATERIALIZED (
-    SELECT t.id, t.fence FROM b JOIN turns t ON t.id = ANY (ARRAY[b.id]) WHERE t.fence = b.fence AND {IS_RUNNING}
+    SELECT t.id, t.fence FROM b JOIN turns t ON {by_key("t.id", "b.id")} WHERE t.fence = b.fence AND {IS_RUNNING}
      ORDER BY b.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), renewed AS (
     UPDATE turns t SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s), send_at = NULL
-      FROM free WHERE t.id = ANY (ARRAY[free.id])
+      FROM free WHERE {by_key("t.id", "free.id")}
 )
 SELECT beat.at, b.id, b.fence, coalesce(t.fence = b.fence AND t.status = 'RUNNING', false) AS ours,
        free.id IS NOT NULL AS renewed, t.cancel_requested_at IS NOT NULL AS cancel_requested, t.cancel_reason
   FROM beat LEFT JOIN b ON true
-  LEFT JOIN turns t ON t.id = ANY (ARRAY[b.id]) LEFT JOIN free ON free.id = b.id AND free.fence = b.fence
+  LEFT JOIN turns t ON {by_key("t.id", "b.id")} LEFT JOIN free ON free.id = b.id AND free.fence = b.fence
 """
 
 

@@ -22,6 +22,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turnstile.statements.redrive_audit import RECORD_MOVE
 from turnstile.statements.session_head import IS_FAILED
@@ -67,25 +68,25 @@ KEPT_TRACE."""
 LOCK_FAILED: LiteralString = f"""
 WITH kin AS MATERIALIZED (
     SELECT c.id, c.tenant_id, NULL AS session_id
-      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON {by_key("t.id", "w.id")} AND {IS_FAILED}
       CROSS JOIN LATERAL (
            SELECT c.id, c.tenant_id FROM turns c
-            WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND ('' || c.tenant_id) = t.tenant_id OFFSET 0) c
+            WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND {off_index("c.tenant_id")} = t.tenant_id OFFSET 0) c
      UNION
     SELECT p.id, p.tenant_id, p.session_id
-      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON {by_key("t.id", "w.id")} AND {IS_FAILED}
       CROSS JOIN LATERAL (
            SELECT p.id, p.tenant_id, p.session_id FROM turns p
-            WHERE p.id = t.parent_turn_id AND t.kind = 'compensation' AND ('' || p.tenant_id) = t.tenant_id OFFSET 0) p
+            WHERE p.id = t.parent_turn_id AND t.kind = 'compensation' AND {off_index("p.tenant_id")} = t.tenant_id OFFSET 0) p
      UNION
     SELECT w.id, t.tenant_id, t.session_id
-      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON {by_key("t.id", "w.id")} AND {IS_FAILED}
 ), sessions_locked AS MATERIALIZED (
     SELECT s.tenant_id, s.session_id FROM (SELECT DISTINCT tenant_id, session_id FROM kin) k
-      JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = k.session_id
+      JOIN sessions s ON {by_key("s.tenant_id", "k.tenant_id")} AND s.session_id = k.session_id
      ORDER BY k.tenant_id, k.session_id FOR NO KEY UPDATE OF s
 )
-SELECT t.id FROM (SELECT DISTINCT id FROM kin) k JOIN turns t ON t.id = ANY (ARRAY[k.id])
+SELECT t.id FROM (SELECT DISTINCT id FROM kin) k JOIN turns t ON {by_key("t.id", "k.id")}
  WHERE (SELECT count(*) FROM sessions_locked) > 0
  ORDER BY k.id FOR NO KEY UPDATE OF t
 """
@@ -97,8 +98,8 @@ WITH failed AS MATERIALIZED (
        {EARLIER_TRACE}
       FROM unnest(%(ids)s::uuid[], %(generations)s::int[], %(traces)s::text[], %(spans)s::text[],
                   %(expires)s::float8[]) w (id, generation, trace_id, span_id, expires_in)
-      JOIN turns t ON t.id = ANY (ARRAY[w.id])
-      JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id
+      JOIN turns t ON {by_key("t.id", "w.id")}
+      JOIN sessions s ON {by_key("s.tenant_id", "t.tenant_id")} AND s.session_id = t.session_id
      WHERE {IS_FAILED} AND t.generation = w.generation AND s.halted_by IS DISTINCT FROM t.id
        AND NOT {HAS_SUCCESSOR} AND NOT {IS_BEING_COMPENSATED} AND NOT {IS_OVERTAKEN}
        AND (t.dropped_at IS NULL OR %(dropped)s)
@@ -108,7 +109,7 @@ WITH failed AS MATERIALIZED (
 ), place AS (
     UPDATE sessions s SET last_seq = s.last_seq + f.many, updated_at = clock_timestamp()
       FROM (SELECT tenant_id, session_id, count(*) AS many FROM going GROUP BY 1, 2) f
-     WHERE s.tenant_id = ANY (ARRAY[f.tenant_id]) AND s.session_id = f.session_id
+     WHERE {by_key("s.tenant_id", "f.tenant_id")} AND s.session_id = f.session_id
     RETURNING s.tenant_id, s.session_id, s.last_seq - f.many AS before
 ), numbered AS MATERIALIZED (
     SELECT f.*, p.before + row_number() OVER (PARTITION BY tenant_id, session_id ORDER BY f.seq) AS new_seq
@@ -117,7 +118,7 @@ WITH failed AS MATERIALIZED (
 UPDATE turns t
    SET {NEW_RUN}, seq = n.new_seq, send_at = clock_timestamp() + make_interval(secs => %(resend_after)s),
        expires_at = clock_timestamp() + make_interval(secs => n.expires_in), trace_id = n.trace_id, span_id = n.span_id
-  FROM numbered n WHERE t.id = ANY (ARRAY[n.id]) AND {IS_FAILED}
+  FROM numbered n WHERE {by_key("t.id", "n.id")} AND {IS_FAILED}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id, {KEPT_TRACE}
 ), kept AS ({KEEP_TRACE})
 SELECT id, tenant_id, session_id, queue, trace_id, span_id FROM revived
@@ -140,8 +141,9 @@ SELECT t.tenant_id, t.session_id, t.queue FROM turns t WHERE t.id = %(id)s::uuid
 FIND_COMPENSATED: LiteralString = f"""
 SELECT t.id FROM turns t
  WHERE t.id = ANY (%(ids)s::uuid[]) AND {IS_FAILED} AND ({IS_BEING_COMPENSATED} OR {IS_OVERTAKEN} OR EXISTS (
-       SELECT FROM turns c WHERE c.id = ANY (%(ids)s::uuid[]) AND c.parent_turn_id = t.id AND ('' || c.tenant_id) = t.tenant_id
-                             AND c.kind = 'compensation' AND ('' || c.status) = 'FAILED' OFFSET 0))
+       SELECT FROM turns c WHERE c.id = ANY (%(ids)s::uuid[]) AND c.parent_turn_id = t.id
+                             AND {off_index("c.tenant_id")} = t.tenant_id AND c.kind = 'compensation'
+                             AND {off_index("c.status")} = 'FAILED' OFFSET 0))
 """
 
 

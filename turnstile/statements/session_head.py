@@ -2,16 +2,15 @@
 
 A statement reaches each row by its key, whatever statistics the planner has (ADR 0011):
 
-- a row that another row names: `t.id = ANY (ARRAY[x.id])`, never `t.id = x.id`. A nested loop over the key is then the only plan;
-- of a key of several columns only the first is compared so, the others by `=`: PostgreSQL 15 and 16 may leave a later one out of
-  the index's condition, and read all rows of the first;
-- no other condition on that row fits an index: `('' || t.status) = ...`, never `t.status = ...`;
+- a row that another row names is found by the key: `by_key("t.id", "x.id")`, never `t.id = x.id`;
+- no other condition on that row fits an index: `off_index("t.status") = ...`, never `t.status = ...`;
 - it is sorted by what names it: `ORDER BY x.id`, never `ORDER BY t.id`.
 """
 
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Connection
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.turn.envelope import OutgoingMessage
 
 IN_INDEX_ORDER: LiteralString = "SELECT set_config('enable_bitmapscan', 'off', true)"
@@ -26,7 +25,9 @@ OPEN_HEAD: LiteralString = """
 """
 """`{of}` is a row with the session's `tenant_id` and `session_id`. A plain LIMIT 1: lock by id afterwards."""
 
-DUE_OF: LiteralString = "('' || {of}.status) = 'PENDING' AND ({of}.execute_at IS NULL OR {of}.execute_at <= now())"
+DUE_OF: LiteralString = (
+    off_index("{of}.status") + " = 'PENDING' AND ({of}.execute_at IS NULL OR {of}.execute_at <= now())"
+)
 """Whether turn `{of}` is PENDING and may be claimed now."""
 
 DUE: LiteralString = DUE_OF.format(of="t")
@@ -38,7 +39,7 @@ head AS MATERIALIZED (
     SELECT h.id FROM session CROSS JOIN LATERAL ({OPEN_HEAD.format(of="session")}) h
      WHERE {DUE_OF.format(of="h")}
 )
-UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM head WHERE t.id = ANY (ARRAY[head.id]) AND {DUE}
+UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM head WHERE {by_key("t.id", "head.id")} AND {DUE}
 RETURNING t.id, t.tenant_id, t.session_id, t.queue, t.trace_id, t.span_id
 """
 """Owes the session's head a wake-up now, if it is due: for a client or an operator that ends the former head. It waits for a
@@ -48,11 +49,13 @@ locked row and fails after `lock_timeout`; then nothing was ended, and the call 
 the head, a lost wake-up must not wait for the long deadline that has built up.
 """
 
-IS_RUNNING: LiteralString = "('' || t.status) = 'RUNNING'"
-IS_FAILED: LiteralString = "('' || t.status) = 'FAILED'"
-IS_PENDING: LiteralString = "('' || t.status) = 'PENDING'"
-"""Expressions, like DUE: no partial index matches them. While few rows are RUNNING or FAILED, the planner assumes that a partial
-index is empty, and would read all of it for each id."""
+INDEXED_STATUS: LiteralString = "(t.status || '')"
+"""The status as the predicates of the indexes `turns_failed_at` and `turns_lost` have it: no other statement can take them."""
+
+IS_RUNNING: LiteralString = f"{off_index('t.status')} = 'RUNNING'"
+IS_FAILED: LiteralString = f"{off_index('t.status')} = 'FAILED'"
+IS_PENDING: LiteralString = f"{off_index('t.status')} = 'PENDING'"
+"""Expressions, like DUE: no partial index matches them."""
 
 
 async def wake_head(connection: Connection, tenant_id: str, session_id: str) -> tuple[str, OutgoingMessage] | None:

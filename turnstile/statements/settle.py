@@ -21,6 +21,7 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.compensate import COMPENSATE_FAILED
 from turnstile.statements.read_claims import READ_CLAIMS, claimed_turn
@@ -41,15 +42,15 @@ WITH s AS MATERIALIZED (
         s (id, fence, status, outcome, reply, after, refund, fault, error_class, error, dead_letter, more,
            next_claim_id, joining, join_policy, partial, traceback)
 ), failing AS MATERIALIZED (
-    SELECT t.tenant_id, t.session_id FROM s JOIN turns t ON t.id = ANY (ARRAY[s.id]) WHERE %(halt)s AND s.status = 'FAILED'
+    SELECT t.tenant_id, t.session_id FROM s JOIN turns t ON {by_key("t.id", "s.id")} WHERE %(halt)s AND s.status = 'FAILED'
 ), halting AS MATERIALIZED (
     -- Lock order: sessions, then turns. Locks only sessions that may be halted: none on a queue that does not halt.
     SELECT ss.tenant_id, ss.session_id
-      FROM failing f JOIN sessions ss ON ss.tenant_id = ANY (ARRAY[f.tenant_id]) AND ss.session_id = f.session_id
+      FROM failing f JOIN sessions ss ON {by_key("ss.tenant_id", "f.tenant_id")} AND ss.session_id = f.session_id
      ORDER BY f.tenant_id, f.session_id FOR NO KEY UPDATE OF ss SKIP LOCKED
 ), mine AS MATERIALIZED (
     SELECT t.id, t.cancel_requested_at IS NOT NULL AS canceled, t.attempt, t.execute_at
-      FROM s JOIN turns t ON t.id = ANY (ARRAY[s.id])
+      FROM s JOIN turns t ON {by_key("t.id", "s.id")}
      WHERE t.fence = s.fence AND {IS_RUNNING}
        AND (NOT %(halt)s OR s.status <> 'FAILED'
             OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = t.tenant_id AND x.session_id = t.session_id))
@@ -80,7 +81,7 @@ WITH s AS MATERIALIZED (
            -- The reason of a snooze or a hand-back is only in the attempt: the turn has no error.
            error = CASE WHEN v.outcome NOT IN ('snoozed', 'released') THEN v.error END
       FROM verdict v
-     WHERE t.id = ANY (ARRAY[v.id]) AND t.fence = v.fence AND {IS_RUNNING}
+     WHERE {by_key("t.id", "v.id")} AND t.fence = v.fence AND {IS_RUNNING}
     RETURNING t.id, t.tenant_id, t.session_id, t.seq, t.status, t.fence, t.generation, t.worker_id, t.started_at,
               greatest(t.queued_at, v.execute_at) AS due_at, v.attempt, clock_timestamp() AS settled_at,
               v.final_outcome, v.error_class, v.error, v.traceback, v.reply, v.partial, v.more,
@@ -88,7 +89,7 @@ WITH s AS MATERIALIZED (
 ), halted AS (
     UPDATE sessions ss SET halted_by = d.id, updated_at = clock_timestamp() FROM done d
      WHERE %(halt)s AND d.status = 'FAILED'
-       AND ss.tenant_id = ANY (ARRAY[d.tenant_id]) AND ss.session_id = d.session_id
+       AND {by_key("ss.tenant_id", "d.tenant_id")} AND ss.session_id = d.session_id
 ), answered AS (
     INSERT INTO messages (turn_id, ordinal, role, content)
     SELECT id, (SELECT coalesce(max(m.ordinal), -1) + 1 FROM messages m WHERE m.turn_id = done.id), 'assistant', reply
@@ -109,27 +110,27 @@ WITH s AS MATERIALIZED (
 ), head AS MATERIALIZED (
     SELECT d.next_claim_id, d.more AND h.queue = %(queue)s AND h.crashes = 0 AS mine, h.id
       FROM done d
-      JOIN sessions ss ON ss.tenant_id = ANY (ARRAY[d.tenant_id]) AND ss.session_id = d.session_id
+      JOIN sessions ss ON {by_key("ss.tenant_id", "d.tenant_id")} AND ss.session_id = d.session_id
       CROSS JOIN LATERAL (
           SELECT h.id, h.queue, h.crashes FROM turns h
            WHERE h.tenant_id = d.tenant_id AND h.session_id = d.session_id AND h.seq IS NOT NULL
              AND h.status IN ('PENDING', 'RUNNING') AND h.id <> d.id ORDER BY h.seq LIMIT 1) h
      WHERE d.status <> 'PENDING' AND ss.halted_by IS NULL AND NOT (%(halt)s AND d.status = 'FAILED')
 ), next AS MATERIALIZED (
-    SELECT head.next_claim_id, head.mine, t.id FROM head JOIN turns t ON t.id = ANY (ARRAY[head.id])
+    SELECT head.next_claim_id, head.mine, t.id FROM head JOIN turns t ON {by_key("t.id", "head.id")}
      WHERE {DUE} ORDER BY head.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), claimed AS (
     UPDATE turns t
        SET status = 'RUNNING', attempt = t.attempt + 1, fence = nextval('fence_seq'), claim_id = next.next_claim_id,
            worker_id = %(worker)s, lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
            started_at = clock_timestamp(), first_started_at = coalesce(t.first_started_at, clock_timestamp()), send_at = NULL
-      FROM next WHERE t.id = ANY (ARRAY[next.id]) AND next.mine AND {DUE}
+      FROM next WHERE {by_key("t.id", "next.id")} AND next.mine AND {DUE}
 ), handed_on AS (
     UPDATE turns t SET send_at = clock_timestamp(), sends = 0
-      FROM next WHERE t.id = ANY (ARRAY[next.id]) AND NOT next.mine AND {DUE}
+      FROM next WHERE {by_key("t.id", "next.id")} AND NOT next.mine AND {DUE}
 )
 SELECT d.id, d.fence, d.status, d.seq, a.ordinal, a.role, a.replied_at,
-       EXISTS (SELECT FROM head JOIN turns t ON t.id = ANY (ARRAY[head.id])
+       EXISTS (SELECT FROM head JOIN turns t ON {by_key("t.id", "head.id")}
                 WHERE head.next_claim_id = d.next_claim_id AND {DUE}
                   AND NOT EXISTS (SELECT FROM next WHERE next.id = head.id)) AS look_again
   FROM done d LEFT JOIN answered a ON a.turn_id = d.id AND d.status = 'SUCCEEDED'
@@ -138,7 +139,7 @@ SELECT d.id, d.fence, d.status, d.seq, a.ordinal, a.role, a.replied_at,
 REREAD_SETTLED: LiteralString = f"""
 SELECT s.id, s.fence, a.outcome, coalesce(t.fence = s.fence AND {IS_RUNNING}, false) AS ours
   FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[], %(attempts)s::int[]) s (id, fence, attempt)
-  LEFT JOIN turns t ON t.id = ANY (ARRAY[s.id])
+  LEFT JOIN turns t ON {by_key("t.id", "s.id")}
   LEFT JOIN turn_attempts a ON a.turn_id = s.id AND a.attempt = s.attempt AND a.fence = s.fence
 """
 

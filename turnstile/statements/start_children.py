@@ -14,6 +14,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.turn.identifiers import begins_with, uuid7
 from turnstile.turn.settlement import JoinPolicy
 from turnstile.turn.status import TurnStatus
@@ -37,21 +38,21 @@ SELECT m.turn_id, m.content FROM messages m
 
 # Up from the turn to its first ancestor, or to the first that is archived; `most` steps at most. NULL ends it: a condition on the
 # parent in the join would offer the planner the index of all children.
-READ_DEPTH: LiteralString = """
+READ_DEPTH: LiteralString = f"""
 WITH RECURSIVE up (id, depth) AS (
     SELECT %(turn)s::uuid, 0
     UNION ALL
-    SELECT t.parent_turn_id, up.depth + 1 FROM up JOIN turns t ON t.id = ANY (ARRAY[up.id])
+    SELECT t.parent_turn_id, up.depth + 1 FROM up JOIN turns t ON {by_key("t.id", "up.id")}
      WHERE up.depth < %(most)s
 )
 SELECT max(depth) AS depth FROM up WHERE id IS NOT NULL
 """
 
-HAS_SUCCESSOR: LiteralString = """(
+HAS_SUCCESSOR: LiteralString = f"""(
     t.child_key IS NOT NULL AND EXISTS (
         SELECT FROM turns n
          WHERE n.parent_turn_id = t.parent_turn_id AND n.child_key = t.child_key
-           AND ('' || n.tenant_id) = t.tenant_id AND (n.created_at, n.id) > (t.created_at, t.id) OFFSET 0))
+           AND {off_index("n.tenant_id")} = t.tenant_id AND (n.created_at, n.id) > (t.created_at, t.id) OFFSET 0))
 """
 """Whether the parent of turn `t` has started the same call again since; never NULL. A redrive of `t` would do its work twice. The
 successor is not archived before `t`."""

@@ -19,6 +19,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.errors import (
     ChildIdTakenError,
     IdempotencyMismatchError,
@@ -63,11 +64,11 @@ WITH r AS MATERIALIZED (
       FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
 ), free AS MATERIALIZED (
     -- Clients choose ids: one may be in the table already, or twice in this batch.
-    SELECT * FROM timed WHERE NOT EXISTS (SELECT FROM turns t WHERE t.id = ANY (ARRAY[timed.id]))
+    SELECT * FROM timed WHERE NOT EXISTS (SELECT FROM turns t WHERE {by_key("t.id", "timed.id")})
        AND NOT EXISTS (SELECT FROM timed e WHERE e.id = timed.id AND e.ord < timed.ord)
        -- A parent whose claim has ended starts no child.
        AND (parent_fence IS NULL OR EXISTS (
-            SELECT FROM turns t WHERE t.id = ANY (ARRAY[timed.parent_turn_id]) AND t.fence = timed.parent_fence AND {IS_RUNNING}))
+            SELECT FROM turns t WHERE {by_key("t.id", "timed.parent_turn_id")} AND t.fence = timed.parent_fence AND {IS_RUNNING}))
 ), accepted AS (
     INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
     SELECT DISTINCT ON (tenant_id, key) tenant_id, key, fingerprint, id, {ANSWER.format(of="free", execute_at="later")}
@@ -100,8 +101,8 @@ WITH r AS MATERIALIZED (
     WINDOW session AS (PARTITION BY a.tenant_id, a.session_id)
 ), lost AS MATERIALIZED (
     -- After the sessions (lock order). A redrive of the lost child comes before this and is seen, or waits and then sees `born`.
-    SELECT n.id FROM numbered n JOIN turns t ON t.id = ANY (ARRAY[n.replaces])
-     WHERE ('' || t.status) IN ('FAILED', 'CANCELED') ORDER BY n.replaces FOR NO KEY UPDATE OF t
+    SELECT n.id FROM numbered n JOIN turns t ON {by_key("t.id", "n.replaces")}
+     WHERE {off_index("t.status")} IN ('FAILED', 'CANCELED') ORDER BY n.replaces FOR NO KEY UPDATE OF t
 ), born AS (
     INSERT INTO turns (id, tenant_id, session_id, seq, queue, execute_at, send_at, expires_at, max_attempts,
                        timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url,
@@ -133,8 +134,8 @@ SELECT r.ord, s.fingerprint, coalesce(s.answer, {ANSWER.format(of="t", execute_a
                             IS NOT DISTINCT FROM (r.tenant_id, r.parent_turn_id, r.child_key) AS ours
   FROM unnest(%(ords)s::int[], %(tenants)s::text[], %(keys)s::text[], %(ids)s::uuid[], %(parents)s::uuid[],
               %(child_keys)s::text[]) r (ord, tenant_id, key, id, parent_turn_id, child_key)
-  LEFT JOIN submissions s ON s.tenant_id = ANY (ARRAY[r.tenant_id]) AND s.key = r.key
-  LEFT JOIN turns t ON r.key IS NULL AND t.id = ANY (ARRAY[r.id])
+  LEFT JOIN submissions s ON {by_key("s.tenant_id", "r.tenant_id")} AND s.key = r.key
+  LEFT JOIN turns t ON r.key IS NULL AND {by_key("t.id", "r.id")}
  WHERE s.key IS NOT NULL OR t.id IS NOT NULL
 """
 

@@ -12,6 +12,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key
 
 # `to_hosts` and `of_tenants` count requests under way. The host of an invalid URL is some text, never NULL: each row is tried.
 # One condition for both: the planner expects half of the rows to pass. With two it expects fewer, and reads and sorts all.
@@ -35,7 +36,7 @@ TAKE: LiteralString = f"""
 WITH due AS MATERIALIZED ({_DUE.format(lock="FOR NO KEY UPDATE OF w SKIP LOCKED")})
 UPDATE webhooks w SET due_at = clock_timestamp() + make_interval(secs => %(stamp)s), tries = w.tries + 1
   FROM due
- WHERE w.turn_id = ANY (ARRAY[due.turn_id]) AND w.generation = due.generation AND due.has_place
+ WHERE {by_key("w.turn_id", "due.turn_id")} AND w.generation = due.generation AND due.has_place
 RETURNING w.turn_id, w.generation, w.tenant_id, w.url, due.host, w.event, w.tries, w.due_at AS stamp
 """
 
