@@ -1,6 +1,6 @@
 """The documents say what the code does, as far as a machine can tell.
 
-python -m tests.architecture.test_documents      writes the state diagram of ARCHITECTURE.md anew
+python -m tests.architecture.test_documents      writes the state diagram into ARCHITECTURE.md
 """
 
 import re
