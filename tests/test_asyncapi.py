@@ -18,8 +18,8 @@ from turnstile.errors import MalformedMessageError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.queues.queues_command import DEAD_LETTER_RETENTION_SECONDS, MAX_RECEIVE_COUNT
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
-from turnstile.turn.identifiers import start_trace
-from turnstile.turn.wire_format import ID_PATTERN, WakeUp, decode
+from turnstile.turn.identifiers import ID_PATTERN, start_trace
+from turnstile.turn.wire_format import WakeUp, decode
 
 ids = st.from_regex(ID_PATTERN, fullmatch=True)
 DOCUMENT = yaml.safe_load((ROOT / "docs" / "asyncapi.yaml").read_text())

@@ -16,8 +16,7 @@ from tests.support.fakes.store_pair import ORIGIN, START_SECONDS
 from turnstile.statements.claim import ClaimRequest, ClaimTerms
 from turnstile.statements.lost_turns import find_lost, mark_lost
 from turnstile.statements.submit import Submission, submit
-from turnstile.turn.idempotency_key import idempotency_key
-from turnstile.turn.identifiers import start_trace
+from turnstile.turn.identifiers import idempotency_key, start_trace
 
 LIMIT = {"limit": 200}
 STAMP_SECONDS = 15.0

@@ -16,7 +16,7 @@ from turnstile.statements.cancel import cancel
 from turnstile.statements.submit import Accepted, Submission, forget_submissions, submit
 from turnstile.statements.worker_registry import announce
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.idempotency_key import idempotency_key, turn_id_key
+from turnstile.turn.identifiers import idempotency_key, turn_id_key
 
 NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 KEY = idempotency_key("k")

@@ -29,7 +29,7 @@ from turnstile.statements.claim import NoClaim
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.statements.submit_on_busy import Texted, submit_on_busy
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.idempotency_key import idempotency_key, turn_id_key
+from turnstile.turn.identifiers import idempotency_key, turn_id_key
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.settlement import Settlement
 

@@ -21,7 +21,7 @@ from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.statements.submit_on_busy import ADD_INPUT, LOCK_LAST, LOCK_SESSION, Texted, submit_on_busy
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.idempotency_key import idempotency_key
+from turnstile.turn.identifiers import idempotency_key
 from turnstile.turn.on_busy import OnBusy
 
 CLAIMS = """

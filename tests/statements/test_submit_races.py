@@ -11,7 +11,7 @@ from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.submit import Accepted, Submission, submit
-from turnstile.turn.idempotency_key import idempotency_key
+from turnstile.turn.identifiers import idempotency_key
 
 RESEND_SECONDS = 60.0
 KEY = idempotency_key("once")

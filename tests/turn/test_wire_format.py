@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnstile.errors import MalformedMessageError
-from turnstile.turn.wire_format import MAX_BODY_CHARACTERS, WakeUp, decode, is_valid_id
+from turnstile.turn.identifiers import is_valid_id
+from turnstile.turn.wire_format import MAX_BODY_CHARACTERS, WakeUp, decode
 
 TURN = "018f0000-0000-7000-8000-000000000001"
 GOOD = {"v": 1, "tenant_id": "t", "session_id": "s", "turn_id": TURN}

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from turnstile.turn.identifiers import ID_PATTERN
 from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
-from turnstile.turn.wire_format import ID_PATTERN, MAX_VISIBILITY_SECONDS
+from turnstile.turn.wire_format import MAX_VISIBILITY_SECONDS
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 

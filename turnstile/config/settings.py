@@ -16,7 +16,7 @@ from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
 from turnstile.config import validators
 from turnstile.config.queue_settings import QueueSettings, Seconds, find_conflicts
 from turnstile.errors import UnknownQueueError
-from turnstile.turn.wire_format import ID_RULE, is_valid_id
+from turnstile.turn.identifiers import ID_RULE, is_valid_id
 
 PREFIX = "TURNSTILE_"
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})

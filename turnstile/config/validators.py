@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from turnstile.backends.redis.redis_url import read as read_redis_url
-from turnstile.turn.wire_format import ID_RULE, is_valid_id
+from turnstile.turn.identifiers import ID_RULE, is_valid_id
 from turnstile.webhooks.signature import read_secret
 from turnstile.webhooks.webhook_url import is_rule
 

@@ -24,8 +24,7 @@ from turnstile.ops.queues.queues_command import create_declared
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import load_settings
 from turnstile.ops.terminal.output import say
-from turnstile.turn.identifiers import chosen_prefix
-from turnstile.turn.wire_format import DEFAULT_TENANT
+from turnstile.turn.identifiers import DEFAULT_TENANT, chosen_prefix
 
 HANDLER = "turnstile.examples.eliza:respond"
 GRACE_SECONDS = 5

@@ -31,10 +31,10 @@ from turnstile.statements.delete_old_rows import AT_ONCE, FORGET, OLDER
 from turnstile.statements.session_head import IS_RUNNING
 from turnstile.statements.worker_registry import ALIVE
 from turnstile.turn.envelope import OutgoingMessage
-from turnstile.turn.identifiers import TraceContext
+from turnstile.turn.identifiers import ID_RULE, TraceContext, is_valid_id
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.stored_json import encode
-from turnstile.turn.wire_format import ID_RULE, WakeUp, is_valid_id
+from turnstile.turn.wire_format import WakeUp
 
 QUEUE_LATENCY: LiteralString = f"""
     (SELECT least(coalesce(max(w.queue_latency_seconds), 0), 900) FROM workers w

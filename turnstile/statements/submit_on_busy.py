@@ -32,7 +32,7 @@ from turnstile.statements.submit import (
     submit_parameters,
 )
 from turnstile.turn.cancel_reason import CancelReason
-from turnstile.turn.idempotency_key import turn_id_key
+from turnstile.turn.identifiers import turn_id_key
 from turnstile.turn.on_busy import LastInLine, Merge, OnBusy, Record, Refuse, SessionState, decide
 from turnstile.turn.stored_json import encode
 

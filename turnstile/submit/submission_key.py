@@ -9,7 +9,7 @@ import re
 from typing import Any
 from uuid import UUID
 
-from turnstile.turn.idempotency_key import idempotency_key, turn_id_key
+from turnstile.turn.identifiers import idempotency_key, turn_id_key
 
 IDEMPOTENCY_KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
 MAX_IDEMPOTENCY_KEY_CHARACTERS = 255

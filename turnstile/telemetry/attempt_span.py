@@ -5,9 +5,7 @@ import time
 from opentelemetry.context import attach
 from opentelemetry.trace import NonRecordingSpan, Span, SpanKind, StatusCode, set_span_in_context
 
-from turnstile.telemetry.conventions import about_queue, about_turn
-from turnstile.telemetry.span_faults import never_raises
-from turnstile.telemetry.spans import Attributes, Spans, as_context
+from turnstile.telemetry.spans import Attributes, Spans, about_queue, about_turn, as_context, never_raises
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.settlement import AttemptOutcome, Settlement

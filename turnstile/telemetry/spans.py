@@ -6,7 +6,10 @@ other, has an id generator that returns the ids that it is given.
 
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from opentelemetry import trace as otel
 from opentelemetry.context import Context
@@ -18,6 +21,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, TraceFlags
 
+from turnstile.telemetry.own_log import log
 from turnstile.turn.identifiers import TraceContext, read_traceparent
 
 Attributes = Mapping[str, str | int | bool]
@@ -139,3 +143,45 @@ def sampled_parent(traceparent: str | None) -> SpanContext | None:
 def _containing(parent: SpanContext | None) -> Context:
     # Never the present context: a handler's own spans may be in it.
     return Context() if parent is None else otel.set_span_in_context(NonRecordingSpan(parent), Context())
+
+
+def about_queue(queue: str, operation_type: str, operation_name: str | None = None) -> dict[str, str]:
+    """`operation_type`: create, send, receive or process. `operation_name`: the same, if it has no name of its own."""
+    return {
+        "messaging.system": "aws_sqs",
+        "messaging.destination.name": queue,
+        "messaging.operation.type": operation_type,
+        "messaging.operation.name": operation_name or operation_type,
+        "turnstile.queue": queue,
+    }
+
+
+def about_turn(turn_id: object, session_id: str) -> dict[str, str]:
+    """The turn's ids."""
+    return {"turnstile.turn_id": str(turn_id), "turnstile.session_id": session_id}
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+FRAMES = 3
+"""How many frames of the error's stack are logged, from the innermost out: a step may fail for every turn."""
+
+
+def never_raises(step: Callable[Given, Result]) -> Callable[Given, Result | None]:
+    """The same step, but an error is one WARNING line, and the result is None: no turn ends because of telemetry.
+
+    The provider may be one that the handler's module has set, and the SDK lets errors of its processors and samplers through.
+    """
+
+    @wraps(step)
+    def guarded(*given: Given.args, **named: Given.kwargs) -> Result | None:
+        try:
+            return step(*given, **named)
+        except Exception as error:
+            # The place, but not the error's text, which may quote a message.
+            where = "".join(traceback.format_tb(error.__traceback__)[-FRAMES:])
+            log.warning("tracing.failed", step=step.__qualname__, error_class=type(error).__name__, where=where)
+            return None
+
+    return guarded

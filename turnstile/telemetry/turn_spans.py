@@ -16,9 +16,16 @@ from collections.abc import Iterable
 from opentelemetry.trace import Link, SpanKind
 
 from turnstile.telemetry.attempt_span import AttemptSpan
-from turnstile.telemetry.conventions import about_queue, about_turn
-from turnstile.telemetry.span_faults import never_raises
-from turnstile.telemetry.spans import Attributes, Spans, as_context, parent_of, sampled_parent
+from turnstile.telemetry.spans import (
+    Attributes,
+    Spans,
+    about_queue,
+    about_turn,
+    as_context,
+    never_raises,
+    parent_of,
+    sampled_parent,
+)
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.identifiers import TraceContext

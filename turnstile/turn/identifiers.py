@@ -1,9 +1,19 @@
-"""Generated ids: UUIDv7 turn ids and W3C trace ids. Pure: time and randomness are arguments."""
+"""Ids: those that we make (UUIDv7, W3C trace ids), those that clients choose, and the keys of a submit. Pure."""
 
 import hashlib
 import re
 from dataclasses import dataclass, replace
 from uuid import UUID
+
+ID_PATTERN = r"[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}"
+"""Of tenants, sessions and queues. Clients and proxies take `.` and `..` out of a URL's path, escaped ones too."""
+ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ : -, the first no dot"
+"""ID_PATTERN in words, for error messages."""
+
+DEFAULT_TENANT = "default"
+"""The tenant of turns if no API keys are configured, or if a command names no tenant."""
+
+_ID = re.compile(ID_PATTERN)
 
 _TRACEPARENT = re.compile(
     r"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?P<more>-.*)?"
@@ -132,3 +142,27 @@ def _span_id(bits: int, *, sampled: bool) -> str:
 def _with_decision(span_id: str, sampled: bool) -> str:
     # W3C declares the all-zero id invalid.
     return format(int(span_id, 16) & ~1 | sampled or 2, "016x")
+
+
+def is_valid_id(text: str) -> bool:
+    """Whether `text` may name a tenant or a session."""
+    return _ID.fullmatch(text) is not None
+
+
+def is_reserved_session(session_id: str) -> bool:
+    """Whether only a settle may create turns in the session. A compensation must be the first turn of its session."""
+    return session_id.startswith("compensation:")
+
+
+RESERVED_RULE = "a session whose name begins with compensation: is for compensations"
+"""The rule of `is_reserved_session` in words, for error messages."""
+
+
+def idempotency_key(key: str) -> str:
+    """The form of an Idempotency-Key in `submissions`, distinct from client-chosen turn ids."""
+    return f"key:{key}"
+
+
+def turn_id_key(turn_id: UUID) -> str:
+    """The form of a turn id in `submissions`, for a request whose repeat only the id identifies."""
+    return f"turn:{turn_id}"

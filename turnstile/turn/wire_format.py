@@ -5,7 +5,6 @@ is in the message attributes, never in the body (G24). `docs/asyncapi.yaml` desc
 """
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
@@ -13,19 +12,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from turnstile.errors import MalformedMessageError
+from turnstile.turn.identifiers import ID_PATTERN
 
 MAX_BODY_CHARACTERS = 1024
 """Longest body of a wake-up. A longer one is not from Turnstile, whose bodies have ids only."""
-
-ID_PATTERN = r"[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}"
-"""Of tenants, sessions and queues. Clients and proxies take `.` and `..` out of a URL's path, escaped ones too."""
-ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ : -, the first no dot"
-"""ID_PATTERN in words, for error messages."""
-
-DEFAULT_TENANT = "default"
-"""The tenant of turns if no API keys are configured, or if a command names no tenant."""
-
-_ID = re.compile(ID_PATTERN)
 
 MAX_VISIBILITY_SECONDS = 12 * 3600
 """Longest total time for which SQS keeps a message invisible, in seconds."""
@@ -33,20 +23,6 @@ MAX_VISIBILITY_SECONDS = 12 * 3600
 TRACEPARENT = "traceparent"
 DEAD_LETTER_REASON = "turnstile.reason"
 DEAD_LETTER_GENERATION = "turnstile.generation"
-
-
-def is_valid_id(text: str) -> bool:
-    """Whether `text` may name a tenant or a session."""
-    return _ID.fullmatch(text) is not None
-
-
-def is_reserved_session(session_id: str) -> bool:
-    """Whether only a settle may create turns in the session. A compensation must be the first turn of its session."""
-    return session_id.startswith("compensation:")
-
-
-RESERVED_RULE = "a session whose name begins with compensation: is for compensations"
-"""The rule of `is_reserved_session` in words, for error messages."""
 
 
 @dataclass(frozen=True, slots=True)

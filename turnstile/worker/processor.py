@@ -30,12 +30,12 @@ from turnstile.worker.crash_isolation import Seat
 from turnstile.worker.handler_run import HandlerRunner
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
-from turnstile.worker.lock_log import report_lock, report_unlock
 from turnstile.worker.received_message import Delivery
 from turnstile.worker.session_lock import Guard, Release, SessionLock, lock_key, name_lock
 from turnstile.worker.session_run import SessionRun, SessionRuns
 from turnstile.worker.settling import Settler
 from turnstile.worker.slots.tenant_admission import TenantCap
+from turnstile.worker.turn_log import report_lock, report_unlock
 
 
 @dataclass(kw_only=True, eq=False)

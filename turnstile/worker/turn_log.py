@@ -1,9 +1,11 @@
-"""The log lines and metrics of a claim and of its end. A retry is an INFO line, and a turn that finally fails is one ERROR line.
+"""The log lines and metrics of a claim, of its end, and of session locks. A retry is an INFO line, and a turn that finally fails
+is one ERROR line.
 
 The operators' alarms count the ERROR lines, so they are written in one place and one per failure: `turn.failed`, or, on a queue
 that halts, `turn.halted_session`: the session waits for an operator. There `turn.failed` is an INFO line.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +14,9 @@ from turnstile.statements.claim import EndedAtClaim
 from turnstile.telemetry.metrics import (
     ATTEMPT_RUNNING,
     LEASES_LOST,
+    LOCK_ACQUISITIONS,
+    LOCK_HOLD,
+    LOCK_WAIT,
     SUPERSEDED_SETTLES,
     TAKEOVERS,
     TURN_WAITING,
@@ -22,6 +27,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt_observer import AttemptObserver, SettledAttempt
+from turnstile.worker.session_lock import Guard, Release
 from turnstile.worker.session_run import SessionRun
 
 
@@ -119,3 +125,23 @@ def _report_failure(
     if halts:
         ways_on = "turnstile retry, turnstile skip"
         log.error("turn.halted_session", error_class=error_class, tenant_id=tenant_id, ways_on=ways_on, **fields)
+
+
+def report_lock(queue: str, key: str, lease_seconds: float, guard: Guard, seconds: float) -> None:
+    """`seconds`: how long the attempt took. The line's `worker_id` is the owner, and the lease the key's time to live."""
+    log.info("session.lock", key=key, ttl_seconds=lease_seconds, result=guard.result, seconds=round(seconds, 4))
+    if guard is Guard.FOREIGN:
+        hint = "no worker has set this lock: find out who writes to Redis, and delete the key"
+        log.warning("session.lock_foreign", key=key, hint=hint)
+    LOCK_ACQUISITIONS.add(1, queue, guard.result)
+    # Of the others, some did not call Redis: in a drain they would hide that it is slow.
+    if guard is Guard.LOCKED:
+        LOCK_WAIT.observe(seconds, queue)
+
+
+def report_unlock(queue: str, released: Release, run: SessionRun) -> None:
+    """Of a release by a run that held the lock; it may hold it still."""
+    held_seconds = time.monotonic() - run.started_at
+    log.info("session.unlock", result=released.value, held_seconds=round(held_seconds, 4), turns=run.turns)
+    if released is not Release.LOOK_AGAIN:
+        LOCK_HOLD.observe(held_seconds, queue)

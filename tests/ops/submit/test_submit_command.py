@@ -27,8 +27,7 @@ from turnstile.ops.submit.submit_direct import read_lines, submit_all, what_is_l
 from turnstile.ops.terminal.exit_codes import CommandError
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
-from turnstile.turn.identifiers import TraceContext, start_trace
-from turnstile.turn.wire_format import ID_RULE
+from turnstile.turn.identifiers import ID_RULE, TraceContext, start_trace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = Settings(queues=(QueueSettings(name="turns"), QueueSettings(name="nights")))

@@ -11,7 +11,7 @@ import pytest
 from httpx import AsyncClient
 
 from tests.producer.api.expectations import expect_problem, expect_unavailable
-from turnstile.turn.wire_format import ID_RULE, RESERVED_RULE
+from turnstile.turn.identifiers import ID_RULE, RESERVED_RULE
 
 NO_TURN = "0190c5a4-8d1e-7000-8000-000000000000"
 

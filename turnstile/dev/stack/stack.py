@@ -25,7 +25,7 @@ from turnstile.dev.stack.processes import LocalStackError, check_owner, exclusiv
 from turnstile.dev.stack.redis import Redis
 from turnstile.dev.stack.run_as import choose
 from turnstile.dev.stack.sqs import REGION, Sqs
-from turnstile.turn.wire_format import DEFAULT_TENANT
+from turnstile.turn.identifiers import DEFAULT_TENANT
 
 _STATE_FILE = "stack.json"
 _LOCK_FILE = "stack.lock"

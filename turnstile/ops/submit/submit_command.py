@@ -30,8 +30,8 @@ from turnstile.statements.submit import Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
+from turnstile.turn.identifiers import DEFAULT_TENANT
 from turnstile.turn.status import TurnStatus
-from turnstile.turn.wire_format import DEFAULT_TENANT
 
 
 def submit(

@@ -39,8 +39,8 @@ from turnstile.submit.turn_request import (
     refuse_repeated_members,
 )
 from turnstile.telemetry import tracing
+from turnstile.turn.identifiers import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turnstile.turn.on_busy import OnBusy
-from turnstile.turn.wire_format import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 
 BATCH = 100
 

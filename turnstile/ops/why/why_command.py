@@ -12,7 +12,7 @@ from turnstile.ops.terminal.output import print_json, print_text
 from turnstile.ops.why.look import explain_session, explain_turn
 from turnstile.ops.why.reason import Answer, as_document
 from turnstile.ops.why.words import as_lines, describe
-from turnstile.turn.wire_format import DEFAULT_TENANT, is_valid_id
+from turnstile.turn.identifiers import DEFAULT_TENANT, is_valid_id
 
 
 def why(

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
-from turnstile.turn.wire_format import DEFAULT_TENANT
+from turnstile.turn.identifiers import DEFAULT_TENANT
 
 
 class ApiKeys:

@@ -41,7 +41,7 @@ from turnstile.producer.http.problems import (
 from turnstile.producer.sharing.fair_places import NoPlaceError
 from turnstile.submit.turn_request import InvalidRequestError, NotJsonError
 from turnstile.telemetry.own_log import log
-from turnstile.turn.wire_format import ID_PATTERN, ID_RULE
+from turnstile.turn.identifiers import ID_PATTERN, ID_RULE
 
 REFUSAL_SECONDS = 2.0
 """How long a refusal for overload is held back. A thousand clients that do not wait then send 500 requests a second."""

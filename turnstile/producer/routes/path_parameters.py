@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Path
 
 from turnstile.producer.http.problems import Kind, ProblemError
-from turnstile.turn.wire_format import ID_PATTERN, ID_RULE
+from turnstile.turn.identifiers import ID_PATTERN, ID_RULE
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 

@@ -30,7 +30,7 @@ from turnstile.queries.turns import TurnRecord
 from turnstile.statements.submit import Accepted
 from turnstile.submit.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.submit.turn_request import RANDOM_BITS, read_submission
-from turnstile.turn.wire_format import RESERVED_RULE, is_reserved_session
+from turnstile.turn.identifiers import RESERVED_RULE, is_reserved_session
 
 IdempotencyKey = Annotated[
     str | None,

@@ -23,8 +23,8 @@ from turnstile.producer.routes.turn_responses import (
 from turnstile.producer.watch.wait_for_end import wait_for_end
 from turnstile.queries.session_messages import END_OF_SESSION, read_history_page, read_version
 from turnstile.queries.turns import TurnFilter, list_page, read_turn
+from turnstile.turn.identifiers import ID_PATTERN
 from turnstile.turn.status import TurnStatus
-from turnstile.turn.wire_format import ID_PATTERN
 
 PAGE_BYTES = 4 * 1024 * 1024
 """Bytes of the contents of a page of messages, as JSON. Without a limit, a hundred messages may be a hundred megabytes for each

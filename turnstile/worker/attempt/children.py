@@ -26,11 +26,10 @@ from turnstile.statements.start_children import (
 )
 from turnstile.statements.submit import ParentClaim, Submission
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.identifiers import continue_trace
+from turnstile.turn.identifiers import ID_RULE, RESERVED_RULE, continue_trace, is_reserved_session, is_valid_id
 from turnstile.turn.limits import check_attempts, check_seconds
 from turnstile.turn.settlement import JoinPolicy
 from turnstile.turn.status import TurnStatus
-from turnstile.turn.wire_format import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turnstile.worker.attempt.child_intake import ChildIntake
 from turnstile.worker.attempt.once import check_key
 from turnstile.worker.attempt.outcome import ClaimLost, JoinPending

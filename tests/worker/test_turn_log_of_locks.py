@@ -2,8 +2,8 @@
 
 import structlog.testing
 
-from turnstile.worker.lock_log import report_lock
 from turnstile.worker.session_lock import Guard
+from turnstile.worker.turn_log import report_lock
 
 
 def test_a_lock_attempt_is_logged_with_its_key_time_to_live_result_and_duration() -> None:
