@@ -137,11 +137,12 @@ wheel: setup ## the wheel, in dist/: what pip installs elsewhere
 wheel-check: setup ## the handler of README.md from the wheel, in an empty environment and another folder
 	@$(BIN)/python -m tests.wheel
 
-check: setup ## lint, format, types, import directions
+check: setup ## lint, format, types, import directions, dead code
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/vulture
 
 format: setup ## bring the code into its form
 	@$(BIN)/ruff check --fix .

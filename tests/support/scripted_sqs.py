@@ -32,12 +32,6 @@ def answer(body: bytes = b"{}", status: str = "200 OK", **headers: str) -> Act:
     return _whole(body, status, {"Content-Length": str(len(body)), **headers})
 
 
-def chunked(*chunks: bytes, status: str = "200 OK", **headers: str) -> Act:
-    """One whose length was not known when it began."""
-    body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in (*chunks, b""))
-    return _whole(body, status, {"Transfer-Encoding": "chunked", **headers})
-
-
 def _whole(body: bytes, status: str, headers: Mapping[str, str]) -> Act:
     lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     head = "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""])

@@ -1,13 +1,12 @@
 """A part of Redis dies: the rest goes on, and a promoted replica is found."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.support.conversations import Conversation, Reader
-from tests.support.fleet.fleets import Fleet, cluster, sentinel_trio
+from tests.support.fleet.fleets import cluster, sentinel_trio
 from tests.support.fleet.redis_uses import SESSIONS, HastySettings, opened, settings_for
 from tests.support.fleet.servers import Server, choose_ports, program_of
 from tests.support.probes import until
@@ -17,8 +16,6 @@ from turnstile.config.settings import Settings
 from turnstile.dev.stack.ports import LOOPBACK
 from turnstile.memory.item import Write
 from turnstile.worker.session_lock import Extension, Guard
-
-MakeFleet = Callable[[str], AbstractContextManager[Fleet]]
 
 
 async def test_a_lost_node_affects_only_sessions_with_keys_on_it(stack: Stack) -> None:

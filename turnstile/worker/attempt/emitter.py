@@ -40,8 +40,7 @@ class _Said:
     """The return value of `emit`, which is already done; awaiting it costs nothing."""
 
     def __await__(self) -> Generator[Any, None, None]:
-        return
-        yield
+        yield from ()
 
 
 SAID: Awaitable[None] = _Said()
