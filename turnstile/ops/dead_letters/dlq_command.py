@@ -1,35 +1,23 @@
 """`turnstile dlq`: the dead letters. The turns come from the table; the queue gives only the number of messages."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 from uuid import UUID
 
 import typer
 
+from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.dead_letters.dlq_drop_command import drop
 from turnstile.ops.dead_letters.dlq_export_command import export
 from turnstile.ops.dead_letters.failed_turns import FailedFilter, FailedGroup, group_failed, list_failed
-from turnstile.ops.dead_letters.filter_options import count_left_out, say_halting
+from turnstile.ops.dead_letters.filter_options import count_left_out, say_halting, takes_filter
 from turnstile.ops.dead_letters.letter import Letter, LetterKind
 from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
 from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.sessions.redrive_refusals import why_left_alone
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import (
-    AsJson,
-    ErrorClass,
-    FailedBefore,
-    FailedSince,
-    Limit,
-    QueueName,
-    SessionId,
-    ShowText,
-    TenantId,
-    TraceId,
-    TurnId,
-    make_typer,
-)
+from turnstile.ops.terminal.options import AsJson, Limit, ShowText, TenantId, TurnId, make_typer
 from turnstile.ops.terminal.output import (
     Columns,
     describe_counts,
@@ -68,14 +56,10 @@ class QueuedLetter:
 
 
 @commands.command("list")
+@takes_filter("turn")
 def list_dead(
-    queue: QueueName = None,
-    error: ErrorClass = None,
-    tenant: TenantId = None,
-    session: SessionId = None,
-    older_than: FailedBefore = None,
-    younger_than: FailedSince = None,
-    trace: TraceId = None,
+    settings: Settings,
+    wanted: FailedFilter,
     dropped: Annotated[
         bool, typer.Option("--dropped", help="Those that an operator has given up (`dlq drop`).")
     ] = False,
@@ -96,18 +80,8 @@ def list_dead(
     tenants (how many), first_failed_at, last_failed_at, releases (of the handler: how many of the turns failed last under each),
     sample_turn_id (the turn that failed last) and sample_error.
     """
-    settings = load_settings()
-    names = settings.select_queues(queue)
-    wanted = FailedFilter(
-        queue=queue,
-        error_class=error,
-        tenant_id=tenant,
-        session_id=session,
-        older_than_seconds=older_than,
-        younger_than_seconds=younger_than,
-        trace_id=trace,
-        dropped=dropped,
-    )
+    names = settings.select_queues(wanted.queue)
+    wanted = replace(wanted, dropped=dropped)
     if groups:
         found, halting = operate(settings, _group, wanted)
         _print_groups(found, as_json=as_json)

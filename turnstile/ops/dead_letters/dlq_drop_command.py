@@ -9,26 +9,11 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.dead_letters.drop import DropResult, drop_turns
 from turnstile.ops.dead_letters.failed_turns import FailedFilter
-from turnstile.ops.dead_letters.filter_options import describe_failed, find_failed, read_turn_ids
+from turnstile.ops.dead_letters.filter_options import MostTurns, describe_failed, find_failed, takes_filter
 from turnstile.ops.dead_letters.rowless import Pick, delete_rowless, pick_malformed, picking_unknown, read_rowless
 from turnstile.ops.terminal.exit_codes import ExitCode
-from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import (
-    AsJson,
-    DryRun,
-    ErrorClass,
-    FailedBefore,
-    FailedSince,
-    Malformed,
-    QueueName,
-    SessionId,
-    TenantId,
-    TraceId,
-    TurnIds,
-    Unknown,
-    Yes,
-    confirm,
-)
+from turnstile.ops.terminal.operator_access import Operator, operate
+from turnstile.ops.terminal.options import AsJson, DryRun, Malformed, Yes, confirm
 from turnstile.ops.terminal.output import many, print_json, print_text, say
 from turnstile.queries.turns import TurnRecord
 
@@ -36,18 +21,18 @@ MessageIds = dict[str, list[str]]
 """The ids of messages by queue."""
 
 
+@takes_filter()
 def drop(
-    queue: QueueName = None,
-    turn: TurnIds = None,
-    error: ErrorClass = None,
-    tenant: TenantId = None,
-    session: SessionId = None,
-    older_than: FailedBefore = None,
-    younger_than: FailedSince = None,
-    trace: TraceId = None,
+    settings: Settings,
+    wanted: FailedFilter,
     malformed: Malformed = False,
-    unknown: Unknown = False,
-    limit: Annotated[int | None, typer.Option("--limit", "-l", min=1, help="At most this many, oldest first.")] = None,
+    unknown: Annotated[
+        bool,
+        typer.Option(
+            "--unknown", help="The messages of turns that do not exist, in place of turns; with --queue only."
+        ),
+    ] = False,
+    limit: MostTurns = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -61,21 +46,10 @@ def drop(
     --json: dry_run, matched, dropped, moved_on (no longer FAILED), swept (deleted messages of the DLQs), unswept_queues (their
     dead letters are not all deleted), turn_ids. With --malformed or --unknown: dry_run, matched, deleted.
     """
-    settings = load_settings()
-    names = settings.select_queues(queue)
-    wanted = FailedFilter(
-        queue=queue,
-        turn_ids=read_turn_ids(turn or ()),
-        error_class=error,
-        tenant_id=tenant,
-        session_id=session,
-        older_than_seconds=older_than,
-        younger_than_seconds=younger_than,
-        trace_id=trace,
-    )
+    names = settings.select_queues(wanted.queue)
     if malformed or unknown:
         option = "--unknown" if unknown else "--malformed"
-        if wanted != FailedFilter(queue=queue) or limit is not None or (malformed and unknown):
+        if wanted != FailedFilter(queue=wanted.queue) or limit is not None or (malformed and unknown):
             raise typer.BadParameter(f"{option} goes with --queue only: such a message has no turn")
         _drop_rowless(settings, names, unknown, dry_run=dry_run, yes=yes, as_json=as_json)
         return

@@ -9,39 +9,24 @@ from typing import IO, Annotated
 
 import typer
 
+from turnstile.config.settings import Settings
 from turnstile.ops.dead_letters.export import Line, export_malformed, export_turns
 from turnstile.ops.dead_letters.failed_turns import FailedFilter
-from turnstile.ops.dead_letters.filter_options import find_failed, read_turn_ids
+from turnstile.ops.dead_letters.filter_options import find_failed, takes_filter
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import (
-    ErrorClass,
-    FailedBefore,
-    FailedSince,
-    Malformed,
-    QueueName,
-    SessionId,
-    ShowText,
-    TenantId,
-    TraceId,
-    TurnIds,
-)
+from turnstile.ops.terminal.operator_access import Operator, operate
+from turnstile.ops.terminal.options import Malformed, ShowText
 from turnstile.ops.terminal.output import Progress, as_json_line, many, say
 
 READABLE_BY_ITS_OWNER = 0o600
 """The file may have what users said."""
 
 
+@takes_filter()
 def export(
+    settings: Settings,
+    wanted: FailedFilter,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A new file; - is standard output.")],
-    queue: QueueName = None,
-    turn: TurnIds = None,
-    error: ErrorClass = None,
-    tenant: TenantId = None,
-    session: SessionId = None,
-    older_than: FailedBefore = None,
-    younger_than: FailedSince = None,
-    trace: TraceId = None,
     malformed: Malformed = False,
     show_text: ShowText = False,
 ) -> None:
@@ -51,19 +36,8 @@ def export(
     said and the bodies of messages are in it only with --show-text. Messages have no turn: with a filter on turns, they are left
     out. Changes nothing; a file that was not finished is removed.
     """
-    settings = load_settings()
-    names = settings.select_queues(queue)
-    wanted = FailedFilter(
-        queue=queue,
-        turn_ids=read_turn_ids(turn or ()),
-        error_class=error,
-        tenant_id=tenant,
-        session_id=session,
-        older_than_seconds=older_than,
-        younger_than_seconds=younger_than,
-        trace_id=trace,
-    )
-    about_turns = wanted != FailedFilter(queue=queue)
+    names = settings.select_queues(wanted.queue)
+    about_turns = wanted != FailedFilter(queue=wanted.queue)
     if malformed and about_turns:
         raise typer.BadParameter("--malformed goes with --queue only: a message that can't be read has no turn")
     with _opened(file) as out:

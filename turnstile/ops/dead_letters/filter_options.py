@@ -1,21 +1,92 @@
-"""What the commands about FAILED turns have in common: the ids on standard input, the question, the refusals."""
+"""What the commands about FAILED turns share: the options of their filter, the question, and the refusals."""
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any
 from uuid import UUID
+
+import typer
 
 from turnstile.ops.dead_letters.failed_turns import FailedFilter, count_halting, list_failed
 from turnstile.ops.sessions.redrive_refusals import why_left_alone
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.operator_access import Operator
+from turnstile.ops.terminal.operator_access import Operator, load_settings
+from turnstile.ops.terminal.options import QueueName, SessionId, TenantId, TraceId, parse_age
 from turnstile.ops.terminal.output import many, say, short_duration, short_time
 from turnstile.queries.turns import TurnRecord
 
 SHOWN_LINES = 10
 """Bad lines of standard input that are named."""
+
+Command = Callable[..., None]
+
+MostTurns = Annotated[int | None, typer.Option("--limit", "-l", min=1, help="At most this many, oldest first.")]
+
+
+def make_filter(
+    queue: QueueName = None,
+    turn: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TURN", help="This turn; may be repeated. -: the ids on standard input.", show_default=False
+        ),
+    ] = None,
+    error: Annotated[str | None, typer.Option(help="Only with this error class, as `dlq list` shows it.")] = None,
+    tenant: TenantId = None,
+    session: SessionId = None,
+    older_than: Annotated[
+        float | None,
+        typer.Option(parser=parse_age, metavar="AGE", help="Only if it failed longer ago: 30m, 36h, 7d."),
+    ] = None,
+    younger_than: Annotated[
+        float | None,
+        typer.Option(parser=parse_age, metavar="AGE", help="Only if it failed since then: 30m, 36h, 7d."),
+    ] = None,
+    trace: TraceId = None,
+) -> FailedFilter:
+    """The filter of a command line. Its parameters are the options of all commands that filter FAILED turns.
+
+    Reads standard input for `--turn -`. Raises CommandError for a turn id that is not valid.
+    """
+    return FailedFilter(
+        queue=queue,
+        turn_ids=read_turn_ids(turn or ()),
+        error_class=error,
+        tenant_id=tenant,
+        session_id=session,
+        older_than_seconds=older_than,
+        younger_than_seconds=younger_than,
+        trace_id=trace,
+    )
+
+
+def takes_filter(*without: str) -> Callable[[Command], Command]:
+    """Gives a command the options of `make_filter`, except the named ones.
+
+    They replace its first two parameters, which are the settings and the FailedFilter. A queue that the settings do not
+    declare is refused before standard input is read.
+    """
+    options = [one for one in signature(make_filter).parameters.values() if one.name not in without]
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            settings = load_settings()
+            settings.select_queues(given["queue"])
+            wanted = make_filter(**{one.name: given.pop(one.name) for one in options})
+            command(settings, wanted, **given)
+
+        _, _, *own = signature(command).parameters.values()
+        # Typer reads the options of a command from here. By keyword only: an argument has no default and may follow them.
+        shown = Signature([one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*options, *own)])
+        run.__signature__ = shown  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
 def read_turn_ids(given: Sequence[str]) -> tuple[UUID, ...]:

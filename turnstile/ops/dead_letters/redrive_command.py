@@ -7,50 +7,32 @@ from typing import Annotated, Any
 
 import typer
 
+from turnstile.config.settings import Settings
 from turnstile.ops.dead_letters.failed_turns import FailedFilter
 from turnstile.ops.dead_letters.filter_options import (
+    MostTurns,
     count_classes,
     describe_failed,
     find_failed,
     read_ends,
-    read_turn_ids,
+    takes_filter,
 )
 from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redrive import CANARY_WAIT_SECONDS, Pace, Redrive, RedriveResult
 from turnstile.ops.dead_letters.stop_rule import LEAST_ENDED, STOP_SHARE, WINDOW
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
-from turnstile.ops.terminal.options import (
-    AsJson,
-    DryRun,
-    ErrorClass,
-    FailedBefore,
-    FailedSince,
-    QueueName,
-    Rate,
-    SessionId,
-    TenantId,
-    TraceId,
-    TurnIds,
-    Yes,
-    age_option,
-    confirm,
-)
+from turnstile.ops.terminal.operator_access import Operator, operate
+from turnstile.ops.terminal.options import AsJson, DryRun, Rate, Yes, age_option, confirm
 from turnstile.ops.terminal.output import many, print_json, print_text, say
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.paused_queues import PausedQueue, read_paused_queues
 
 
+@takes_filter()
 def redrive(
-    queue: QueueName = None,
-    turn: TurnIds = None,
-    error: ErrorClass = None,
-    tenant: TenantId = None,
-    session: SessionId = None,
-    older_than: FailedBefore = None,
-    younger_than: FailedSince = None,
-    trace: TraceId = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-l", min=1, help="At most this many, oldest first.")] = None,
+    settings: Settings,
+    wanted: FailedFilter,
+    limit: MostTurns = None,
     rate: Rate = None,
     canary: Annotated[
         int, typer.Option(min=0, metavar="N", help="Put N turns back first; the others only if enough of them succeed.")
@@ -86,18 +68,6 @@ def redrive(
     (obsolete ones, deleted and not deleted), unswept_queues, stopped (why it stopped by itself), not_tried, ended (succeeded,
     failed by error class, canceled, open: when it last looked).
     """
-    settings = load_settings()
-    settings.select_queues(queue)
-    wanted = FailedFilter(
-        queue=queue,
-        turn_ids=read_turn_ids(turn or ()),
-        error_class=error,
-        tenant_id=tenant,
-        session_id=session,
-        older_than_seconds=older_than,
-        younger_than_seconds=younger_than,
-        trace_id=trace,
-    )
     pace = Pace(
         rate=rate,
         canary=canary,

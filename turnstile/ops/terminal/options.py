@@ -56,30 +56,15 @@ def since_option(default_seconds: float) -> Any:
 
 
 TurnId = Annotated[UUID, typer.Argument(metavar="TURN")]
-TurnIds = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--turn", metavar="TURN", help="This turn; may be repeated. -: the ids on standard input.", show_default=False
-    ),
-]
 QueueName = Annotated[str | None, typer.Option("--queue", "-q", help="Only of this queue.")]
 SessionId = Annotated[str | None, typer.Option("--session", help="Only of this session.")]
 TenantId = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant.")]
-FailedBefore = Annotated[
-    float | None,
-    typer.Option("--older-than", parser=parse_age, metavar="AGE", help="Only if it failed longer ago: 30m, 36h, 7d."),
-]
-FailedSince = Annotated[
-    float | None,
-    typer.Option("--younger-than", parser=parse_age, metavar="AGE", help="Only if it failed since then: 30m, 36h, 7d."),
-]
 TraceId = Annotated[
     str | None,
     typer.Option(
         "--trace", parser=parse_trace_id, metavar="TRACE", help="Only of this trace, the present one or an earlier."
     ),
 ]
-ErrorClass = Annotated[str | None, typer.Option("--error", help="Only with this error class, as `dlq list` shows it.")]
 Limit = Annotated[int, typer.Option("--limit", "-l", min=1, max=1_000_000, help="At most this many.")]
 Rate = Annotated[float | None, typer.Option(parser=parse_rate, metavar="N/s", help="At most this many a second.")]
 WaitSeconds = Annotated[
@@ -95,10 +80,6 @@ WaitSeconds = Annotated[
 ShowText = Annotated[bool, typer.Option("--show-text", help="Show the messages of the turn, too.")]
 Malformed = Annotated[
     bool, typer.Option("--malformed", help="The messages that can't be read, in place of turns; with --queue only.")
-]
-Unknown = Annotated[
-    bool,
-    typer.Option("--unknown", help="The messages of turns that do not exist, in place of turns; with --queue only."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")]
 # Not from the environment: a forgotten variable would answer every later question.
