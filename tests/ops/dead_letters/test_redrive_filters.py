@@ -153,11 +153,11 @@ async def test_a_redrive_of_everything_says_so_before_it_asks(
     await make_failed(database, settings, ["a", "b"])
 
     everything, filtered, limited = [
-        await turnstile("redrive", *words) for words in ((), ("--tenant", "t", "--older-than", "1s"), ("--limit", "1"))
+        await turnstile("redrive", *words) for words in ((), ("--tenant", "t", "--older-than", "1h"), ("--limit", "1"))
     ]
 
     assert "2 FAILED turns (no filter; these are all), failed from 20" in everything.err
-    assert "no FAILED turn matches (tenant t, older than 1.0s)" in filtered.err
+    assert "no FAILED turn matches (tenant t, older than 1h)" in filtered.err
     assert "1 FAILED turn (no filter; the oldest 1 at most), failed from 20" in limited.err
 
 
