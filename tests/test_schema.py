@@ -1,6 +1,8 @@
 """The tables of `turnstile/schema.py` are those that the migrations make."""
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, LiteralString
 from uuid import uuid4
 
@@ -8,10 +10,11 @@ import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, insert, text
 
+from tests.conftest import ROOT
 from tests.support.stacks.stack import Stack
-from turnstile.schema import METADATA, SCHEMA
+from turnstile.schema import METADATA, SCHEMA, turns
 
 COPY = "copy"
 """Where the tables are made from the description, to compare what alembic does not."""
@@ -115,6 +118,27 @@ def test_a_change_of_the_tables_that_the_description_lacks_is_found(
     connection.execute(text("SET LOCAL search_path = public"))
 
     assert found in str(compare(connection, described))
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, COPY])
+def test_the_join_of_the_page_runs_with_a_table_of_the_user(connection: Connection, schema: str) -> None:
+    [code] = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/tables.md").read_text(), re.MULTILINE | re.DOTALL)
+    page: dict[str, Any] = {}
+    exec(code, page)  # noqa: S102
+    if schema == COPY:
+        connection.execute(text(f"CREATE SCHEMA {COPY}"))
+        connection.execution_options(schema_translate_map={SCHEMA: COPY})
+        METADATA.create_all(connection)
+    page["orders"].create(connection)
+    one, another = uuid4(), uuid4()
+    row = {"tenant_id": "t", "session_id": "s", "queue": "q", "trace_id": "1", "span_id": "1"}
+    times = {"send_at": datetime.now(UTC), "expires_at": datetime.now(UTC)}
+    connection.execute(insert(turns), [{"id": one, **row, **times}, {"id": another, **row, **times}])
+    connection.execute(insert(page["orders"]), [{"number": "A-1", "turn_id": one}, {"number": "A-2", "turn_id": None}])
+
+    [found] = connection.execute(page["open_orders"])
+
+    assert (found.number, found.status) == ("A-1", "PENDING")
 
 
 def test_each_table_and_each_column_has_its_sentence() -> None:

@@ -1,8 +1,8 @@
 """The tables as SQLAlchemy `MetaData`, with a sentence for each table (`info["doc"]`) and each column (`doc`).
 
-It is the documentation of the status table, and is there to be imported: an
-application joins `turnstile.schema.turns` with tables of its own. The tables are in the schema `turnstile`. Where
-`TURNSTILE_DATABASE_SCHEMA` names another one, SQLAlchemy's option `schema_translate_map` replaces the name:
+It is the documentation of the status table (`docs/tables.md` is generated from it), and an application imports it to join
+`turns` with tables of its own. The tables are in the schema `turnstile`. Where `TURNSTILE_DATABASE_SCHEMA` names another
+one, SQLAlchemy's option `schema_translate_map` replaces the name:
 `engine.execution_options(schema_translate_map={"turnstile": "other"})`.
 
 Migrations define the tables; this file describes them. A test compares the two: names, types, nullability, defaults,

@@ -1,4 +1,4 @@
-"""Generates reference pages from the code: `docs/settings.md`, `docs/metrics.md` and `docs/exit-codes.md`.
+"""Generates reference pages from the code: settings, metrics, tables and exit codes, in `docs/`.
 
 python -m turnstile.dev.reference      writes the pages
 """
@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from pydantic.fields import FieldInfo
+from sqlalchemy import Column, DefaultClause, Identity, Table
+from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import PREFIX, Settings
 from turnstile.ops.terminal.exit_codes import MEANINGS
+from turnstile.schema import METADATA
 from turnstile.telemetry import metrics
 from turnstile.telemetry.instruments import Instrument, Process
 from turnstile.worker.lifecycle.watchdog import EXIT_STUCK
@@ -64,6 +67,41 @@ of Prometheus's clients. [ADR 0034](adr/0034-metrics.md) says what they cost.
 {metrics}
 """
 
+TABLES = """# Tables
+
+Generated from `turnstile/schema.py` by `python -m turnstile.dev.reference`.
+
+The tables are in the schema `turnstile`, or in the one that `TURNSTILE_DATABASE_SCHEMA` names. The status table is
+[`turns`](#turns). Read the tables with your own SQL, and change them only by commands and the API. The indexes are in
+`turnstile/schema.py`: a turn is found by `id`, by `trace_id`, by `parent_turn_id`, or by `tenant_id` with `session_id` or
+`created_at`. Let no foreign key refer to these tables: `turnstile archive` deletes rows.
+
+## Join them with your own
+
+`turnstile.schema` has each table for SQLAlchemy:
+
+```python
+from sqlalchemy import Column, MetaData, Table, Text, Uuid, select
+
+from turnstile.schema import turns
+
+orders = Table("orders", MetaData(), Column("number", Text, primary_key=True), Column("turn_id", Uuid))
+
+open_orders = (
+    select(orders.c.number, turns.c.status, turns.c.queued_at)
+    .join_from(orders, turns, turns.c.id == orders.c.turn_id)
+    .where(turns.c.status.in_(["PENDING", "RUNNING"]))
+    .order_by(turns.c.queued_at)
+)
+```
+
+Execute it with your own engine, whose role needs `USAGE` on the schema and `SELECT` on the tables. If the schema has
+another name, use `engine.execution_options(schema_translate_map={{"turnstile": "other"}})`. `turns.c.status.doc` is the
+sentence that this page has about the column.
+
+{tables}
+"""
+
 PROCESSES = {
     Process.WORKER: "Worker",
     Process.RELAY: "Relay, also within a worker",
@@ -93,6 +131,7 @@ def pages() -> dict[Path, str]:
     codes = [f"| {int(code)} | {meaning} |" for code, meaning in sorted(meanings.items())]
     return {
         DOCS / "metrics.md": METRICS.format(metrics="\n\n".join(_metrics(process) for process in PROCESSES)),
+        DOCS / "tables.md": TABLES.format(tables="\n\n".join(_table(table) for table in METADATA.tables.values())),
         DOCS / "settings.md": SETTINGS.format(settings="\n".join(settings), queues="\n".join(queues)),
         DOCS / "exit-codes.md": EXIT_CODES.format(codes="\n".join(codes)),
     }
@@ -107,6 +146,27 @@ def _metrics(process: Process) -> str:
     ]
     head = "| metric | type | labels | unit | meaning |\n|---|---|---|---|---|"
     return "\n".join([f"## {PROCESSES[process]}\n", head, *rows])
+
+
+def _table(table: Table) -> str:
+    rows = [f"| `{one.name}` | {_type(one)} | {_column_default(one)} | {one.doc} |" for one in table.columns]
+    head = "| column | type | default | meaning |\n|---|---|---|---|"
+    return "\n".join([f"## {table.name}\n", f"{table.info['doc']}\n", head, *rows])
+
+
+def _type(column: Column[Any]) -> str:
+    dialect = PGDialect()  # type: ignore[no-untyped-call]
+    return column.type.compile(dialect=dialect).lower().replace("timestamp with time zone", "timestamptz")
+
+
+def _column_default(column: Column[Any]) -> str:
+    match column.server_default:
+        case DefaultClause(arg=value):
+            return f"`{value}`"
+        case Identity():
+            return "generated"
+        case _:
+            return "NULL" if column.nullable else "required"
 
 
 def _row(variable: str, name: str, field: FieldInfo) -> str:

@@ -6,7 +6,6 @@ CREATE TABLE turn_attempts (
     fence       bigint NOT NULL,
     generation  integer NOT NULL,
     worker_id   text,
-    -- The handler's, as its worker named it.
     release     text NOT NULL DEFAULT '',
     due_at      timestamptz,
     started_at  timestamptz,

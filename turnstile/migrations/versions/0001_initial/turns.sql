@@ -1,4 +1,5 @@
--- Sessions and turns: the status table. There are no foreign keys (ADR 0011): they would lock the parent row on every insert.
+-- Sessions and turns: the status table. turnstile/schema.py says what each column means. There are no foreign keys (ADR 0011): they
+-- would lock the parent row on every insert.
 
 -- One sequence for all turns: fences only need to rise.
 CREATE SEQUENCE fence_seq AS bigint;
@@ -42,7 +43,6 @@ CREATE TABLE turns (
     error_class         text,
     error               text,
     dead_lettered_at    timestamptz,
-    -- An operator has given the FAILED turn up (`turnstile dlq drop`): nothing asks for an operator any more.
     dropped_at        timestamptz,
     dropped_by        text,
     trace_id            text NOT NULL,
@@ -51,7 +51,6 @@ CREATE TABLE turns (
     parent_turn_id      uuid,
     metadata            json NOT NULL DEFAULT '{}'::json,
     created_at          timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- When the turn began to wait: its submit, its schedule or its redrive. A retry, a snooze or a hand-back does not change it.
     queued_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     first_started_at    timestamptz,
     started_at          timestamptz,
