@@ -11,7 +11,7 @@ import redis
 
 from tests.support.fakes.lock import FakeRedis, FakeRedisClient
 from tests.support.probes import until
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.process.redis_clients import connect_lock
@@ -70,7 +70,7 @@ async def locks(request: pytest.FixtureRequest) -> AsyncIterator[Locks]:
     settings = _settings("redis://127.0.0.1:1/0")
     server = FakeRedis(asyncio.get_running_loop().time)
     yield Locks(
-        lock=SessionLock(settings, Guarded("lock", FakeRedisClient(server), 1.0)),
+        lock=SessionLock(settings, GuardedRedis("lock", FakeRedisClient(server), 1.0)),
         get=server.get,
         pttl=server.pttl,
         flush=server.flush,

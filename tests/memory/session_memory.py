@@ -30,7 +30,7 @@ end
 
 
 async def at_once(call: Callable[[], Awaitable[Any]]) -> Any:
-    """An `outlast` that waits for nothing."""
+    """An `retry_while_down` that waits for nothing."""
     return await call()
 
 

@@ -12,7 +12,7 @@ from tests.memory.session_memory import Room, at_once
 from tests.support.metric_readings import reading, rising
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.config.settings import Settings
 from turnstile.memory.item import Verdict
 from turnstile.memory.item_cache import ItemCache
@@ -45,14 +45,14 @@ async def full(keys: redis.asyncio.Redis) -> AsyncIterator[Full]:
 
 
 @pytest.fixture
-async def guarded(settings: Settings) -> AsyncIterator[Guarded]:
+async def guarded(settings: Settings) -> AsyncIterator[GuardedRedis]:
     opened = connect_memory(settings)
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-def watch(guarded: Guarded) -> MemoryWatch:
+def watch(guarded: GuardedRedis) -> MemoryWatch:
     return MemoryWatch(guarded)
 
 
@@ -79,7 +79,7 @@ async def test_each_level_is_logged_once_and_left_with_some_slack(
 
 
 async def test_low_priorities_are_kept_for_the_shortest_time_and_then_not_at_all(
-    room: Room, settings: Settings, guarded: Guarded, full: Full, watch: MemoryWatch
+    room: Room, settings: Settings, guarded: GuardedRedis, full: Full, watch: MemoryWatch
 ) -> None:
     cache = ItemCache(settings, guarded, lambda: watch.pressure)
     memory = WorkingMemory(cache, room.database, room.turn, at_once)
@@ -119,7 +119,7 @@ async def test_what_redis_says_of_itself_is_measured(watch: MemoryWatch, full: F
 
 @pytest.mark.usefixtures("recording")
 async def test_what_pressure_does_to_writes_is_counted(
-    room: Room, settings: Settings, guarded: Guarded, watch: MemoryWatch
+    room: Room, settings: Settings, guarded: GuardedRedis, watch: MemoryWatch
 ) -> None:
     memory = WorkingMemory(ItemCache(settings, guarded, lambda: watch.pressure), room.database, room.turn, at_once)
     cut = "turnstile_memory_writes_cut_total"
@@ -138,7 +138,7 @@ async def test_what_can_t_be_measured_keeps_no_level_from_taking_effect(capsys: 
         async def info(self) -> list[dict[str, str]]:
             return [{"used_memory": "95", "maxmemory": "100", "uptime_in_seconds": "for long"}]
 
-    watch = MemoryWatch(cast("Guarded", Odd()))
+    watch = MemoryWatch(cast("GuardedRedis", Odd()))
     with suppress(ValueError):
         await watch.look()
 
@@ -167,7 +167,7 @@ async def test_without_redis_the_level_stays(watch: MemoryWatch, stack: Stack) -
         await asyncio.to_thread(stack.redis.start)
 
 
-async def test_a_failed_look_does_not_end_the_watch(guarded: Guarded, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_failed_look_does_not_end_the_watch(guarded: GuardedRedis, capsys: pytest.CaptureFixture[str]) -> None:
     looks = 0
 
     class Breaking(MemoryWatch):

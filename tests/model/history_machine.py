@@ -25,7 +25,7 @@ from tests.statements.calls import (
 )
 from tests.support.fakes.store_pair import Stand
 from turnstile.backends.circuit_breaker import Circuit
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import Command, RedisClient, Send
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
@@ -115,7 +115,7 @@ class HistoryMachine(RuleBasedStateMachine):
     def _open_history(self) -> History:
         # Asked again at once: how long it is left alone is tested elsewhere.
         circuit = Circuit(first_pause_seconds=0.0, longest_pause_seconds=0.0)
-        return History(self.settings, self.store.database, Guarded("memory", self.redis, 1.0, circuit=circuit))
+        return History(self.settings, self.store.database, GuardedRedis("memory", self.redis, 1.0, circuit=circuit))
 
     def teardown(self) -> None:
         if hasattr(self, "processes"):

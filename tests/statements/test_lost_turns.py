@@ -241,7 +241,7 @@ async def test_without_evidence_nothing_is_marked_and_one_log_line_says_so(
     assert [(line["event"], line["log_level"]) for line in logs] == [("takeover.forbidden", "warning")]
 
 
-class Told(RenewalEvidence):
+class SseEvent(RenewalEvidence):
     """Evidence as the test has it."""
 
     allows = False
@@ -252,7 +252,7 @@ class Told(RenewalEvidence):
 
 @pytest.mark.usefixtures("two_lapsed")
 async def test_each_time_without_evidence_has_a_log_line(database: Database, settings: Settings) -> None:
-    evidence = Told(1.0, 0.3)
+    evidence = SseEvent(1.0, 0.3)
     lost = LostWorkers(database, settings, evidence)
 
     with capture_logs() as logs:

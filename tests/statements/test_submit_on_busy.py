@@ -27,7 +27,7 @@ from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdT
 from turnstile.statements.cancel import cancel, cancel_ahead
 from turnstile.statements.claim import NoClaim
 from turnstile.statements.submit import Accepted, Submission
-from turnstile.statements.submit_on_busy import Texted, submit_on_busy
+from turnstile.statements.submit_on_busy import OnBusyResult, submit_on_busy
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.identifiers import idempotency_key, turn_id_key
 from turnstile.turn.on_busy import OnBusy
@@ -37,13 +37,13 @@ NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 POLICIES = [OnBusy.REJECT, OnBusy.INTERRUPT, OnBusy.MERGE]
 
 
-async def ask(store: Stand, on_busy: OnBusy, submission: Submission) -> Texted:
+async def ask(store: Stand, on_busy: OnBusy, submission: Submission) -> OnBusyResult:
     return await submit_on_busy(store.database, replace(submission, on_busy=on_busy), resend_seconds=RESEND_SECONDS)
 
 
 async def text(
     store: Stand, on_busy: OnBusy, content: Any = "and another thing", queue: str = "turns", **fields: Any
-) -> Texted:
+) -> OnBusyResult:
     return await ask(store, on_busy, make_submission(queue, "s", content, **fields))
 
 

@@ -18,7 +18,7 @@ from turnstile.statements.cancel import cancel_ahead
 from turnstile.statements.claim import NoClaim, claim
 from turnstile.statements.settle import Settled
 from turnstile.statements.submit import Accepted, Submission, submit
-from turnstile.statements.submit_on_busy import ADD_INPUT, LOCK_LAST, LOCK_SESSION, Texted, submit_on_busy
+from turnstile.statements.submit_on_busy import ADD_INPUT, LOCK_LAST, LOCK_SESSION, OnBusyResult, submit_on_busy
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import idempotency_key
@@ -30,7 +30,7 @@ UPDATE turns SET status = 'RUNNING', attempt = 1, fence = nextval('fence_seq'), 
 """
 
 
-async def text(database: Database, on_busy: OnBusy, submission: Submission) -> Texted:
+async def text(database: Database, on_busy: OnBusy, submission: Submission) -> OnBusyResult:
     return await submit_on_busy(database, replace(submission, on_busy=on_busy), resend_seconds=60.0)
 
 

@@ -10,27 +10,27 @@ import structlog.testing
 
 from tests.support.probes import until
 from tests.support.redis_hands import OwnCancelHints
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.config.settings import Settings
 from turnstile.process.redis_clients import connect_lock
 from turnstile.streaming.cancel_hints import CancelHints, listen
 
 
 class Listening:
-    def __init__(self, settings: Settings, redis: Guarded) -> None:
+    def __init__(self, settings: Settings, redis: GuardedRedis) -> None:
         self.heard: list[UUID] = []
         self.task = asyncio.create_task(listen(settings, redis, self.heard.append))
 
 
 @pytest.fixture
-async def redis_lock(settings: Settings) -> AsyncIterator[Guarded]:
+async def redis_lock(settings: Settings) -> AsyncIterator[GuardedRedis]:
     made = connect_lock(settings)
     yield made
     await made.close()
 
 
 @pytest.fixture
-async def listening(settings: Settings, redis_lock: Guarded) -> AsyncIterator[Listening]:
+async def listening(settings: Settings, redis_lock: GuardedRedis) -> AsyncIterator[Listening]:
     made = Listening(settings, redis_lock)
     yield made
     made.task.cancel()
@@ -88,7 +88,7 @@ async def test_a_malformed_hint_is_ignored(
 
 
 async def test_an_error_in_the_callback_does_not_end_the_listener(
-    settings: Settings, redis_lock: Guarded, hints: CancelHints
+    settings: Settings, redis_lock: GuardedRedis, hints: CancelHints
 ) -> None:
     heeded: list[UUID] = []
 

@@ -8,7 +8,7 @@ import pytest
 import redis.asyncio
 
 from tests.support.redis_hands import OwnEventWriter
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import Command
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import EventKind, Saying, numbered
@@ -87,13 +87,13 @@ async def test_large_appends_are_split_into_calls_of_a_bounded_size(
     settings: Settings, writer: EventWriter, keys: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
-    run = Guarded.run
+    run = GuardedRedis.run
 
-    async def note(redis: Guarded, commands: Sequence[Command]) -> list[Any] | None:
+    async def note(redis: GuardedRedis, commands: Sequence[Command]) -> list[Any] | None:
         calls.append(sum(len(str(word)) for command in commands for word in command[4:]))
         return await run(redis, commands)
 
-    monkeypatch.setattr(Guarded, "run", note)
+    monkeypatch.setattr(GuardedRedis, "run", note)
     wanted = large_appends(settings)
 
     assert await asyncio.gather(*map(writer.append, wanted)) == [Appended.APPENDED] * 12
@@ -105,15 +105,15 @@ async def test_large_appends_are_split_into_calls_of_a_bounded_size(
 async def test_an_outage_between_such_calls_keeps_the_first_results(
     settings: Settings, writer: EventWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Guarded.run
+    run = GuardedRedis.run
     calls = 0
 
-    async def answer_once(redis: Guarded, commands: Sequence[Command]) -> list[Any] | None:
+    async def answer_once(redis: GuardedRedis, commands: Sequence[Command]) -> list[Any] | None:
         nonlocal calls
         calls += 1
         return await run(redis, commands) if calls == 1 else None
 
-    monkeypatch.setattr(Guarded, "run", answer_once)
+    monkeypatch.setattr(GuardedRedis, "run", answer_once)
 
     answers = await asyncio.gather(*map(writer.append, large_appends(settings)))
 

@@ -1,6 +1,6 @@
 """Parts of the product with a client of Redis for themselves, which they close; in a process they share one."""
 
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.config.settings import Settings
 from turnstile.memory.item_cache import ItemCache
 from turnstile.process.redis_clients import RedisClients, connect_lock, connect_memory
@@ -13,7 +13,7 @@ from turnstile.worker.session_lock import SessionLock
 class Own:
     """Closes the client of its part."""
 
-    redis: Guarded | RedisClients
+    redis: GuardedRedis | RedisClients
 
     async def close(self) -> None:
         await self.redis.close()

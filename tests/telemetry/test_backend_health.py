@@ -13,7 +13,7 @@ from tests.support.metric_readings import reading, rising
 from tests.support.scripted_sqs import answer
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import Command, NodeAwayError
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
 from turnstile.telemetry.backend_health import BackendHealth
@@ -75,7 +75,7 @@ async def test_redis_is_up_while_it_responds(error: Exception) -> None:
             return [self.answer for _ in commands]
 
     client: Any = Client()
-    guarded = Guarded("lock", client, 1.0)
+    guarded = GuardedRedis("lock", client, 1.0)
     await guarded.run([("GET", "k")])
     assert up("redis_lock") == 1
 

@@ -11,7 +11,7 @@ from tests.support.redis_hands import OwnSessionLock
 from tests.support.stacks.stack import Stack
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.connect import connect
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import Guard, LockedSession, Release, SessionLock, name_lock
 
@@ -53,7 +53,7 @@ async def test_a_release_is_tried_although_the_circuit_is_open(
     """The lock would turn away every wake-up of its session for a lease."""
     for_long = Circuit(first_pause_seconds=600.0, longest_pause_seconds=600.0)
     client = connect(at_port(settings.redis_url, cable.port), settings.redis_timeout_seconds)
-    lock = SessionLock(settings, Guarded("lock", client, settings.redis_timeout_seconds, circuit=for_long))
+    lock = SessionLock(settings, GuardedRedis("lock", client, settings.redis_timeout_seconds, circuit=for_long))
     await lock.acquire(ours)
     await cable.cut()
     assert await lock.acquire(theirs) is Guard.UNANSWERED

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import OUTAGES
 from turnstile.backends.redis.subscribe import Channels, Heard, hear
 from turnstile.memory.interface import MemoryChange
@@ -13,7 +13,7 @@ from turnstile.telemetry.own_log import log
 
 
 @asynccontextmanager
-async def subscribed(redis: Guarded, channel: str) -> AsyncIterator[AsyncIterator[MemoryChange]]:
+async def subscribed(redis: GuardedRedis, channel: str) -> AsyncIterator[AsyncIterator[MemoryChange]]:
     """The changes from now on, until the connection is lost; none if Redis is away."""
     async with aclosing(hear(redis, Channels(channel))) as heard:
         try:

@@ -19,7 +19,7 @@ from typing import Any
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import Command, script
 from turnstile.config.settings import Settings
 from turnstile.memory.history_entry import (
@@ -89,7 +89,7 @@ class History:
     No call of Redis raises, or takes longer than two of its timeouts: a batch under way and its own.
     """
 
-    def __init__(self, settings: Settings, database: Database, redis: Guarded) -> None:
+    def __init__(self, settings: Settings, database: Database, redis: GuardedRedis) -> None:
         self._database = database
         self._redis = redis
         self._prefix = settings.redis_prefix

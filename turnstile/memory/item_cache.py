@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import script
 from turnstile.config.settings import Settings
 from turnstile.errors import SupersededError
@@ -53,7 +53,7 @@ class ItemCache:
     """All Redis calls about items and contexts. One per process."""
 
     def __init__(
-        self, settings: Settings, redis: Guarded, pressure: Callable[[], Pressure] = lambda: Pressure.NONE
+        self, settings: Settings, redis: GuardedRedis, pressure: Callable[[], Pressure] = lambda: Pressure.NONE
     ) -> None:
         self._redis = redis
         self._prefix = settings.redis_prefix

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.memory.kinds import Pressure, judge
 from turnstile.telemetry.metrics import REDIS_INFO, REDIS_MEMORY_RATIO, REDIS_RESPONSE
 from turnstile.telemetry.own_log import log
@@ -29,7 +29,7 @@ FACTS = (
 class MemoryWatch:
     """Checks every few seconds. `pressure` is the last result."""
 
-    def __init__(self, redis: Guarded) -> None:
+    def __init__(self, redis: GuardedRedis) -> None:
         self._redis = redis
         self.pressure = Pressure.NONE
 

@@ -31,18 +31,20 @@ from turnstile.memory.kinds import CONTEXT_LIFETIME, LOWEST_PRIORITY, Pressure, 
 from turnstile.telemetry.metrics import MEMORY_WRITES_CUT
 from turnstile.turn.claimed_turn import ClaimedTurn
 
-Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
+RetryWhileDown = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 """Repeats a call while the database is away."""
 
 
 class WorkingMemory(Memory):
     """For one attempt."""
 
-    def __init__(self, cache: ItemCache, database: Database, turn: ClaimedTurn, outlast: Outlast) -> None:
+    def __init__(
+        self, cache: ItemCache, database: Database, turn: ClaimedTurn, retry_while_down: RetryWhileDown
+    ) -> None:
         self._cache = cache
         self._database = database
         self._turn = turn
-        self._outlast = outlast
+        self._retry_while_down = retry_while_down
         self._session = cache.session(turn.tenant_id, turn.session_id, turn.fence)
 
     # --- reading
@@ -81,7 +83,7 @@ class WorkingMemory(Memory):
 
     async def _read_durable(self, query: Query, keys: Collection[str] | None = None) -> list[Item]:
         turn = self._turn
-        items: list[Item] = await self._outlast(
+        items: list[Item] = await self._retry_while_down(
             lambda: read_items(self._database, turn.tenant_id, turn.session_id, keys)
         )
         found = [item for item in items if query.fits(item)]
@@ -107,7 +109,7 @@ class WorkingMemory(Memory):
     async def _record(self, writes: Sequence[Write]) -> dict[Place, Written]:
         # One for all tries: a repeated call finds the writes of the first one.
         write_id = uuid4()
-        changes = await self._outlast(lambda: write_items(self._database, self._turn, writes, write_id))
+        changes = await self._retry_while_down(lambda: write_items(self._database, self._turn, writes, write_id))
         await self._cache.follow(self._session, changes)
         versions = {change.place: change.version for change in changes}
         return {write.place: _written(versions.get(write.place, CONFLICT)) for write in writes}
@@ -160,7 +162,7 @@ class WorkingMemory(Memory):
         changes: list[Change] = []
         if durable:
             write_id = uuid4()
-            changes = await self._outlast(lambda: delete_items(self._database, self._turn, durable, write_id))
+            changes = await self._retry_while_down(lambda: delete_items(self._database, self._turn, durable, write_id))
             await self._cache.follow(self._session, changes)
         gone = await self._cache.delete(self._session, volatile) if volatile else None
         return len(changes) + sum(gone or ())

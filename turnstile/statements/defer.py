@@ -46,14 +46,14 @@ class Defer:
     seconds: float
 
 
-class Owed(enum.Enum):
+class DeferResult(enum.Enum):
     YES = enum.auto()
     LOCKED = enum.auto()
     """Another transaction has locked its due turn, or has just claimed or ended it: look again."""
     NOTHING_DUE = enum.auto()
 
 
-async def defer(database: Database, sessions: Sequence[Defer]) -> list[Owed]:
+async def defer(database: Database, sessions: Sequence[Defer]) -> list[DeferResult]:
     """Owes each session with a due turn a wake-up. Raises DatabaseUnavailableError; may be repeated."""
     parameters = {
         "tenants": [one.tenant_id for one in sessions],
@@ -61,5 +61,5 @@ async def defer(database: Database, sessions: Sequence[Defer]) -> list[Owed]:
         "seconds": [one.seconds for one in sessions],
     }
     rows = await database.fetch(DEFER, parameters)
-    owed = {row["place"]: Owed.LOCKED if row["locked"] else Owed.YES for row in rows}
-    return [owed.get(place, Owed.NOTHING_DUE) for place in range(1, len(sessions) + 1)]
+    owed = {row["place"]: DeferResult.LOCKED if row["locked"] else DeferResult.YES for row in rows}
+    return [owed.get(place, DeferResult.NOTHING_DUE) for place in range(1, len(sessions) + 1)]

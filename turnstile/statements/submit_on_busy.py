@@ -91,7 +91,7 @@ UPDATE submissions SET turn_id = %(id)s, answer = %(answer)s WHERE tenant_id = %
 
 
 @dataclass(frozen=True, slots=True)
-class Texted:
+class OnBusyResult:
     """The result of a submit with a policy, and the turns that it cancelled."""
 
     answer: Accepted | SessionBusyError
@@ -107,7 +107,7 @@ async def submit_on_busy(
     submission: Submission,
     *,
     resend_seconds: float,
-) -> Texted:
+) -> OnBusyResult:
     """Submits one turn under its policy `on_busy`.
 
     Raises IdempotencyMismatchError or TurnIdTakenError (nothing was done), or DatabaseUnavailableError. After the latter the
@@ -120,7 +120,7 @@ async def submit_on_busy(
     async with database.connection() as connection, connection.transaction():
         taken = await _first(connection, TAKE_KEY, taking)
         if taken is None:
-            return Texted(await _replay(connection, submission, key))
+            return OnBusyResult(await _replay(connection, submission, key))
         session = await _first(connection, LOCK_SESSION, whose)
         state = await _look(connection, whose, submission.on_busy, None if session is None else session["halted_by"])
         asked: tuple[UUID, ...] = ()
@@ -144,7 +144,7 @@ async def submit_on_busy(
                 assert_never(decision)
         named = answer.turn_id
         await connection.execute(KEEP_ANSWER, {**whose, "id": named, "answer": Jsonb(kept)})
-    return Texted(answer, asked, canceled)
+    return OnBusyResult(answer, asked, canceled)
 
 
 async def _replay(connection: Connection, submission: Submission, key: str) -> Accepted | SessionBusyError:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 from uuid import UUID
 
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.subscribe import Channels, Heard, keep_hearing
 from turnstile.config.settings import Settings
 from turnstile.process.redis_clients import RedisClients
@@ -54,7 +54,7 @@ class CancelHints:
             await self._redis.memory.run([("PUBLISH", channel, EventKind.END.value) for channel in channels])
 
 
-async def listen(settings: Settings, redis: Guarded, nudge: Callable[[UUID], None]) -> NoReturn:
+async def listen(settings: Settings, redis: GuardedRedis, nudge: Callable[[UUID], None]) -> NoReturn:
     """Calls `nudge` with the turn of each hint, until it is cancelled. No message and no failure ends it."""
 
     def heed(heard: Heard) -> None:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.subscribe import Channels, Heard, keep_hearing
 from turnstile.streaming.event import EventKind
 
@@ -46,7 +46,7 @@ class Listener:
 class EventHints:
     """The listeners of a process, and their shared connection, which opens with the first listener."""
 
-    def __init__(self, redis: Guarded) -> None:
+    def __init__(self, redis: GuardedRedis) -> None:
         self._redis = redis
         self._listeners: dict[str, set[Listener]] = {}
         self._channels = Channels()

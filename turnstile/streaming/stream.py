@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from turnstile.backends.batcher import Batcher
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import script
 from turnstile.config.settings import Settings
 from turnstile.streaming.event import EventId, MalformedEventIdError, Saying, TurnEvent
@@ -76,7 +76,7 @@ class Append:
 class EventWriter:
     """Appends to the streams of a worker's turns; simultaneous appends share a round trip."""
 
-    def __init__(self, settings: Settings, redis: Guarded) -> None:
+    def __init__(self, settings: Settings, redis: GuardedRedis) -> None:
         self._redis = redis
         self._milliseconds = int(settings.events_ttl_seconds * 1000)
         self.append: Batcher[Append, Appended] = Batcher(self._append_many, limit=APPEND_BATCH)
@@ -108,7 +108,7 @@ class Reading:
 class EventReader:
     """Reads the streams for an API process; simultaneous reads share a round trip, on one connection."""
 
-    def __init__(self, redis: Guarded) -> None:
+    def __init__(self, redis: GuardedRedis) -> None:
         self._redis = redis
         self.read: Batcher[Reading, list[TurnEvent] | None] = Batcher(self._read_many, limit=READ_BATCH)
         """Up to PAGE events; None if Redis is away."""

@@ -21,7 +21,7 @@ from turnstile.errors import (
     UnstorableContentError,
 )
 from turnstile.statements.submit import Accepted, Submission, submit
-from turnstile.statements.submit_on_busy import Texted, submit_on_busy
+from turnstile.statements.submit_on_busy import OnBusyResult, submit_on_busy
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
 from turnstile.telemetry.own_log import log
@@ -53,7 +53,7 @@ class Submitting:
             alone=len(submissions) == 1,
         )
 
-    async def commit_on_busy(self, submission: Submission) -> Texted:
+    async def commit_on_busy(self, submission: Submission) -> OnBusyResult:
         """Records one turn under its `on_busy` policy.
 
         Raises SubmissionRefusedError, and what `commit` raises for one submission.

@@ -17,14 +17,14 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToRecovery, NoClaim, claim
-from turnstile.statements.defer import Defer, Owed, defer
+from turnstile.statements.defer import Defer, DeferResult, defer
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.telemetry.metrics import MESSAGES_PHANTOM
 from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.crash_isolation import Quarantine
-from turnstile.worker.database_retry import Outlast
+from turnstile.worker.database_retry import RetryWhileDown
 from turnstile.worker.session_run import SessionRun
 from turnstile.worker.turn_log import report_ended, report_takeover
 
@@ -45,7 +45,7 @@ class Claimer:
         terms: ClaimTerms,
         quarantine: Quarantine,
         nudge_relay: Callable[[], None],
-        outlast: Outlast,
+        retry_while_down: RetryWhileDown,
         *,
         recovers: bool,
     ) -> None:
@@ -53,7 +53,7 @@ class Claimer:
         self._terms = terms
         self.quarantine = quarantine
         self._nudge_relay = nudge_relay
-        self._outlast = outlast
+        self._retry_while_down = retry_while_down
         self._recovers = recovers
         self._claims: Batcher[ClaimRequest, Claim] = Batcher(partial(claim, database, terms), limit=CLAIM_BATCH)
 
@@ -69,7 +69,7 @@ class Claimer:
                 claim_id=attempt.claim_id,
                 most_crashes=run.most_crashes,
             )
-            found: Claim = await self._outlast(partial(attempt.ask, request))
+            found: Claim = await self._retry_while_down(partial(attempt.ask, request))
             match found:
                 case EndedAtClaim():
                     report_ended(found, self._terms.queue, halts=self._terms.halt)
@@ -111,13 +111,13 @@ class Claimer:
 
     async def leave_to_others(self, run: SessionRun) -> None:
         """Makes the session's head due, and nudges the relay to send its wake-up now: this run must end, and a client waits."""
-        if await stays_locked(lambda: self._outlast(partial(self._wake_head, run.wake_up))):
+        if await stays_locked(lambda: self._retry_while_down(partial(self._wake_head, run.wake_up))):
             run.stays = HEAD_LOCKED
         self._nudge_relay()
 
     async def _wake_head(self, wake_up: WakeUp) -> bool:
         [owed] = await defer(self._database, [Defer(wake_up.tenant_id, wake_up.session_id, 0.0)])
-        return owed is Owed.LOCKED
+        return owed is DeferResult.LOCKED
 
 
 class _ClaimAttempt:

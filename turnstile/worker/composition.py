@@ -30,7 +30,7 @@ from turnstile.worker.attempt_observer import AttemptObserver, AttemptObservers
 from turnstile.worker.attempt_traces import AttemptTraces
 from turnstile.worker.claiming import Claimer
 from turnstile.worker.crash_isolation import Quarantine
-from turnstile.worker.database_retry import outlast
+from turnstile.worker.database_retry import retry_while_down
 from turnstile.worker.handler_run import HandlerRunner
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.held_locks import longest_hold
@@ -71,7 +71,7 @@ def make_processor(
     """
     settings, database, handler = resources.settings, resources.database, resources.handler
     queue = settings.find_queue(settings.queue)
-    retrying = partial(outlast, given_up=given_up)
+    retrying = partial(retry_while_down, given_up=given_up)
 
     def may_begin() -> bool:
         return not (stopping.is_set() or pause.is_on)

@@ -16,11 +16,11 @@ CAP_SECONDS = 1.0
 
 Answer = TypeVar("Answer")
 
-Outlast = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""`outlast`, bound to the event by which the worker gives up."""
+RetryWhileDown = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""`retry_while_down`, bound to the event by which the worker gives up."""
 
 
-async def outlast(call: Callable[[], Awaitable[Answer]], *, given_up: asyncio.Event) -> Answer:
+async def retry_while_down(call: Callable[[], Awaitable[Answer]], *, given_up: asyncio.Event) -> Answer:
     """The result of `call`, which must be safe to repeat after an unknown outcome.
 
     Raises DatabaseUnavailableError if the database is still away after `given_up` is set.

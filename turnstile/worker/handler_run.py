@@ -15,7 +15,7 @@ from turnstile.worker.attempt.child_intake import ChildIntake
 from turnstile.worker.attempt.children import Children
 from turnstile.worker.attempt.once import RecordedValues
 from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason
-from turnstile.worker.database_retry import Outlast
+from turnstile.worker.database_retry import RetryWhileDown
 from turnstile.worker.resources import Resources
 from turnstile.worker.session_run import SessionRun
 from turnstile.worker.slots.queue_latency import QueueLatency
@@ -34,7 +34,7 @@ class HandlerRunner:
         slots: Slots,
         threads: Executor,
         may_begin: Callable[[], bool],
-        outlast: Outlast,
+        retry_while_down: RetryWhileDown,
         longest_attempt_seconds: float,
     ) -> None:
         self._settings = resources.settings
@@ -43,7 +43,7 @@ class HandlerRunner:
         self._slots = slots
         self._threads = threads
         self._may_begin = may_begin
-        self._outlast = outlast
+        self._retry_while_down = retry_while_down
         self._longest_attempt_seconds = longest_attempt_seconds
         hints = CancelHints(resources.settings, resources.redis)
         self._child_intake = ChildIntake(resources.settings, resources.database, resources.queues, hints)
@@ -74,12 +74,12 @@ class HandlerRunner:
         context = TurnContext(
             turn,
             timeout,
-            self._outlast,
+            self._retry_while_down,
             history=resources.history,
-            memory=WorkingMemory(resources.memory, resources.database, turn, self._outlast),
+            memory=WorkingMemory(resources.memory, resources.database, turn, self._retry_while_down),
             emitter=run.emitter,
-            values=RecordedValues(turn, resources.database, self._outlast, in_thread=not handler.is_async),
-            children=Children(turn, resources.database, self._outlast, self._child_intake),
+            values=RecordedValues(turn, resources.database, self._retry_while_down, in_thread=not handler.is_async),
+            children=Children(turn, resources.database, self._retry_while_down, self._child_intake),
         )
         attempt = Attempt(handler, turn_for_handler(turn, run.span), context, self._threads, run.span)
         # The lease is renewed until deadline and grace are over, plus one lease, and then no longer, whatever the handler does.

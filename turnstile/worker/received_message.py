@@ -28,7 +28,7 @@ from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.wire_format import TRACEPARENT, WakeUp, decode
-from turnstile.worker.database_retry import Outlast
+from turnstile.worker.database_retry import RetryWhileDown
 
 COMPANY_SECONDS = 0.05
 """How long a delete call may be under way before a second one starts for a few messages: SQS charges by the call."""
@@ -41,13 +41,18 @@ class Delivery:
     """Reads and deletes the messages of one queue; deletes of the same moment share a call."""
 
     def __init__(
-        self, settings: Settings, queue: QueueSettings, database: Database, queues: MessageQueues, outlast: Outlast
+        self,
+        settings: Settings,
+        queue: QueueSettings,
+        database: Database,
+        queues: MessageQueues,
+        retry_while_down: RetryWhileDown,
     ) -> None:
         self._settings = settings
         self._queue = queue
         self._database = database
         self._queues = queues
-        self._outlast = outlast
+        self._retry_while_down = retry_while_down
         self._deletes: Batcher[ReceivedMessage, None] = Batcher(
             self._delete_many, limit=BATCH, lanes=2, patience_seconds=COMPANY_SECONDS
         )
@@ -83,7 +88,7 @@ class Delivery:
             log.info("message.not_sent_anew", error=str(error))
 
     async def _revive(self, wake_up: WakeUp, generation: int, message: ReceivedMessage) -> None:
-        if await self._outlast(partial(is_of_another, self._database, wake_up, self._queue.name)):
+        if await self._retry_while_down(partial(is_of_another, self._database, wake_up, self._queue.name)):
             raise MalformedMessageError("it names a turn of another tenant, session or queue")
         trace = start_trace(secrets.randbits(192))
 
@@ -99,10 +104,10 @@ class Delivery:
                     wait_seconds=ROW_WAIT_SECONDS,
                 )
             except RowLockedError as error:
-                # Returned, not raised: `outlast` would retry for as long as the row is locked.
+                # Returned, not raised: `retry_while_down` would retry for as long as the row is locked.
                 return error
 
-        revived = await self._outlast(ask)
+        revived = await self._retry_while_down(ask)
         if isinstance(revived, RowLockedError):
             raise MessageStaysError("another transaction has locked the turn that its dead letter names") from revived
         log.info(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from turnstile.backends.batcher import Batcher
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import script
 from turnstile.config.settings import Settings
 
@@ -136,7 +136,7 @@ def name_lock(settings: Settings, tenant_id: str, session_id: str, token: str) -
 class SessionLock:
     """Acquires, extends and releases session locks; acquires of the same moment share a round trip, and so do releases."""
 
-    def __init__(self, settings: Settings, redis: Guarded) -> None:
+    def __init__(self, settings: Settings, redis: GuardedRedis) -> None:
         self._redis = redis
         self._milliseconds = int(settings.lease_seconds * 1000)
         self._acquire = Batcher(self._acquire_many, limit=BATCH)

@@ -21,7 +21,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
 from turnstile.worker.attempt.outcome import Failed, Outcome
 from turnstile.worker.attempt.reply import clean_partial
-from turnstile.worker.database_retry import Outlast
+from turnstile.worker.database_retry import RetryWhileDown
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.retry_decision import Policy, decide
 
@@ -30,12 +30,17 @@ SETTLE_BATCH = 50
 
 class Settler:
     def __init__(
-        self, settings: Settings, handler: Handler, database: Database, terms: ClaimTerms, outlast: Outlast
+        self,
+        settings: Settings,
+        handler: Handler,
+        database: Database,
+        terms: ClaimTerms,
+        retry_while_down: RetryWhileDown,
     ) -> None:
         self._settings = settings
         self._queue = settings.find_queue(settings.queue)
         self._handler = handler
-        self._outlast = outlast
+        self._retry_while_down = retry_while_down
         self.given_up = 0
         """Turns whose settle or hand-back had no answer until the shutdown's end: as far as is known, they are left RUNNING."""
         self._settles: Batcher[SettleRequest, Settled | Superseded | RowLocked] = Batcher(
@@ -92,7 +97,7 @@ class Settler:
 
     async def _commit(self, request: SettleRequest, entry: HeartbeatEntry) -> Settled | Superseded:
         try:
-            answer: Settled | Superseded = await self._outlast(partial(self._ask, request, entry))
+            answer: Settled | Superseded = await self._retry_while_down(partial(self._ask, request, entry))
         except (DatabaseUnavailableError, asyncio.CancelledError):
             # Only a shutdown gives up, or cancels what still asks.
             self.given_up += 1

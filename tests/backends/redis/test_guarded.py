@@ -14,7 +14,7 @@ from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.probes import let_the_loop_turn
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis import guarded as guarded_module
-from turnstile.backends.redis.guarded import CALLS, Guarded
+from turnstile.backends.redis.guarded import CALLS, GuardedRedis
 from turnstile.backends.redis.redis_client import Command, NodeAwayError, RedisClient, Send
 
 GET: list[Command] = [("GET", "k"), ("GET", "l")]
@@ -59,12 +59,12 @@ def client() -> Scripted:
 
 
 @pytest.fixture
-def guarded(client: Scripted) -> Guarded:
+def guarded(client: Scripted) -> GuardedRedis:
     """Its circuit, once open, stays open."""
-    return Guarded("lock", client, 0.05, Circuit(first_pause_seconds=600, longest_pause_seconds=600))
+    return GuardedRedis("lock", client, 0.05, Circuit(first_pause_seconds=600, longest_pause_seconds=600))
 
 
-async def test_after_an_outage_nothing_is_sent(guarded: Guarded, client: Scripted) -> None:
+async def test_after_an_outage_nothing_is_sent(guarded: GuardedRedis, client: Scripted) -> None:
     client.answer = AWAY
 
     assert await guarded.run(GET) == [AWAY, AWAY]
@@ -72,7 +72,7 @@ async def test_after_an_outage_nothing_is_sent(guarded: Guarded, client: Scripte
     assert client.calls == 1
 
 
-async def test_a_call_that_is_sent_even_if_away_ends_the_outage(guarded: Guarded, client: Scripted) -> None:
+async def test_a_call_that_is_sent_even_if_away_ends_the_outage(guarded: GuardedRedis, client: Scripted) -> None:
     client.answer = AWAY
     await guarded.run(GET)
     client.answer = "back"
@@ -82,7 +82,7 @@ async def test_a_call_that_is_sent_even_if_away_ends_the_outage(guarded: Guarded
 
 
 async def test_calls_that_fail_together_are_one_log_line_and_each_failed_probe_is_another(client: Scripted) -> None:
-    at_once = Guarded("lock", client, 1.0, circuit=Circuit(first_pause_seconds=0.0, longest_pause_seconds=0.0))
+    at_once = GuardedRedis("lock", client, 1.0, circuit=Circuit(first_pause_seconds=0.0, longest_pause_seconds=0.0))
     client.answer = AWAY
     client.go.clear()
     with structlog.testing.capture_logs() as logged:
@@ -96,7 +96,7 @@ async def test_calls_that_fail_together_are_one_log_line_and_each_failed_probe_i
     assert [line["event"] for line in logged] == ["lock.redis_away"] * 2
 
 
-async def test_an_error_of_a_command_is_no_outage(guarded: Guarded, client: Scripted) -> None:
+async def test_an_error_of_a_command_is_no_outage(guarded: GuardedRedis, client: Scripted) -> None:
     client.answer = ResponseError("OOM")
     with structlog.testing.capture_logs() as logged:
         assert await guarded.run(GET) == [client.answer] * 2
@@ -107,7 +107,7 @@ async def test_an_error_of_a_command_is_no_outage(guarded: Guarded, client: Scri
 
 
 async def test_refusals_are_one_line_in_five_seconds_and_another_reason_is_one_at_once(
-    guarded: Guarded, client: Scripted, monkeypatch: pytest.MonkeyPatch
+    guarded: GuardedRedis, client: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = []
     for now, answer in (
@@ -126,7 +126,7 @@ async def test_refusals_are_one_line_in_five_seconds_and_another_reason_is_one_a
     assert said == [["ResponseError: OOM a"], [], ["ResponseError: WRONGTYPE c"], [], ["ResponseError: WRONGTYPE e"]]
 
 
-async def test_the_connections_to_a_demoted_server_are_closed(guarded: Guarded, client: Scripted) -> None:
+async def test_the_connections_to_a_demoted_server_are_closed(guarded: GuardedRedis, client: Scripted) -> None:
     client.answer = ResponseError("READONLY You can't write against a read only replica. script: 1")
 
     await guarded.run(GET)
@@ -134,7 +134,7 @@ async def test_the_connections_to_a_demoted_server_are_closed(guarded: Guarded, 
     assert client.left == 1
 
 
-async def test_a_node_that_is_away_opens_no_circuit_for_the_others(guarded: Guarded, client: Scripted) -> None:
+async def test_a_node_that_is_away_opens_no_circuit_for_the_others(guarded: GuardedRedis, client: Scripted) -> None:
     client.answer = NodeAwayError("a")
     with structlog.testing.capture_logs() as logged:
         await guarded.run(GET)
@@ -143,7 +143,7 @@ async def test_a_node_that_is_away_opens_no_circuit_for_the_others(guarded: Guar
     assert logged == []
 
 
-async def test_calls_beyond_the_limit_wait_for_one_timeout(guarded: Guarded, client: Scripted) -> None:
+async def test_calls_beyond_the_limit_wait_for_one_timeout(guarded: GuardedRedis, client: Scripted) -> None:
     client.go.clear()
     under_way = [asyncio.create_task(guarded.run(GET)) for _ in range(CALLS)]
     await let_the_loop_turn(1)
@@ -155,7 +155,7 @@ async def test_calls_beyond_the_limit_wait_for_one_timeout(guarded: Guarded, cli
     assert client.calls == CALLS
 
 
-async def test_a_call_that_waited_behind_a_failed_one_is_not_sent(guarded: Guarded, client: Scripted) -> None:
+async def test_a_call_that_waited_behind_a_failed_one_is_not_sent(guarded: GuardedRedis, client: Scripted) -> None:
     client.answer = AWAY
     client.go.clear()
     calls = [asyncio.create_task(guarded.run(GET)) for _ in range(CALLS + 1)]
@@ -174,7 +174,7 @@ async def test_a_call_that_is_cancelled_at_any_await_gives_its_place_back(
         return await guarded.run(GET)
 
     monkeypatch.setattr(guarded_module, "CALLS", 1)
-    guarded = Guarded("lock", client, 60.0)
+    guarded = GuardedRedis("lock", client, 60.0)
     client.answer_turns = 3
 
     async for _ in cancel_at_each_await(call, how, call):

@@ -25,12 +25,12 @@ LARGE = "x" * (MAX_CONTENT_BYTES + 1)
 def make_context(turn: ClaimedTurn, history: History) -> TurnContext:
     """What a handler reads its history with; it has nothing else."""
 
-    async def outlast(call: Callable[[], Awaitable[Any]]) -> Any:
+    async def retry_while_down(call: Callable[[], Awaitable[Any]]) -> Any:
         return await call()
 
     nothing = Mock()
     return TurnContext(
-        turn, 60.0, outlast, history=history, memory=nothing, emitter=nothing, values=nothing, children=nothing
+        turn, 60.0, retry_while_down, history=history, memory=nothing, emitter=nothing, values=nothing, children=nothing
     )
 
 

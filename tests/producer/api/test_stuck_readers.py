@@ -13,16 +13,16 @@ from tests.producer.api.plain_server import serving_plainly
 from tests.support.probes import let_the_loop_turn, until
 from turnstile.producer import server as server_module
 from turnstile.producer.routes.stream_route import EventStream
-from turnstile.producer.watch.turn_watch import Told
+from turnstile.producer.watch.turn_watch import SseEvent
 from turnstile.streaming.event import EventKind
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other kernels have no such timeout")
 
 
-async def endless() -> AsyncGenerator[Told, None]:
+async def endless() -> AsyncGenerator[SseEvent, None]:
     while True:
         await let_the_loop_turn(1)
-        yield Told(EventKind.DELTA, '"' + "x" * 16_000 + '"')
+        yield SseEvent(EventKind.DELTA, '"' + "x" * 16_000 + '"')
 
 
 async def test_nothing_is_kept_for_a_reader_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

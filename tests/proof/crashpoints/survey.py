@@ -3,7 +3,7 @@
 Production code carries nothing: the names are made here, from the code itself, so no await can be forgotten and none can be
 named after something that it is not.
 
-    turnstile.worker.processor.Processor._claim: _outlast        module, qualified function, what is awaited
+    turnstile.worker.processor.Processor._claim: _retry_while_down        module, qualified function, what is awaited
     turnstile.worker.processor.Processor._claim: sleep#2         the second of that name in the function
     turnstile.backends.postgres.database.Database.fetch: connection enter    `async with` awaits twice: enter and exit
 

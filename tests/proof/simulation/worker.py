@@ -22,7 +22,7 @@ import turnstile.worker.worker_process
 from tests.proof.simulation.clock import number
 from tests.proof.simulation.processes import Process
 from tests.proof.simulation.threads import LockstepThread
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.memory.kinds import Pressure
@@ -96,7 +96,7 @@ class NoWatch:
         await stopping.wait()
 
 
-async def _hear_nothing(settings: Settings, redis: Guarded, nudge: Callable[[UUID], None]) -> None:
+async def _hear_nothing(settings: Settings, redis: GuardedRedis, nudge: Callable[[UUID], None]) -> None:
     """Hints decide nothing: what they would make quicker must come right without them."""
     await asyncio.Event().wait()
 

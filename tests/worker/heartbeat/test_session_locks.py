@@ -13,7 +13,7 @@ from tests.support.heartbeats import Beating, beats_on, lease_of
 from tests.support.probes import until
 from tests.support.redis_hands import OwnSessionLock
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -160,11 +160,11 @@ async def test_redis_connections_are_not_closed_during_an_extension(
         seen.append("extended")
         return []
 
-    async def close(_: Guarded) -> None:
+    async def close(_: GuardedRedis) -> None:
         seen.append("closed")
 
     monkeypatch.setattr(SessionLock, "extend", extend)
-    monkeypatch.setattr(Guarded, "close", close)
+    monkeypatch.setattr(GuardedRedis, "close", close)
     beating = Beating(settings, queues, await queues.find(settings.queue))
     beating.heartbeat.start()
     beating.keep(turn, lock=LockedSession("key", "waiting", "token"))

@@ -18,7 +18,7 @@ from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
 from turnstile.statements.submit import submit
 from turnstile.turn.wire_format import WakeUp
-from turnstile.worker.database_retry import outlast
+from turnstile.worker.database_retry import retry_while_down
 from turnstile.worker.slots.tenant_admission import TenantCap
 from turnstile.worker.slots.tenant_fairness import LEAST_DEFER_SECONDS, TenantSlots
 
@@ -42,7 +42,7 @@ class Door:
         self.nudges = 0
         given_up = asyncio.Event()
         given_up.set()
-        outlasting = partial(outlast, given_up=given_up)
+        outlasting = partial(retry_while_down, given_up=given_up)
         self.cap = TenantCap(
             slots,
             settings.queue,

@@ -1,7 +1,7 @@
 """The only way to run commands on a Redis that may be down.
 
-Redis only makes things faster: every caller has a slower way to go on. So `Guarded.run` never raises for an outage. It returns
-None or errors, sends nothing for a while, and writes the log line.
+Redis only makes things faster: every caller has a slower way to go on. So `run` never raises for an outage. It returns None or
+errors, sends nothing for a while, and writes the log line.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ REFUSES_SECONDS = 5.0
 """The pause between two lines about refusals for one reason: a full Redis refuses each call. As between two about an outage."""
 
 
-class Guarded:
+class GuardedRedis:
     """A client with a circuit breaker. The log lines are `<name>.redis_away` and `<name>.redis_refuses`."""
 
     def __init__(self, name: str, client: RedisClient, timeout_seconds: float, circuit: Circuit | None = None) -> None:

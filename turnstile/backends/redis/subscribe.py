@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from turnstile.backends.backoff import ceiling
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import OUTAGES
 from turnstile.telemetry.own_log import log
 
@@ -40,7 +40,7 @@ class Channels:
         """Set this after a change of `names`."""
 
 
-async def hear(redis: Guarded, channels: Channels) -> AsyncGenerator[Heard, None]:
+async def hear(redis: GuardedRedis, channels: Channels) -> AsyncGenerator[Heard, None]:
     """Yields the messages from now on. It has a separate connection, and raises RedisError or OSError when that is lost."""
     pubsub = redis.pubsub()
     following: asyncio.Task[NoReturn] | None = None
@@ -86,7 +86,7 @@ async def _follow(pubsub: Any, channels: Channels, timeout_seconds: float) -> No
 
 
 async def keep_hearing(
-    redis: Guarded, channels: Channels, heed: Callable[[Heard], None], missed: Callable[[], None] = lambda: None
+    redis: GuardedRedis, channels: Channels, heed: Callable[[Heard], None], missed: Callable[[], None] = lambda: None
 ) -> NoReturn:
     """Calls `heed` with each message, and `missed` whenever the connection was lost, until it is cancelled.
 

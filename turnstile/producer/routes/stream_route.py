@@ -28,7 +28,7 @@ from turnstile.producer.http.disconnect import half_closed, while_connected
 from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.path_parameters import TurnIdText, no_turn, read_turn_id
 from turnstile.producer.sharing.fair_places import NoPlaceError
-from turnstile.producer.watch.turn_watch import Told
+from turnstile.producer.watch.turn_watch import SseEvent
 from turnstile.queries.turns import Standing
 from turnstile.streaming.event import EventId
 from turnstile.telemetry.metrics import STREAMS_OPEN
@@ -64,7 +64,7 @@ class EventStream(Response):
 
     def __init__(
         self,
-        telling: AsyncGenerator[Told | None, None],
+        telling: AsyncGenerator[SseEvent | None, None],
         heartbeat_seconds: float,
         on_disconnect: Callable[[], Awaitable[None]] | None,
         place: AbstractContextManager[object],
@@ -161,7 +161,7 @@ def _canceller(backend: Backend, turn: Standing) -> Callable[[], Awaitable[None]
     return cancel_turn
 
 
-def encode(told: Told | None) -> bytes:
+def encode(told: SseEvent | None) -> bytes:
     """One event in wire format; None gives a heartbeat comment."""
     if told is None:
         return b": heartbeat\n\n"

@@ -18,7 +18,7 @@ from uuid import UUID
 from turnstile.archive.reads import TurnKey
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.redis.guarded import Guarded
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.log_throttle import Tally
@@ -40,7 +40,7 @@ RECORDS_BATCH = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SseEvent:
     """One event for a client. `data` is JSON text."""
 
     kind: EventKind
@@ -49,7 +49,7 @@ class Told:
 
 
 class TurnWatch:
-    def __init__(self, settings: Settings, reads: Database, redis: Guarded) -> None:
+    def __init__(self, settings: Settings, reads: Database, redis: GuardedRedis) -> None:
         self._prefix = settings.redis_prefix
         self._longest_pause = min(LONGEST_PAUSE_SECONDS, settings.stream_heartbeat_seconds)
         self._reader = EventReader(redis)
@@ -102,13 +102,13 @@ class TurnWatch:
         events = await self._reader.read(Reading(self._key(turn), before))
         return any(event.id == last and event.saying.kind.ends for event in events or ())
 
-    async def follow(self, turn: Standing, after: EventId | None) -> AsyncGenerator[Told | None, None]:
+    async def follow(self, turn: Standing, after: EventId | None) -> AsyncGenerator[SseEvent | None, None]:
         """Yields the turn's state, its events after the event `after` (None: from the start), and its one end.
 
         Yields None while there is no event, so that the caller can send heartbeats. Finishes without an end only after `stop`.
         """
         known = {"turn_id": str(turn.id), "session_id": turn.session_id, "status": turn.status, "attempt": turn.attempt}
-        yield Told(EventKind.METADATA, encode(known))
+        yield SseEvent(EventKind.METADATA, encode(known))
         following = _Following(turn, after)
         looks = _Looks(self._longest_pause)
         with self._hints.listen(self._key(turn)) as listener:
@@ -120,7 +120,7 @@ class TurnWatch:
                     if not following.take(event):
                         continue
                     if not event.saying.kind.ends:
-                        yield Told(event.saying.kind, event.saying.data, event.id)
+                        yield SseEvent(event.saying.kind, event.saying.data, event.id)
                         continue
                     while (seen := await self._look(turn)) is None and not self._stopping:
                         yield None
@@ -189,11 +189,11 @@ class _Following:
             return False
         return not self._misses_some or event.saying.kind.ends
 
-    def conclude(self, event: TurnEvent, seen: "Standing | _Ended") -> Iterator[Told]:
+    def conclude(self, event: TurnEvent, seen: "Standing | _Ended") -> Iterator[SseEvent]:
         """The events for a worker's end in the stream, from the row. A status event if the turn was redriven since."""
         if not isinstance(seen, _Ended) or seen.fence != event.id.fence:
             now = seen.record if isinstance(seen, _Ended) else seen
-            yield Told(EventKind.STATUS, encode({"status": now.status, "attempt": now.attempt}), event.id)
+            yield SseEvent(EventKind.STATUS, encode({"status": now.status, "attempt": now.attempt}), event.id)
             return
         if self._misses_some or not _was_said(event.saying.data):
             # Without an id: a client that loses the connection before the end gets both events again.
@@ -201,7 +201,7 @@ class _Following:
         self.ended = True
         yield _end(seen.record, event.id)
 
-    def close(self, seen: "_Ended") -> Iterator[Told]:
+    def close(self, seen: "_Ended") -> Iterator[SseEvent]:
         """The events for the end of a turn whose stream lacks the end."""
         whole = EventId(seen.fence, LAST_WORDS)
         if self.after != whole:
@@ -247,12 +247,12 @@ def _was_said(data: str) -> bool:
         return False
 
 
-def _whole_text(record: TurnRecord, at: EventId | None) -> Iterator[Told]:
+def _whole_text(record: TurnRecord, at: EventId | None) -> Iterator[SseEvent]:
     if record.status is TurnStatus.SUCCEEDED and isinstance(record.output, str):
-        yield Told(EventKind.RESET, encode({"text": record.output, "attempt": record.attempt}), at)
+        yield SseEvent(EventKind.RESET, encode({"text": record.output, "attempt": record.attempt}), at)
 
 
-def _end(record: TurnRecord, at: EventId) -> Told:
+def _end(record: TurnRecord, at: EventId) -> SseEvent:
     told: dict[str, Any] = {"turn_id": str(record.id), "status": record.status}
     match record.status:
         case TurnStatus.SUCCEEDED:
@@ -260,7 +260,7 @@ def _end(record: TurnRecord, at: EventId) -> Told:
         case TurnStatus.FAILED:
             message = text_for_clients(record.error_class, record.error)
             told["error"] = {"class": record.error_class, "message": message}
-            return Told(EventKind.ERROR, encode(told), at)
+            return SseEvent(EventKind.ERROR, encode(told), at)
         case _:
             told["reason"] = record.cancel_reason
-    return Told(EventKind.END, encode(told), at)
+    return SseEvent(EventKind.END, encode(told), at)

@@ -21,7 +21,7 @@ from turnstile.worker.attempt.emitter import Emitter
 from turnstile.worker.attempt.once import RecordedValues
 from turnstile.worker.attempt.own_loop import MemoryOnLoop, OnLoop, check_loop
 from turnstile.worker.attempt.usage import Usage, report_usage
-from turnstile.worker.database_retry import Outlast
+from turnstile.worker.database_retry import RetryWhileDown
 
 if TYPE_CHECKING:
     from turnstile.telemetry.attempt_span import AttemptSpan
@@ -58,7 +58,7 @@ class TurnContext:
         self,
         turn: ClaimedTurn,
         timeout_seconds: float,
-        outlast: Outlast,
+        retry_while_down: RetryWhileDown,
         *,
         history: History,
         memory: Memory,
@@ -68,7 +68,7 @@ class TurnContext:
     ) -> None:
         self._turn = turn
         self._history = history
-        self._outlast = outlast
+        self._retry_while_down = retry_while_down
         self._memory = memory
         self._values = values
         self._children = children
@@ -168,7 +168,7 @@ class TurnContext:
         said_now = [_own_message(said) for said in turn.messages[-limit:]]
         before: list[Message] = []
         if limit > len(said_now):
-            before = await self._outlast(
+            before = await self._retry_while_down(
                 lambda: self._history.read(turn.tenant_id, turn.session_id, turn.history_version, limit - len(said_now))
             )
         return [*before, *said_now]

@@ -34,7 +34,7 @@ from turnstile.worker.attempt.child_intake import ChildIntake
 from turnstile.worker.attempt.once import check_key
 from turnstile.worker.attempt.outcome import ClaimLost, JoinPending
 from turnstile.worker.attempt.reply import clean
-from turnstile.worker.database_retry import Outlast
+from turnstile.worker.database_retry import RetryWhileDown
 
 MAX_CHILDREN = 1000
 MAX_DEPTH = 50
@@ -53,10 +53,12 @@ class OnFailure(StrEnum):
 
 
 class Children:
-    def __init__(self, turn: ClaimedTurn, database: Database, outlast: Outlast, intake: ChildIntake) -> None:
+    def __init__(
+        self, turn: ClaimedTurn, database: Database, retry_while_down: RetryWhileDown, intake: ChildIntake
+    ) -> None:
         self._turn = turn
         self._database = database
-        self._outlast = outlast
+        self._retry_while_down = retry_while_down
         self._intake = intake
         self._calls = 0
         self._asked_for: set[str] = set()
@@ -118,7 +120,7 @@ class Children:
             return Child(known.id, known.session_id, key)
         await self._check_depth()
         try:
-            await self._outlast(lambda: self._intake.accept(submission))
+            await self._retry_while_down(lambda: self._intake.accept(submission))
         except ClaimLost:
             if known is None or await self._is_still_lost(known):
                 raise
@@ -137,7 +139,7 @@ class Children:
             if wanted is JoinPolicy.ANY:
                 raise ValueError("a join of no children can't end with one that succeeded")
             return []
-        states = await self._outlast(lambda: read_states(self._database, self._turn.id, ids))
+        states = await self._retry_while_down(lambda: read_states(self._database, self._turn.id, ids))
         if strangers := [str(one) for one in ids if one not in states]:
             raise ValueError(f"not started by this turn: {', '.join(strangers)}")
         if not is_joined([states[one] for one in ids], wanted):
@@ -152,16 +154,16 @@ class Children:
                     assert_never(others)
             raise failed
         answered = [one for one in ids if states[one].status is TurnStatus.SUCCEEDED]
-        outputs = await self._outlast(lambda: read_outputs(self._database, answered))
+        outputs = await self._retry_while_down(lambda: read_outputs(self._database, answered))
         return [outputs.get(one) for one in ids]
 
     async def _cancel(self, children: Sequence[UUID]) -> None:
         for child_id in children:
-            await self._outlast(partial(self._intake.cancel, self._turn.tenant_id, child_id))
+            await self._retry_while_down(partial(self._intake.cancel, self._turn.tenant_id, child_id))
 
     async def _read(self) -> dict[str, KnownChild]:
         if self._known is None:
-            found = await self._outlast(lambda: read_children(self._database, self._turn.id))
+            found = await self._retry_while_down(lambda: read_children(self._database, self._turn.id))
             # A client may reuse an id that it has chosen once its turn is archived. A turn may be archived before its children,
             # whose sessions may go on. So the children found may be those of an earlier turn with this id.
             ours = self._turn.created_at
@@ -170,13 +172,13 @@ class Children:
 
     async def _check_depth(self) -> None:
         if self._depth is None and self._turn.parent_turn_id is not None:
-            self._depth = await self._outlast(lambda: read_depth(self._database, self._turn.id, MAX_DEPTH))
+            self._depth = await self._retry_while_down(lambda: read_depth(self._database, self._turn.id, MAX_DEPTH))
         if (self._depth or 0) >= MAX_DEPTH:
             raise ValueError(f"children may be nested {MAX_DEPTH} deep, and this turn is as deep: end the recursion")
 
     async def _is_still_lost(self, known: KnownChild) -> bool:
         # `known` was read at this attempt's first call: an operator may have redriven the child itself since then.
-        states = await self._outlast(lambda: read_states(self._database, self._turn.id, [known.id]))
+        states = await self._retry_while_down(lambda: read_states(self._database, self._turn.id, [known.id]))
         return known.id not in states or states[known.id].status in _LOST
 
 

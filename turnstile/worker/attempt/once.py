@@ -18,7 +18,7 @@ from turnstile.turn.stored_json import encode
 from turnstile.worker.attempt.in_own_thread import in_own_thread
 from turnstile.worker.attempt.outcome import ClaimLost
 from turnstile.worker.attempt.reply import clean
-from turnstile.worker.database_retry import Outlast
+from turnstile.worker.database_retry import RetryWhileDown
 
 MAX_KEY_CHARACTERS = 200
 MAX_VALUE_CHARACTERS = 100_000
@@ -39,11 +39,13 @@ _computing: ContextVar[tuple[str, ...]] = ContextVar("computing", default=())
 class RecordedValues:
     """The recorded values of one attempt's turn. Read from the database at the first call of `once`."""
 
-    def __init__(self, turn: ClaimedTurn, database: Database, outlast: Outlast, *, in_thread: bool) -> None:
+    def __init__(
+        self, turn: ClaimedTurn, database: Database, retry_while_down: RetryWhileDown, *, in_thread: bool
+    ) -> None:
         """`in_thread`: plain functions are called in a thread, because the handler runs in one and may block."""
         self._turn = turn
         self._database = database
-        self._outlast = outlast
+        self._retry_while_down = retry_while_down
         self._known: dict[str, Any] | None = None
         self._in_thread = in_thread
         self._reading = asyncio.Lock()
@@ -75,7 +77,7 @@ class RecordedValues:
     async def _read(self) -> dict[str, Any]:
         async with self._reading:
             if self._known is None:
-                self._known = await self._outlast(lambda: read_values(self._database, self._turn.id))
+                self._known = await self._retry_while_down(lambda: read_values(self._database, self._turn.id))
             return self._known
 
     async def _record(self, key: str, compute: Callable[[], Any], known: dict[str, Any]) -> Any:
@@ -86,7 +88,7 @@ class RecordedValues:
         if len(text) + sum(len(encode(value)) for value in known.values()) > MAX_ALL_CHARACTERS:
             raise ValueError(f"the values of one turn may have {MAX_ALL_CHARACTERS} characters in all")
         turn = self._turn
-        recorded = await self._outlast(lambda: record_value(self._database, turn.id, turn.fence, key, text))
+        recorded = await self._retry_while_down(lambda: record_value(self._database, turn.id, turn.fence, key, text))
         if recorded is None:
             raise ClaimLost("a value could not be recorded: another claim has the turn")
         return recorded.value

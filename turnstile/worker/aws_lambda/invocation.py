@@ -15,7 +15,7 @@ import psycopg
 
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError, QueueUnavailableError, UnknownQueueError
-from turnstile.statements.defer import Defer, Owed, defer
+from turnstile.statements.defer import Defer, DeferResult, defer
 from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import ReceivedMessage
@@ -138,7 +138,7 @@ class Invocation:
         if wake_up is None:
             return
         [owed] = await defer(self._resources.database, [Defer(wake_up.tenant_id, wake_up.session_id, 0.0)])
-        if owed is Owed.LOCKED:
+        if owed is DeferResult.LOCKED:
             raise MessageStaysError("the row of a paused queue is locked")
 
     async def _come_to_rest(self) -> None:

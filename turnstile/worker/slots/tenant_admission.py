@@ -18,12 +18,12 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.jitter import CHANCE
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, MessageStaysError
-from turnstile.statements.defer import Defer, Owed, defer
+from turnstile.statements.defer import Defer, DeferResult, defer
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.waiting_tenants import find_waiting_tenant
 from turnstile.telemetry.own_log import log
 from turnstile.turn.wire_format import WakeUp
-from turnstile.worker.database_retry import Outlast
+from turnstile.worker.database_retry import RetryWhileDown
 from turnstile.worker.slots.tenant_fairness import TenantSlots
 
 BATCH = 50
@@ -42,7 +42,7 @@ class TenantCap:
         queue: str,
         database: Database,
         nudge_relay: Callable[[], None],
-        outlast: Outlast,
+        retry_while_down: RetryWhileDown,
         *,
         is_full: Callable[[], bool],
         turn_away: Callable[[], None],
@@ -53,12 +53,12 @@ class TenantCap:
         self._queue = queue
         self._database = database
         self._nudge_relay = nudge_relay
-        self._outlast = outlast
+        self._retry_while_down = retry_while_down
         self._is_full = is_full
         self._turn_away = turn_away
         self._looks_at = 0.0
         """The earliest time of the next look, in monotonic seconds."""
-        self._defer: Batcher[Defer, Owed] = Batcher(partial(defer, database), limit=BATCH)
+        self._defer: Batcher[Defer, DeferResult] = Batcher(partial(defer, database), limit=BATCH)
         self._waking: set[asyncio.Task[None]] = set()
 
     async def enter(self, wake_up: WakeUp) -> bool:
@@ -123,15 +123,15 @@ class TenantCap:
         if other is not None:
             self._slots.see(other, time.monotonic())
 
-    async def _is_locked(self, ask: Callable[[], "asyncio.Future[Owed]"]) -> bool:
-        return await self._outlast(ask) is Owed.LOCKED
+    async def _is_locked(self, ask: Callable[[], "asyncio.Future[DeferResult]"]) -> bool:
+        return await self._retry_while_down(ask) is DeferResult.LOCKED
 
     async def _wake(self, tenant_id: str, session_id: str) -> None:
         waiting: tuple[str, str] | None = (tenant_id, session_id)
         try:
             # One try for each session. If its row is locked, it still has its wake-up; if nothing is due, it was answered
             # elsewhere. Either way the slot goes to the next in line.
-            while waiting is not None and await self._defer(Defer(*waiting, 0.0)) is not Owed.YES:
+            while waiting is not None and await self._defer(Defer(*waiting, 0.0)) is not DeferResult.YES:
                 waiting = self._slots.next_waiting(tenant_id, time.monotonic())
         except DatabaseUnavailableError as error:
             # The session gets its wake-up anyway, a little later.
