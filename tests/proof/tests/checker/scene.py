@@ -238,15 +238,6 @@ class Scene:
         turn.row = replace(turn.row, send_at=self._tick())
         return self._halt(turn_id, turn_id, None)
 
-    def retry(self, turn_id: str = "a") -> Self:
-        """A person has the turn run again, in its old place."""
-        row = self.turns[turn_id].row
-        self._change(
-            turn_id, status="PENDING", generation=row.generation + 1, attempt=0, failures=0, crashes=0, send_at=self.at,
-            error_class=None,
-        )  # fmt: skip
-        return self._halt(turn_id, turn_id, None, txid=self.evidence.audit[-1].txid)
-
     def _halt(self, turn_id: str, before: str | None, after: str | None, txid: int = 10_000) -> Self:
         row = self.turns[turn_id].row
         halt = HaltChange(

@@ -4,13 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from tests.proof.checker.evidence import Call, Evidence, Fault
-from tests.proof.tests.checker.conviction import Convicts, Made, amended, answered, dead, more, play, plus
+from tests.proof.tests.checker.conviction import Convicts, amended, answered, dead, more, play, plus
 from tests.proof.tests.checker.scene import ECHO, TENANT, Scene
-
-
-def overlapping_reads() -> Evidence:
-    evidence = answered().read().read(status="RUNNING").rest()
-    return amended(evidence, "history", lambda one: one.status == "RUNNING", at=evidence.history[-2].at)
 
 
 def asked_to_stop_and_answered() -> Evidence:
@@ -43,12 +38,6 @@ def delayed(kind: str) -> Evidence:
     evidence = waited(lasted=6.5, wait=2).rest()
     at = evidence.history[-1].at
     return plus(evidence, faults=Fault(at=at, until=at + 1, kind=kind, target="x"))
-
-
-def one_of_many_late() -> Evidence:
-    scene = waited(lasted=2.9, late=0.02, many=5)
-    scene.evidence.history += waited(lasted=3.5, late=1.0).evidence.history[1:]
-    return scene.rest(calm=True)
 
 
 UNANSWERED = waited(lasted=6.5, wait=2, outcome="unknown", status=None, http=None)
@@ -87,15 +76,3 @@ CONVICTED = (
     Convicts("I15", "waited 2 s for an answer, and got none", UNANSWERED.rest(calm=True)),
     Convicts("I15", "answered 1.00 s after the end", waited(lasted=3.5, late=1.0, many=2).rest(calm=True)),
 )
-
-ACQUITTED: dict[str, Made] = {
-    "overlapping reads in any order": overlapping_reads(),
-    "a submit that waited for the end": submit_that_waited(status="SUCCEEDED"),
-    "a cancel of the generation after a redrive": dead().play("wait 60, redrive, claim, cancel, settle"),
-    "a wait that ends in time": waited(lasted=2.9, late=0.02).rest(calm=True),
-    "a wait while the API is frozen": delayed("api-frozen"),
-    "a wait where all responses are slow": more(
-        waited(lasted=6.5, wait=2), "history", like=0, op="list", at=1.0, until=6.0
-    ),
-    "one late answer of many": one_of_many_late(),
-}

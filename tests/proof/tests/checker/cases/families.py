@@ -33,19 +33,6 @@ def failed_and_redriven() -> Kinship:
     return scene.play("dead_letter one, dead_letter parent, redrive parent, claim parent")
 
 
-def redriven_family() -> Kinship:
-    again = ["another", "two"]
-    scene = failed_and_redriven().start("another", key="#1").join("parent", again)
-    return answers(scene.play("answer two, answer another, wake"), *again, of=again)
-
-
-def any_gives_up() -> Evidence:
-    scene = at_work("any").play("fail one, cancel two, dead_letter one, wake")
-    evidence = scene.answer("parent", **blamed(BOTH, "two", status="CANCELED", error_class=None, policy="any")).rest()
-    evidence.history = [call for call in evidence.history if call.turn_id == "parent"]
-    return evidence
-
-
 def row_of(turn_id: str, **changed: object) -> Evidence:
     def is_it(row: Row) -> bool:
         return row.turn_id == turn_id
@@ -171,31 +158,3 @@ CONVICTED = (
     misinformed("was not given what is recorded for k", values={}),
     Convicts("I3", "got {'turn_id': 'b'}", undone().reply("undo", undid={"turn_id": "b"}).rest_compensated(), "undo"),
 )
-
-ACQUITTED: dict[str, Made] = {
-    "a family": answered(),
-    "a parent that caught a child's failure": at_work()
-    .play("fail one, wake, dead_letter one")
-    .answer("parent", **blamed(BOTH, "one"))
-    .answer("two"),
-    "a parent that failed with its child, and its redrive": redriven_family(),
-    "any with one answer": answers(at_work("any").play("answer two, wake"), None, "two", policy="any").answer("one"),
-    "any without an answer": any_gives_up(),
-    "a parent that runs at its expiry": at_work().play(
-        "wait 600, fail parent expired, dead_letter parent, answer one, answer two"
-    ),
-    "a deed repeated because its worker died before the record": deed()
-    .play("take_over, once a k 2, settle")
-    .reply("a", once={"k": "2"}),
-    "a value that only the next run was given": deed()
-    .play("record a k 1, take_over, note a did k 2, note a got k 1, settle")
-    .reply("a", once={"k": "1"}),
-    "a compensated failure": undone().rest_compensated(),
-    "a redriven turn that fails again is compensated again": undone()
-    .play("redrive a, claim a, settle a failed, compensate a again, dead_letter a, claim again, settle again")
-    .rest_compensated(),
-    "a compensated crash loop": Kinship()
-    .play("submit, claim, take_over, take_over, take_over a FAILED, compensate a, dead_letter a")
-    .play("claim undo, settle undo")
-    .rest_compensated(),
-}

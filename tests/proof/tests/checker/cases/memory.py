@@ -1,12 +1,9 @@
 """I19: what a handler was answered to be kept is kept, and what it reads is the newest. What is not durable may be gone."""
 
-from dataclasses import replace
 from typing import Any
 
 from tests.proof.tests.checker.conviction import Convicts, Made, amended, more, without
 from tests.proof.tests.checker.notebook import CITY, FACT, ITEM, Notebook
-
-BY_FIRST_RUN = {"by": "a", "fence": 1, "n": 1}
 
 
 def book(*steps: str) -> Notebook:
@@ -36,13 +33,6 @@ def convicts(words: str, made: Made, turn_id: str | None = "a") -> Convicts:
 def answer(words: str, op: str, **answer: Any) -> Convicts:
     """Turn a has kept the city, and makes a call on it that is answered so."""
     return convicts(words, kept().say(op, kind=FACT, key=CITY, **answer))
-
-
-def written_twice_for_a_lost_response() -> Notebook:
-    scene = kept()
-    changes = scene.evidence.memory_changes
-    changes.append(replace(changes[0], n=scene._next_number(), at=scene.at))
-    return scene
 
 
 def written_into_another_session() -> Notebook:
@@ -101,31 +91,3 @@ CONVICTED = (
         more(items(1).settle(), "memory_acts", at=900.0, until=901.0),
     ),
 )
-
-_ACQUITTED: dict[str, Notebook] = {
-    "kept, and read by the next turn": turn_after_turn().look(2).say("find", kind=FACT, found={CITY: 2}),
-    "swapped, and refused": book()
-    .look(None)
-    .keep(expected=0)
-    .keep(expected=1)
-    .say("set", kind=FACT, key=CITY, expected=1, outcome="conflict")
-    .look(2),
-    "deleted, and written again": book("keep, forget")
-    .look(None)
-    .say("delete", kind=FACT, key=CITY, outcome="absent")
-    .keep(expected=0)
-    .look(3),
-    "written twice for a lost response": written_twice_for_a_lost_response(),
-    "written by an attempt that was lost": book().keep(outcome="unknown").take_over().look(1, value=BY_FIRST_RUN),
-    "overtaken, and shown what came later": book("take_over, keep").look(1).under_fence(1),
-    "not durable: gone": items(1).look(None, kind=ITEM).say("find", kind=ITEM, found={}),
-    # The response was lost; or the command was delayed, and came in after a later one.
-    "not durable: kept although the handler was answered otherwise": book()
-    .keep(kind=ITEM, outcome="not kept")
-    .keep(kind=ITEM)
-    .look(3, kind=ITEM, value=BY_FIRST_RUN),
-}
-ACQUITTED: dict[str, Made] = {
-    **{name: scene.settle() for name, scene in _ACQUITTED.items()},
-    "removed long after its deletion": without(book("keep, forget, settle"), "memory_items"),
-}

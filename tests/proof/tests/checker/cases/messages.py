@@ -1,17 +1,12 @@
 """Messages and locks: I9 dead letters, I10 deletions, I14 session locks."""
 
-from tests.proof.checker.evidence import Evidence, Fault, RedisKey
-from tests.proof.tests.checker.conviction import Convicts, Made, amended, answered, dead, play, plus, without
+from tests.proof.checker.evidence import RedisKey
+from tests.proof.tests.checker.conviction import Convicts, amended, answered, dead, play, plus, without
 from tests.proof.tests.checker.scene import Scene, body_of, lock_of
 
 REJECTED_QUIETLY = {"do": "reject", "dead_letter": False}
 FIRST = {"turnstile.generation": "1"}
 LOCK, OTHER = lock_of("s"), lock_of("r")
-
-
-def purged() -> Evidence:
-    evidence = without(dead().wire("send", dead=True).rest(), "queued")
-    return plus(evidence, faults=Fault(at=1.0, until=2.0, kind="queue purged", target="sqs"))
 
 
 def rejected() -> Scene:
@@ -25,12 +20,6 @@ def locked() -> Scene:
 
 def touched(*command: str) -> Convicts:
     return Convicts("I14", f"{command[0]} of {LOCK}", locked().script("w2", command).rest(), None)
-
-
-def unlinked() -> Evidence:
-    scene = locked().redis("10.0.0.9:1", "UNLINK", OTHER, LOCK)
-    scene.script("w2", ("SET", LOCK, "w2", "NX", "PX", "1500"))
-    return scene.script("w2", ("GET", LOCK), ("DEL", LOCK)).rest()
 
 
 def extended() -> Scene:
@@ -81,9 +70,3 @@ CONVICTED = (
     ),
     Convicts("I14", "by w2, while w1 had it locked", extended().script("w2", ("DEL", LOCK)), None),
 )
-
-ACQUITTED: dict[str, Made] = {
-    "a dead letter that a purge took away": purged(),
-    "rejected without a dead letter": rejected(),
-    "a lock that the nemesis unlinked": unlinked(),
-}

@@ -8,7 +8,6 @@ from tests.proof.tests.checker.conviction import (
     CLAIMED,
     ENDED,
     Convicts,
-    Made,
     amended,
     answered,
     more,
@@ -32,26 +31,12 @@ def shown(contents: list[Any], *, before: Scene | None = None) -> Evidence:
     return scene.settle("a").rest()
 
 
-def merged() -> Scene:
-    scene = Scene().submit("b", content=ask(1)).merge("b", content=ask(3)).claim("b", inputs=2).settle("b")
-    amended(scene.evidence, "messages", lambda one: one.role == "assistant", ordinal=2)
-    return scene
-
-
 def broken_off() -> Scene:
     """Turn b was answered; turn c was canceled while it emitted."""
     scene = Scene().submit("b", content=ask(1)).play("claim b, settle b").submit("c", content=ask(3))
     scene.play("claim c, cancel c, settle c")
     scene.evidence.messages.append(Said(turn_id="c", ordinal=1, role="assistant", kind="partial", content="I th"))
     return scene
-
-
-def a_long_conversation() -> Evidence:
-    scene, said = Scene(), list[Any]()
-    for number in range(15):
-        scene.submit(f"t{number}", content=ask(10 + number)).play(f"claim t{number}, settle t{number}")
-        said += [ask(10 + number), {"turn": f"t{number}", "fence": number + 1}]
-    return shown([*said[-19:], ask(2)], before=scene)
 
 
 def halted() -> Scene:
@@ -112,15 +97,3 @@ CONVICTED = (
     ),
     Convicts("I9", "its dead letter is still to be sent", halted().play("skip a, claim b, settle b").rest(halts=True)),
 )
-
-ACQUITTED: dict[str, Made] = {
-    "the whole history": shown([ask(1), {"fence": 1, "turn": "b"}, ask(2)]),
-    "all inputs of a merged turn": shown([ask(1), ask(3), REPLY, ask(2)], before=merged()),
-    "nothing of a canceled turn": shown([ask(1), REPLY, ask(2)], before=broken_off()),
-    "the last twenty messages of a long conversation": a_long_conversation(),
-    "a session that was halted and skipped": halted().play("skip a, dead_letter a, claim b, settle b").rest(halts=True),
-    "a session that was halted and retried": halted()
-    .play("retry a, claim a, settle a, claim b, settle b")
-    .rest(halts=True),
-    "a turn that halts at rest": play("submit, claim, settle a failed, halt").rest(halts=True),
-}

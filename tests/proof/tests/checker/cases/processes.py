@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.proof.checker.evidence import Evidence, Fault, Life, LogLine
 from tests.proof.checker.memory_evidence import Conversation
-from tests.proof.tests.checker.conviction import Convicts, Made, amended, answered, play, plus, taken_over, without
+from tests.proof.tests.checker.conviction import Convicts, amended, answered, play, plus, taken_over, without
 from tests.proof.tests.checker.scene import TENANT, Scene
 
 
@@ -71,16 +71,6 @@ def say(scene: Scene, turn_id: str, remark: str) -> Scene:
     return scene.submit(turn_id, content={"do": "converse", "text": remark}).claim(turn_id)
 
 
-def redriven_behind_a_compensation() -> Evidence:
-    scene = spoken(REMARKS[0])
-    say(scene, "y", REMARKS[1]).settle("y", "failed")
-    undone = {"turn_id": "y", "session_id": "s", "generation": 1, "error_class": "Boom"}
-    undone["inputs"] = [scene.turns["y"].content]
-    scene.submit("z", content=undone).play("claim z, settle z, dead_letter y, redrive y, claim y, settle y")
-    scene.turns["z"].row = replace(scene.turns["z"].row, kind="compensation", parent="y")
-    return without(scene.rest(), "queued")
-
-
 FORGOTTEN = play("submit, wire send, wire receive, wire delete, wait 4, wire send, claim, settle")
 RAW = LogLine(role="api", pid=3, event="(raw)", level="", text="Traceback (most recent call last):")
 
@@ -136,20 +126,3 @@ CONVICTED = (
     ),
     Convicts("LOGS", "watchdog.loop_stuck", stuck_loop(8), None),
 )
-
-ACQUITTED: dict[str, Made] = {
-    "an outage that the nemesis made": outage(down(99.0, 101.0)),
-    "a line by a shifted clock": logged(
-        "worker.part_ended",
-        down(99.0, 101.0, "worker-clock-shifted"),
-        level="critical",
-        timestamp="1970-01-01T01:01:40Z",
-    ),
-    "a loop that a handler blocks": stuck_loop(7),
-    "a transcript without a failed turn": say(spoken(REMARKS[0]), "z", REMARKS[1]).play(
-        "settle z failed, dead_letter z"
-    ),
-    "a turn that was redriven behind a compensation": redriven_behind_a_compensation(),
-    "as many at once as the tenant may": at_once(tenant_slots=2),
-    "a lease that ended with its worker": lost(kind="worker-frozen"),
-}

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.proof.checker.evidence import Evidence, StreamRead
-from tests.proof.tests.checker.conviction import Convicts, Made, answered
+from tests.proof.tests.checker.conviction import Convicts, answered
 
 REPLY: dict[str, Any] = {"turn": "a", "fence": 1}
 
@@ -17,11 +17,9 @@ METADATA = event(None, "metadata", status="PENDING")
 BEGUN = event("1-1", "status", status="RUNNING", attempt=1)
 WORDS = event("1-2", "delta", text="1.0 1.1 ")
 MORE = event("1-3", "delta", text="1.2 ")
-RESET = event("1-7", "reset", text="1.0 1.1 1.2 1.3 ", attempt=1)
 END = event("1-4", "end", status="SUCCEEDED", output=REPLY)
 LATE_END = event(f"1-{10**15 + 1}", "end", status="SUCCEEDED", output=REPLY)
 ALL = [METADATA, BEGUN, WORDS, MORE, END]
-EARLIER = [event("0-1", "status", status="RUNNING", attempt=1), event("0-2", "delta", text="0.0 ")]
 
 
 def read(*connections: list[dict[str, Any]], after: str | None = None) -> Evidence:
@@ -57,12 +55,3 @@ CONVICTED = (
     convicts("got the output '?'", [METADATA, BEGUN, event("1-2", "end", status="SUCCEEDED", output="?")]),
     Convicts("I17", "from the table, and nothing was wrong", closed_from_the_table(2)),
 )
-
-ACQUITTED: dict[str, Made] = {
-    "a stream with a reset": read(
-        [METADATA, BEGUN, WORDS], [METADATA, RESET, event("1-8", "end", status="SUCCEEDED", output=REPLY)]
-    ),
-    "a stream from the middle": read([METADATA, RESET], [METADATA, LATE_END]),
-    "only the words of the last attempt count": read([METADATA, *EARLIER, *ALL[1:]]),
-    "one stream of a calm run that was closed from the table": closed_from_the_table(1),
-}

@@ -154,10 +154,3 @@ CONVICTED = (
     Convicts("I18", "as CANCELED without a cancel", amended(canceled_first(), "audit", cancel_requested=False)),
     Convicts("I18", "as CANCELED with a seq", amended(canceled_first(), "audit", seq=1)),
 )
-
-ACQUITTED: dict[str, Made] = {
-    "crashes before a run that ended by itself do not count": play(
-        "submit, claim, take_over, take_over, settle a snoozed, claim, take_over, take_over, settle"
-    ),
-    "a join gives its attempt back": play("submit, claim, run, settle a joined, claim, run, settle"),
-}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.proof.checker.evidence import Evidence
 from tests.proof.checker.webhook_evidence import OwedWebhook, Posted
-from tests.proof.tests.checker.conviction import Convicts, Made, amended, answered, play
+from tests.proof.tests.checker.conviction import Convicts, amended, answered, play
 from tests.proof.tests.checker.scene import Scene
 
 EVENT = {"id": "a", "generation": 1, "status": "SUCCEEDED", "attempt": 1}
@@ -27,14 +27,6 @@ def notified(owed: list[OwedWebhook], posts: list[Posted], scene: Scene | None =
     return evidence
 
 
-def notified_of_each_generation() -> Evidence:
-    scene = play("submit, claim, run, settle a failed, redrive, claim, run, settle")
-    failed, again = {**EVENT, "status": "FAILED"}, {**EVENT, "generation": 2}
-    owed = [replace(OWED, event=failed), replace(OWED, generation=2, event=again)]
-    posts = [replace(TAKEN, body={"data": failed}), replace(TAKEN, event_id="turn_a_2", body={"data": again})]
-    return notified(owed, posts, scene)
-
-
 def convicts(words: str, owed: list[OwedWebhook], posts: list[Posted], scene: Scene | None = None) -> Convicts:
     return Convicts("I20", words, notified(owed, posts, scene))
 
@@ -54,10 +46,3 @@ CONVICTED = (
     convicts("s before the turn ended", [OWED], [replace(TAKEN, at=1.0)]),
     convicts("as turn_a_9, which is not owed", [OWED], [TAKEN, replace(TAKEN, event_id="turn_a_9")]),
 )
-
-ACQUITTED: dict[str, Made] = {
-    "a webhook that was delivered twice": notified([OWED], [TAKEN, TAKEN]),
-    "a webhook that was delivered after a lost response": notified([OWED], [replace(TAKEN, answer="drop"), TAKEN]),
-    "a webhook that is not wanted any more": notified([replace(GIVEN_UP, tries=1)], [replace(TAKEN, answer="410")]),
-    "a webhook for each generation": notified_of_each_generation(),
-}
