@@ -102,7 +102,7 @@ proof-of-verdicts:
 	@$(BIN)/python -m tests.proof.planted_bugs --seed $(SEED) --sample 3 --jobs 4
 
 # Absolute figures mean something on a machine that does nothing else; ratios of one run mean something anywhere.
-bench: setup ## how fast it is, beside its peers: tables and plots (ARGS='--quick' only shows that it works)
+bench: setup ## how fast it is, beside its peers (ARGS='--quick' only shows that it works)
 	@$(BIN)/python -m bench $(ARGS)
 
 load: setup ## a quarter of an hour at 70 % straight to the queue, then through the API (ARGS='--quick' only shows that it works)

@@ -3,7 +3,7 @@
 make bench                                   everything, which takes an hour or two
 make bench ARGS='--only drain,start'         some of it
 make bench ARGS='--quick'                    whether it works: figures that say nothing, in under a minute
-make bench ARGS='--render .bench/results/x'  writes a run's tables and plots to docs/performance.md
+make bench ARGS='--render .bench/results/x'  writes a run's tables to docs/performance.md
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     end_on_sigterm()
     if asked.render:
         try:
-            render(asked.render, asked.page, asked.page.with_suffix(""))
+            render(asked.render, asked.page)
         except (OSError, ValueError) as error:
             sys.exit(f"make bench: {error}")
         return 0

@@ -31,13 +31,12 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What one measurement gave. `series` are the single values, where their distribution matters."""
+    """What one measurement gave."""
 
     contender: str
     case: str = ""
     """Which of the experiment's cases, where it has several."""
     figures: Mapping[str, float] = field(default_factory=dict)
-    series: Mapping[str, Sequence[float]] = field(default_factory=dict)
     note: str | None = None
     """Why there are no figures, or what must be known about them."""
     round: int = 0
@@ -92,15 +91,6 @@ class Samples:
         ratios = [above[place] / below[place] for place in above.keys() & below.keys() if below[place]]
         return median(ratios) if ratios else None
 
-    def series(self, name: str, contender: str, case: str = "") -> list[float]:
-        """All single values of all rounds."""
-        return [
-            value
-            for sample in self.all
-            if sample.contender == contender and sample.case == case
-            for value in sample.series.get(name, ())
-        ]
-
     def notes(self, contender: str, case: str = "") -> list[str]:
         """What must be known about them, once each."""
         found = (one.note for one in self.all if one.contender == contender and one.case == case and one.note)
@@ -115,8 +105,6 @@ class Experiment:
     run: Callable[[Stage, Scale], Iterator[Sample]]
     """One round: every contender once."""
     judge: Callable[[Samples], list[TargetResult]] = lambda samples: []
-    draw: Callable[[Samples], Mapping[str, str]] = lambda samples: {}
-    """SVG by file name."""
 
 
 def at_least(what: str, value: float | None, bound: float, unit: str = "x") -> TargetResult:

@@ -1,4 +1,4 @@
-"""From results to text: the tables of `docs/performance.md`, between its markers, and the plots beside it."""
+"""From results to text: the tables of `docs/performance.md`, between its markers."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,16 +11,9 @@ BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 VERDICTS = {True: "met", False: "**missed**", None: "open"}
 
 
-def render(folder: Path, page: Path, plots: Path) -> None:
-    """Writes a run's tables into the page, and its plots into the folder beside it."""
-    found = list(read_results(folder))
-    drawn = [plot for experiment, samples in found for plot in experiment.draw(samples).items()]
-    pictures = "\n".join(f"![{name.removesuffix('.svg')}]({plots.name}/{name})" for name, _ in drawn)
-    blocks = [tell(read_surroundings(folder), found), pictures]
-    write_between(page, BEGIN, END, "\n\n".join(block for block in blocks if block))
-    plots.mkdir(parents=True, exist_ok=True)
-    for name, svg in drawn:
-        (plots / name).write_text(svg)
+def render(folder: Path, page: Path) -> None:
+    """Writes a run's tables into the page."""
+    write_between(page, BEGIN, END, tell(read_surroundings(folder), read_results(folder)))
 
 
 def write_between(page: Path, begin: str, end: str, said: str) -> None:

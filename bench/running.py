@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bench.accounting import machine_busy_seconds, own_cpu_seconds
 from bench.contenders import Contender
@@ -29,14 +29,13 @@ def attempt(contender: Contender, measure: Callable[[], dict[str, float]], case:
 
 def attempt_times(contender: Contender, measure: Callable[[], list[float]], case: str) -> Sample:
     """The same of milliseconds, whose distribution matters."""
-    found: list[float] = []
 
     def figures() -> dict[str, float]:
-        found.extend(measure())
+        found = measure()
         shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "most": 1.0}
         return {name: percentile(found, share) for name, share in shares.items()} | {"turns": float(len(found))}
 
-    return replace(attempt(contender, figures, case), series={"milliseconds": found})
+    return attempt(contender, figures, case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def run(
     sleep_seconds: float = 0.0,
     wrapped: Sequence[str] = (),
 ) -> Iterator[Running]:
-    """Starts the contender for as long as the block; `wrapped`, a command that shall run it (a profiler)."""
+    """Starts the contender for as long as the block; `wrapped`, a command that shall run it (valgrind)."""
     command = [*wrapped, *contender.command(slots, sleep_seconds)]
     environment = contender.environment(room, slots, sleep_seconds)
     started_at = time.time()

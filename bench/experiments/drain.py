@@ -9,7 +9,6 @@ from bench.drains import Work, drain
 from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetResult, at_least, at_most
 from bench.running import attempt
 from bench.stage import Stage
-from bench.svg import bars
 
 TURNS = 6000
 SLOTS = 64
@@ -52,17 +51,6 @@ def judge(samples: Samples) -> list[TargetResult]:
     ]
 
 
-def draw(samples: Samples) -> Mapping[str, str]:
-    def by_contender(figure: str) -> dict[str, float]:
-        found = {name: samples.median(figure, name) for name in CONTENDERS}
-        return {name: value for name, value in found.items() if value is not None}
-
-    return {
-        "drain.svg": bars("Drain, 64 in flight", "turns a second", by_contender("turns_per_second")),
-        "cpu.svg": bars("CPU of the worker a turn", "milliseconds", by_contender("worker_cpu_ms")),
-    }
-
-
 EXPERIMENT = Experiment(
     name="drain",
     measures=f"turns a second from a full queue, a handler that does nothing, {SLOTS} in flight; CPU a turn",
@@ -78,5 +66,4 @@ EXPERIMENT = Experiment(
     ),
     run=run,
     judge=judge,
-    draw=draw,
 )

@@ -12,7 +12,6 @@ from bench.experiment import TIMES, Column, Experiment, Sample, Samples, Scale, 
 from bench.running import Running, attempt_times
 from bench.running import run as start
 from bench.stage import Stage
-from bench.svg import distributions
 from bench.workloads import fill_turns
 
 TURNS = 1000
@@ -52,16 +51,10 @@ def judge(samples: Samples) -> list[TargetResult]:
     ]
 
 
-def draw(samples: Samples) -> dict[str, str]:
-    series = {case: samples.series("milliseconds", OURS.name, case) for case in (ONE, MANY)}
-    return {"handoff.svg": distributions("End of one turn's handler to the start of the next", "ms", series)}
-
-
 EXPERIMENT = Experiment(
     name="handoff",
     measures="milliseconds from the end of one turn's handler to the start of the session's next",
     columns=(*TIMES, Column("turns", "hand-offs")),
     run=run,
     judge=judge,
-    draw=draw,
 )

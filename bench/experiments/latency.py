@@ -14,7 +14,6 @@ from bench.http_server import serve_api
 from bench.running import Running, attempt_times
 from bench.running import run as start
 from bench.stage import Stage
-from bench.svg import distributions
 
 PER_SECOND = 20
 SECONDS = 20.0
@@ -93,16 +92,10 @@ def judge(samples: Samples) -> list[TargetResult]:
     ]
 
 
-def draw(samples: Samples) -> dict[str, str]:
-    series = {f"{name}, {case}": samples.series("milliseconds", name, case) for case, name in samples.rows()}
-    return {"latency.svg": distributions(f"To the start of the handler, {PER_SECOND}/s", "ms", series)}
-
-
 EXPERIMENT = Experiment(
     name="latency",
     measures=f"milliseconds to the start of the handler at {PER_SECOND} turns a second",
     columns=TIMES,
     run=run,
     judge=judge,
-    draw=draw,
 )

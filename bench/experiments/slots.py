@@ -9,7 +9,6 @@ from bench.drains import Work, drain
 from bench.experiment import Column, Experiment, Sample, Samples, Scale, TargetResult, at_least
 from bench.running import attempt
 from bench.stage import Stage
-from bench.svg import bars
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +62,6 @@ def judge(samples: Samples) -> list[TargetResult]:
     ]
 
 
-def draw(samples: Samples) -> dict[str, str]:
-    found = {f"{who}, {case}": samples.median("percent", who, case) for case, who in samples.rows()}
-    return {"slots.svg": bars("How full the slots are kept", "% of the ideal", {n: v for n, v in found.items() if v})}
-
-
 EXPERIMENT = Experiment(
     name="slots",
     measures="turns a second with handlers that wait, over the middle 80 % of the turns, as a share of slots / seconds",
@@ -81,5 +75,4 @@ EXPERIMENT = Experiment(
     ),
     run=run,
     judge=judge,
-    draw=draw,
 )

@@ -10,7 +10,6 @@ from bench.http_load import load
 from bench.http_server import HttpServer, serve_api, serve_plain_route
 from bench.launch import NotMeasuredError
 from bench.stage import Room, Stage
-from bench.svg import distributions
 
 CLIENTS = 64
 SECONDS = 10.0
@@ -54,7 +53,6 @@ def _measure(stage: Stage, scale: Scale, name: str, serve: Serve, per_second: fl
             "p99": percentile(paced.milliseconds, 0.99),
             "client_cores": own / most.seconds,
         },
-        series={"milliseconds": paced.milliseconds[:: max(1, len(paced.milliseconds) // 1000)]},
         note=f"{most.refused + paced.refused} refused" if most.refused + paced.refused else None,
     )
 
@@ -65,11 +63,6 @@ def judge(samples: Samples) -> list[TargetResult]:
         at_least("submits a second, of the plain route", samples.ratio("per_second", ours, plain), 5),
         at_most("p99 at the same load, of the plain route", samples.ratio("p99", ours, plain), 1),
     ]
-
-
-def draw(samples: Samples) -> dict[str, str]:
-    series = {name: samples.series("milliseconds", name) for name in (OURS.name, PLAIN)}
-    return {"submit.svg": distributions("Submit at the same load", "ms", series)}
 
 
 EXPERIMENT = Experiment(
@@ -85,5 +78,4 @@ EXPERIMENT = Experiment(
     ),
     run=run,
     judge=judge,
-    draw=draw,
 )

@@ -3,7 +3,7 @@
 make load                                  the whole, which takes three quarters of an hour
 make load ARGS='--only queue --minutes 2'  some of it
 make load ARGS='--quick'                   whether it works, in half a minute: figures that say nothing
-make load ARGS='--render FOLDER'           writes a run's tables and plots to docs/load.md
+make load ARGS='--render FOLDER'           writes a run's tables to docs/load.md
 
 Exit code 1: the checker convicted, or not everything had ended within the bound.
 """
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     asked = _parse(arguments)
     end_on_sigterm()
     if asked.render:
-        render(asked.render, PAGE, PAGE.with_suffix(""))
+        render(asked.render, PAGE)
         return 0
     folder = asked.folder or ROOT / ".bench" / "load" / datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     folder.mkdir(parents=True, exist_ok=True)

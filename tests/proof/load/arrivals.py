@@ -27,11 +27,6 @@ class Pace:
         since_middle = second % self.burst_every - self.burst_every / 2
         return 0 <= since_middle < self.burst_seconds
 
-    def bursts(self, seconds: float) -> list[tuple[float, float]]:
-        """From when to when, in a run of so many seconds."""
-        begun = [self.burst_every * (number + 0.5) for number in range(int(seconds / self.burst_every) + 1)]
-        return [(second, min(seconds, second + self.burst_seconds)) for second in begun if second < seconds]
-
     def rate(self, second: float) -> float:
         """Turns a second that are due at this second of the run."""
         return self.per_second * (self.burst_factor if self.is_burst(second) else 1.0)

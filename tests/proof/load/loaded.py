@@ -1,5 +1,6 @@
 """The evidence of a load, read back: how long each turn took, and what every part used meanwhile."""
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,13 +9,15 @@ from typing import Any
 
 from tests.proof.load.plan import PACED, Outcome, Plan
 from tests.proof.load.sampling import HARNESS, MACHINE
-from tests.proof.load.windows import Point, gain, growth
 
 SERVERS = ("postgres", "redis", "emulator")
 OTHERS = "others"
 """All other processes on the machine."""
 
 MB = 1e6
+
+Point = tuple[float, float]
+"""A time and a value. Times are seconds since the paced part began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +34,6 @@ class Turn:
     """From its row to its claim."""
     ended: float | None
     """From when it was due to its end."""
-    ended_at: float | None
-    """Seconds since the part began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,6 @@ def read(folder: Path) -> Loaded:
                 answered=None if asked["turn_id"] is None else 1000 * (asked["until"] - due),
                 waited=None if started is None else 1000 * (started - row["created_at"]),
                 ended=None if finished is None else 1000 * (finished - due),
-                ended_at=None if finished is None else finished - outcome.begun_at,
             )
         )
     return Loaded(name=folder.name, outcome=outcome, turns=turns, samples=list(_lines(folder / "samples.jsonl")))
@@ -91,14 +91,34 @@ def cores(loaded: Loaded) -> dict[str, Sequence[Point]]:
     for group in (*_groups(loaded), HARNESS, OTHERS):
         points: dict[float, float] = {}
         for name, sign in _members(loaded, group):
-            for at, value in growth(_counter(loaded, name)):
+            for at, value in _growth(_counter(loaded, name)):
                 points[at] = points.get(at, 0.0) + sign * value
         found[group] = sorted((at, max(0.0, value)) for at, value in points.items())
     return found
 
 
 def spent(loaded: Loaded, group: str) -> float:
-    return max(0.0, sum(sign * gain(_counter(loaded, name)) for name, sign in _members(loaded, group)))
+    return max(
+        0.0,
+        sum(
+            sign * _gain(before, after)
+            for name, sign in _members(loaded, group)
+            for before, after in itertools.pairwise(_counter(loaded, name))
+        ),
+    )
+
+
+def _growth(points: Sequence[Point]) -> list[Point]:
+    """By how much a counter grew a second, between each two looks."""
+    return [
+        ((before[0] + after[0]) / 2, _gain(before, after) / (after[0] - before[0]))
+        for before, after in itertools.pairwise(points)
+    ]
+
+
+def _gain(before: Point, after: Point) -> float:
+    # Another process may have taken the first one's place: its counter begins at 0.
+    return after[1] - before[1] if after[1] >= before[1] else after[1]
 
 
 def _counter(loaded: Loaded, part: str) -> list[Point]:

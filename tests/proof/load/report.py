@@ -1,4 +1,4 @@
-"""From a load's evidence to text: tables for the terminal and for docs/load.md, and the plots beside it."""
+"""From a load's evidence to text: tables for the terminal and for docs/load.md."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,26 +6,17 @@ from pathlib import Path
 from bench.experiment import percentile
 from bench.rendering import write_between
 from bench.results import read_surroundings
-from bench.svg import Panel, panels
 from tests.proof.load.loaded import MB, Loaded, Turn, cores, memory, read, series, spent
-from tests.proof.load.windows import Point, growth, percentiles, rates
 
 BEGIN, END = "<!-- load:begin -->", "<!-- load:end -->"
 TITLES = {"queue": "Straight to the queue", "api": "Through the API"}
-MOST_WINDOWS = 180
-LEAST_WINDOW_SECONDS = 0.4
 TIMES = ("answered", "waited", "ended")
 SHARES = (0.5, 0.95, 0.99)
 
 
-def render(folder: Path, page: Path, plots: Path) -> None:
-    """Writes a run's tables into the page, and its plots into the folder beside it."""
-    plots.mkdir(parents=True, exist_ok=True)
-    pictures = []
-    for name in _ways(folder):
-        (plots / f"{name}.svg").write_text(draw(read(folder / name)))
-        pictures.append(f"![{TITLES[name]}]({plots.name}/{name}.svg)")
-    write_between(page, BEGIN, END, "\n\n".join([tell(folder), *pictures]))
+def render(folder: Path, page: Path) -> None:
+    """Writes a run's tables into the page."""
+    write_between(page, BEGIN, END, tell(folder))
 
 
 def tell(folder: Path) -> str:
@@ -42,47 +33,6 @@ def tell_way(loaded: Loaded) -> str:
     """One way in: what was asked of it, how long turns took, what everything cost."""
     tables = (_tell_times(loaded), _tell_parts(loaded), _tell_servers(loaded))
     return "\n\n".join([f"### {TITLES[loaded.name]}", _tell_outcome(loaded), *tables])
-
-
-def draw(loaded: Loaded) -> str:
-    """All that went on, over time; bursts are shaded."""
-    seconds = loaded.outcome.plan.seconds
-    span = (0.0, seconds, max(LEAST_WINDOW_SECONDS, seconds / MOST_WINDOWS))
-    accepted = [turn.due + turn.answered / 1000 for turn in loaded.turns if turn.answered is not None]
-    throughput = {
-        "due": rates([turn.due for turn in loaded.turns], *span),
-        "accepted": rates(accepted, *span),
-        "ended": rates([turn.ended_at for turn in loaded.turns if turn.ended_at is not None], *span),
-    }
-    times: dict[str, Sequence[Point]] = {}
-    for what in TIMES:
-        values = [(turn.due, value) for turn in loaded.turns if (value := getattr(turn, what)) is not None]
-        times |= {f"{what} p{100 * share:.0f}": percentiles(values, share, *span) for share in (0.5, 0.99)}
-    backlog = {name: series(loaded, name) for name in ("due", "running", "messages")}
-    connections = {
-        "Postgres": series(loaded, "connections"),
-        "Redis": series(loaded, "redis_connections"),
-        "workers": series(loaded, "workers"),
-    }
-    sizes = {
-        "tables": series(loaded, "tables", MB),
-        "indexes": series(loaded, "indexes", MB),
-        "Redis": series(loaded, "redis_bytes", MB),
-    }
-    shown = [
-        Panel("turns", "a second", throughput),
-        Panel("how long they took, by when they were due", "ms", times, logarithmic=True),
-        Panel("backlog", "turns, messages", backlog),
-        Panel("how long the oldest has waited", "s", {"oldest": series(loaded, "oldest_seconds")}),
-        Panel("CPU", "cores", cores(loaded)),
-        Panel("memory", "MB", memory(loaded)),
-        Panel("connections and workers", "count", connections),
-        Panel("write-ahead log", "MB/s", {"WAL": growth(series(loaded, "wal", MB))}),
-        Panel("size", "MB", sizes),
-        Panel("dead rows", "rows", {"dead": series(loaded, "dead")}),
-    ]
-    pace = loaded.outcome.plan.pace(loaded.outcome.capacity)
-    return panels(TITLES[loaded.name], seconds, shown, pace.bursts(seconds))
 
 
 def _ways(folder: Path) -> list[str]:
