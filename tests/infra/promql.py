@@ -35,18 +35,9 @@ class Scrape:
     samples: Mapping[Series, float]
 
 
-_ARITHMETIC: dict[str, Callable[[float, float], float]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul,
-}  # fmt: skip
-_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
-_AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {
-    "sum": sum, "max": max, "min": min, "count": len,
-}  # fmt: skip
-_OVER_TIME: dict[str, Callable[[Sequence[float]], float]] = {
-    "max_over_time": max, "min_over_time": min, "count_over_time": len,
-}  # fmt: skip
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {">": operator.gt, ">=": operator.ge, "==": operator.eq}
+_AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {"sum": sum, "max": max, "count": len}
+_OVER_TIME: dict[str, Callable[[Sequence[float]], float]] = {"max_over_time": max, "count_over_time": len}
 
 
 def first_alert(rule: Mapping[str, str], scrapes: Sequence[Scrape]) -> float | None:
@@ -216,9 +207,9 @@ def _compute(word: str, left: float, right: float) -> float:
     if word == "/":
         # As Prometheus: no error. NaN is above and below nothing.
         return left / right if right else float("nan")
-    if word not in _ARITHMETIC:
-        raise ExpressionError(f"no operator {word} here")
-    return _ARITHMETIC[word](left, right)
+    if word == "*":
+        return left * right
+    raise ExpressionError(f"no operator {word} here")
 
 
 def _key(labels: Labels, on: Sequence[str] | None) -> Labels:
@@ -230,12 +221,10 @@ def _matches(matcher: ast.Matcher, labels: Mapping[str, str]) -> bool:
     match str(matcher.op).rpartition(".")[2]:
         case "Equal":
             return value == matcher.value
-        case "NotEqual":
-            return value != matcher.value
         case "Re":
             return re.fullmatch(matcher.value, value) is not None
-        case _:
-            return re.fullmatch(matcher.value, value) is None
+        case other:
+            raise ExpressionError(f"no matcher {other} here")
 
 
 def _quantiles(quantile: float, buckets: Vector) -> Vector:
