@@ -3,7 +3,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-servers test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints simulate planted-bugs soak \
+.PHONY: help setup demo test test-servers test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints planted-bugs soak \
 	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load bench-lock infra-check
 
 VENV := .venv
@@ -66,9 +66,6 @@ chaos: setup ## real processes under 60 kinds of faults, and a verdict on what t
 crashpoints: setup ## every await of a turn's way, struck by each kind of fault
 	@$(BIN)/python -m tests.proof.crashpoints $(ARGS)
 
-simulate: setup ## seeded lives of whole systems on a virtual clock
-	@$(BIN)/python -m tests.proof.simulation $(ARGS)
-
 planted-bugs: setup ## whether the checker convicts the guilty
 	@$(BIN)/python -m tests.proof.planted_bugs $(ARGS)
 
@@ -89,8 +86,7 @@ incidents: setup ## twenty incidents, some in two forms, and for each the comman
 
 # With SEED=$$RANDOM somewhere else than yesterday; each prints its seed.
 SEED := 1
-proof: setup ## a short form of the four, for continuous integration
-	@$(BIN)/python -m tests.proof.simulation --seed $(SEED) --seconds 8
+proof: setup ## the short forms of chaos, crash points and planted bugs
 	@$(BIN)/python -m tests.proof.chaos --seed $(SEED) --seconds 15 --lanes 5 --between 0.3
 	@$(MAKE) --no-print-directory -j 2 -O proof-of-crashes proof-of-verdicts
 

@@ -1,1 +1,1 @@
-"""What is run for itself: chaos, crash points, simulation, planted bugs, load; and the checker that judges them."""
+"""What is run for itself: chaos, crash points, planted bugs, load; and the checker that judges them."""

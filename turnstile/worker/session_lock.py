@@ -165,7 +165,7 @@ class SessionLock:
 
         A free lock is retaken, because a flush must not let a second worker in while the first one works. But `is_kept` must
         still be true when the lock is found free. Otherwise a lock that its session run has just released would stay without an
-        owner for a lease, and turn away every wake-up of its session (found by the simulation, without any fault).
+        owner for a lease, and turn away every wake-up of its session.
         """
         unknown: list[int | None] = [None] * len(locks)
         extensions = [_EXTENSIONS[answer] for answer in await self._run(EXTEND, locks) or unknown]

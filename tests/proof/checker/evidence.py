@@ -1,10 +1,9 @@
 """What a run leaves behind, and nothing else that the checker may look at.
 
-A run (real processes, a crash-point cell, a simulation) writes one folder of JSON lines, one file per kind of evidence,
-each line one of the records below or in `tables`; a simulation may also build `Evidence` in memory. Times are seconds
-since the epoch by the machine's real-time clock (`time.clock_gettime(CLOCK_REALTIME)`; Postgres's `clock_timestamp()` is
-the same clock), or virtual seconds in a simulation. A file that is missing is empty: a run without a proxy has no
-`wire.jsonl`.
+A run (real processes, a crash-point cell) writes one folder of JSON lines, one file per kind of evidence, each line one of
+the records below or in `tables`. Times are seconds since the epoch by the machine's real-time clock
+(`time.clock_gettime(CLOCK_REALTIME)`; Postgres's `clock_timestamp()` is the same clock). A file that is missing is empty: a
+run without a proxy has no `wire.jsonl`.
 """
 
 import json
