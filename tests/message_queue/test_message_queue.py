@@ -4,11 +4,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
 from tests.conftest import sqs_client
+from tests.message_queue.messages import TRACEPARENT, dead_letter, is_empty, receive, wake_up
 from tests.support.probes import until
 from tests.support.scripted_sqs import answer, scripted
 from tests.support.stacks.stack import Stack
@@ -16,10 +17,8 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.turn.envelope import DeadLetter, OutgoingMessage, ReceivedMessage
+from turnstile.turn.envelope import OutgoingMessage, ReceivedMessage
 from turnstile.turn.wire_format import MAX_VISIBILITY_SECONDS, WakeUp, decode
-
-TRACEPARENT = f"00-{'1' * 32}-{'2' * 16}-01"
 
 both_kinds = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
 
@@ -28,33 +27,6 @@ both_kinds = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fi
 def database_url() -> str:
     """No database is made: nothing here asks one."""
     return "postgresql://127.0.0.1:1/none"
-
-
-def wake_up(session: str = "s", turn_id: UUID | None = None) -> OutgoingMessage:
-    return OutgoingMessage(WakeUp("t", session, turn_id or uuid4()), TRACEPARENT)
-
-
-def dead_letter(message: OutgoingMessage, error_class: str = "Boom") -> DeadLetter:
-    return DeadLetter(message, error_class, attempts=3, fence=42, generation=2)
-
-
-async def receive(
-    queues: MessageQueues, queue: QueueSettings, many: int = 1, *, dead: bool = False
-) -> list[ReceivedMessage]:
-    """That many messages, in as many polls as it takes."""
-    found: list[ReceivedMessage] = []
-
-    async def enough() -> bool:
-        found.extend(await queues.receive(queue.name, 10, dead=dead))
-        return len(found) >= many
-
-    await until(enough)
-    assert len(found) == many
-    return found
-
-
-async def is_empty(queues: MessageQueues, queue: QueueSettings, *, dead: bool = False) -> bool:
-    return await queues.count(queue.name, dead=dead) == 0
 
 
 @pytest.fixture

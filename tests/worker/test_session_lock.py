@@ -1,4 +1,4 @@
-"""The keys of the session lock, and an outage of Redis. What the lock does otherwise: tests/contract/test_lock_contract.py."""
+"""The keys of the session lock, and an outage of Redis. With Redis: test_session_lock_scripts.py."""
 
 import asyncio
 import signal
