@@ -209,7 +209,7 @@ def test_what_is_looked_for_would_be_found(finder: Finder, text: str) -> None:
         (find_environment, "def environment(): ..."),
         (find_connects, "import psycopg; database.connect(psycopg)"),
         (find_bare_folders, "from turnstile.worker import app"),
-        (find_test_modules, "from tests.support.fakes import lock"),
+        (find_test_modules, "from tests.support.stacks import stack"),
         (find_test_modules, "from tests.relay.conftest import relay"),
         (find_naps, "asleep = 1"),
     ],

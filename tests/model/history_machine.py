@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import redis
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -23,9 +24,10 @@ from tests.statements.calls import (
     settle_one,
     submit_one,
 )
-from tests.support.fakes.store_pair import Stand
+from tests.statements.store import Store
 from turnstile.backends.circuit_breaker import Circuit
 from turnstile.backends.redis.guarded import GuardedRedis
+from turnstile.backends.redis.connect import connect
 from turnstile.backends.redis.redis_client import Command, RedisClient, Send
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
@@ -88,23 +90,15 @@ class HistoryMachine(RuleBasedStateMachine):
 
     runner: asyncio.Runner
     settings: Settings
-
-    def open_store(self) -> Stand:
-        """An empty store."""
-        raise NotImplementedError
-
-    def open_redis(self) -> RedisClient:
-        """A client of an empty Redis."""
-        raise NotImplementedError
-
-    def flush_redis(self) -> None:
-        """Forgets all keys."""
-        raise NotImplementedError
+    store: Store
+    keys: redis.Redis
+    """A plain client."""
 
     @initialize()
     def begin(self) -> None:
-        self.store = self.open_store()
-        self.redis = FaultyRedis(self.open_redis())
+        self.runner.run(self.store.reset())
+        self.flush()
+        self.redis = FaultyRedis(connect(self.settings.memory_redis, 1.0))
         self.processes = [self._open_history() for _ in range(2)]
         self.claimed: dict[str, ClaimedTurn] = {}
         self.zombies: list[ClaimedTurn] = []
@@ -233,7 +227,8 @@ class HistoryMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.flush_redis()
+        for key in self.keys.scan_iter(f"{self.settings.redis_prefix}*"):
+            self.keys.delete(key)
 
     @rule()
     def break_the_wire(self) -> None:

@@ -3,8 +3,8 @@
 from typing import Any
 from uuid import UUID, uuid4
 
+from tests.statements.store import Store
 from tests.support.factories import PROVEN, make_claim, make_submission
-from tests.support.fakes.store_pair import Stand
 from turnstile.errors import SubmissionRefusedError
 from turnstile.statements.claim import Claim, ClaimTerms, claim
 from turnstile.statements.defer import Defer, defer
@@ -59,17 +59,6 @@ JOIN = Settlement(
 )
 CANCELED = Settlement(status=TurnStatus.CANCELED, outcome=AttemptOutcome.CANCELED)
 
-SETTLEMENTS = {
-    "success": SUCCESS,
-    "failure": FAILURE,
-    "quiet failure": QUIET_FAILURE,
-    "retry": RETRY,
-    "snooze": SNOOZE,
-    "release": RELEASE,
-    "join": JOIN,
-    "canceled": CANCELED,
-}
-
 
 def terms(worker_id: str = "worker-a", queue: str = QUEUE, *, halt: bool = False, release: str = "") -> ClaimTerms:
     """The claim terms of one worker."""
@@ -84,7 +73,7 @@ def terms(worker_id: str = "worker-a", queue: str = QUEUE, *, halt: bool = False
 
 
 async def submit_one(
-    store: Stand, content: Any = "hello", session_id: str = "s", queue: str = QUEUE, **fields: Any
+    store: Store, content: Any = "hello", session_id: str = "s", queue: str = QUEUE, **fields: Any
 ) -> Accepted:
     """Submits one turn, which is accepted."""
     (answer,) = await submit(
@@ -95,7 +84,7 @@ async def submit_one(
 
 
 async def claim_one(
-    store: Stand,
+    store: Store,
     worker_id: str = "worker-a",
     session_id: str = "s",
     queue: str = QUEUE,
@@ -110,7 +99,7 @@ async def claim_one(
     return answer
 
 
-async def claimed(store: Stand, worker_id: str = "worker-a", session_id: str = "s") -> ClaimedTurn:
+async def claimed(store: Store, worker_id: str = "worker-a", session_id: str = "s") -> ClaimedTurn:
     """Claims the session's head."""
     turn = await claim_one(store, worker_id, session_id)
     assert isinstance(turn, ClaimedTurn)
@@ -118,7 +107,7 @@ async def claimed(store: Stand, worker_id: str = "worker-a", session_id: str = "
 
 
 async def settle_one(
-    store: Stand,
+    store: Store,
     turn: ClaimedTurn,
     settlement: Settlement = SUCCESS,
     *,
@@ -132,47 +121,47 @@ async def settle_one(
     return answer
 
 
-async def wake_head(store: Stand, session_id: str = "s") -> list[UUID]:
+async def wake_head(store: Store, session_id: str = "s") -> list[UUID]:
     """Owes the session's head a wake-up; returns the ids of the turns that are owed one now."""
     rows = await store.database.fetch(WAKE_HEAD, {"tenant": "t", "session": session_id})
     return [row["id"] for row in rows]
 
 
-async def defer_session(store: Stand, seconds: float, session_id: str = "s") -> None:
+async def defer_session(store: Store, seconds: float, session_id: str = "s") -> None:
     """Owes a session a wake-up after `seconds`."""
     await defer(store.database, [Defer("t", session_id, seconds)])
 
 
-async def row_of(store: Stand, turn_id: UUID) -> dict[str, Any]:
+async def row_of(store: Store, turn_id: UUID) -> dict[str, Any]:
     """The row of a turn."""
     (row,) = [row for row in (await store.snapshot())["turns"] if row["id"] == turn_id]
     return row
 
 
-async def seconds_from_creation(store: Stand, turn_id: UUID, column: str) -> float | None:
+async def seconds_from_creation(store: Store, turn_id: UUID, column: str) -> float | None:
     """One of a turn's times, as seconds after its submit."""
     row = await row_of(store, turn_id)
     return None if row[column] is None else (row[column] - row["created_at"]).total_seconds()
 
 
-async def outcomes(store: Stand, turn_id: UUID) -> list[tuple[int, str]]:
+async def outcomes(store: Store, turn_id: UUID) -> list[tuple[int, str]]:
     """(attempt, outcome) of a turn's ended attempts."""
     rows = (await store.snapshot())["turn_attempts"]
     return [(row["attempt"], row["outcome"]) for row in rows if row["turn_id"] == turn_id]
 
 
-async def said(store: Stand, turn_id: UUID) -> list[tuple[str, Any]]:
+async def said(store: Store, turn_id: UUID) -> list[tuple[str, Any]]:
     """(role, content) of a turn's messages."""
     rows = (await store.snapshot())["messages"]
     return [(row["role"], row["content"]) for row in rows if row["turn_id"] == turn_id]
 
 
-async def mark_lost(store: Stand) -> None:
+async def mark_lost(store: Store) -> None:
     """Marks turns with an expired lease as lost, as a relay does."""
     await mark_lost_turns(store.database, PROVEN.by, PROVEN.proven_seconds, 200)
 
 
-async def pass_lease(store: Stand) -> None:
+async def pass_lease(store: Store) -> None:
     """Lets all leases expire, and marks their turns as lost."""
     await store.pass_time(LEASE_SECONDS + 1)
     await mark_lost(store)
@@ -183,14 +172,14 @@ def lines(queue: str = QUEUE, *, limit: int = 200, reach: float = 1e9) -> dict[s
     return {"queues": [queue, queue], "deads": [False, True], "limits": [limit, limit], "reaches": [reach, reach]}
 
 
-async def take_due(store: Stand, **asked: Any) -> list[dict[str, Any]]:
+async def take_due(store: Store, **asked: Any) -> list[dict[str, Any]]:
     """The rows that a relay's round takes."""
     rest = {name: asked.pop(name) for name in ALL if name in asked}
     parameters = {**ALL, **rest, **lines(**asked), "stamp": STAMP_SECONDS, "resend": TAKEOVER_RESEND_SECONDS}
     return await store.database.fetch(TAKE_DUE, parameters)
 
 
-async def set_resend_deadline(store: Stand, *rows: dict[str, Any]) -> None:
+async def set_resend_deadline(store: Store, *rows: dict[str, Any]) -> None:
     """Sets the next resend deadline of these rows, as a relay does after it has sent their wake-ups."""
     parameters = {
         "ids": [row["id"] for row in rows],
@@ -200,7 +189,7 @@ async def set_resend_deadline(store: Stand, *rows: dict[str, Any]) -> None:
     await store.database.fetch(SET_RESEND_DEADLINE, parameters)
 
 
-async def lose(store: Stand, times: int) -> ClaimedTurn:
+async def lose(store: Store, times: int) -> ClaimedTurn:
     """Claims and loses the head `times` times; returns the last claim."""
     for _ in range(times):
         turn = await claimed(store)

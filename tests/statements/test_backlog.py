@@ -1,18 +1,18 @@
-"""The backlog, on both stores: due turns, those that one more worker could claim now, and running turns."""
+"""The backlog: due turns, those that one more worker could claim now, and running turns."""
 
 from datetime import timedelta
 
 import pytest
 
 from tests.statements.calls import FAILURE, QUEUE, RETRY, claimed, settle_one, submit_one
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
+from tests.statements.store import START, Store
 from turnstile.queries.backlog import Backlog, read_backlog
 
 WAITED_SECONDS = 40.0
-LATER = ORIGIN + timedelta(seconds=START_SECONDS + WAITED_SECONDS)
+LATER = START + timedelta(seconds=WAITED_SECONDS)
 
 
-async def test_heads_are_ready_turns_behind_them_are_due_and_claimed_turns_are_running(store: Stand) -> None:
+async def test_heads_are_ready_turns_behind_them_are_due_and_claimed_turns_are_running(store: Store) -> None:
     for session in ("a", "a", "b", "c", "c"):
         await submit_one(store, session_id=session)
     await submit_one(store, session_id="d", queue="other")
@@ -28,7 +28,7 @@ async def test_heads_are_ready_turns_behind_them_are_due_and_claimed_turns_are_r
     ]
 
 
-async def test_a_turn_that_is_scheduled_or_waits_for_its_retry_counts_from_its_time(store: Stand) -> None:
+async def test_a_turn_that_is_scheduled_or_waits_for_its_retry_counts_from_its_time(store: Store) -> None:
     await submit_one(store, session_id="scheduled", execute_at=LATER)
     await submit_one(store, session_id="retried")
     await settle_one(store, await claimed(store, session_id="retried"), RETRY)
@@ -42,7 +42,7 @@ async def test_a_turn_that_is_scheduled_or_waits_for_its_retry_counts_from_its_t
     assert after.oldest_seconds == WAITED_SECONDS + 5 - RETRY.after_seconds
 
 
-async def test_the_age_is_that_of_the_oldest_turn_that_could_be_claimed(store: Stand) -> None:
+async def test_the_age_is_that_of_the_oldest_turn_that_could_be_claimed(store: Store) -> None:
     """A turn that waits behind its own session says nothing about a lack of workers."""
     for session in ("a", "a"):
         await submit_one(store, session_id=session)
@@ -57,7 +57,7 @@ async def test_the_age_is_that_of_the_oldest_turn_that_could_be_claimed(store: S
 
 
 async def test_halted_sessions_do_not_count_and_hide_no_other_session(
-    store: Stand, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.queries.backlog.MOST", 3)
     for _ in range(4):
@@ -74,7 +74,7 @@ async def test_halted_sessions_do_not_count_and_hide_no_other_session(
 
 
 async def test_a_backlog_of_which_only_the_oldest_were_read_says_so(
-    store: Stand, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.queries.backlog.MOST", 3)
     for session in ("long", "long", "long", "fresh"):

@@ -1,4 +1,4 @@
-"""Cancel, on both stores: a waiting turn ends at once, a running turn is asked to stop, and the session goes on."""
+"""Cancel: a waiting turn ends at once, a running turn is asked to stop, and the session goes on."""
 
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -18,24 +18,22 @@ from tests.statements.calls import (
     submit_one,
     wake_head,
 )
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
+from tests.statements.store import START, Store
 from turnstile.statements.cancel import CanceledTurn, cancel
 from turnstile.statements.claim import NoClaim
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
 
-NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 
-
-async def canceled(store: Stand, turn_id: UUID, tenant_id: str = "t") -> CanceledTurn | None:
+async def canceled(store: Store, turn_id: UUID, tenant_id: str = "t") -> CanceledTurn | None:
     return await cancel(store.database, tenant_id, turn_id, CancelReason.USER)
 
 
 # --- the turn
 
 
-async def test_a_waiting_turn_is_cancelled_at_once(store: Stand) -> None:
+async def test_a_waiting_turn_is_cancelled_at_once(store: Store) -> None:
     accepted = await submit_one(store)
 
     answer = await canceled(store, accepted.turn_id)
@@ -43,12 +41,12 @@ async def test_a_waiting_turn_is_cancelled_at_once(store: Stand) -> None:
     row = await row_of(store, accepted.turn_id)
     assert answer == CanceledTurn(TurnStatus.CANCELED, requested=True, session_id="s")
     assert (row["status"], row["send_at"], row["cancel_reason"]) == ("CANCELED", None, "user")
-    assert row["finished_at"] == row["cancel_requested_at"] == NOW
+    assert row["finished_at"] == row["cancel_requested_at"] == START
     assert await claim_one(store) is NoClaim.IDLE
 
 
-async def test_a_scheduled_turn_is_cancelled_without_a_place(store: Stand) -> None:
-    accepted = await submit_one(store, execute_at=NOW + timedelta(hours=1))
+async def test_a_scheduled_turn_is_cancelled_without_a_place(store: Store) -> None:
+    accepted = await submit_one(store, execute_at=START + timedelta(hours=1))
 
     await canceled(store, accepted.turn_id)
 
@@ -56,7 +54,7 @@ async def test_a_scheduled_turn_is_cancelled_without_a_place(store: Stand) -> No
     assert (row["status"], row["seq"]) == ("CANCELED", None)
 
 
-async def test_a_running_turn_is_asked_to_stop_and_the_first_request_counts(store: Stand) -> None:
+async def test_a_running_turn_is_asked_to_stop_and_the_first_request_counts(store: Store) -> None:
     accepted = await submit_one(store)
     turn = await claimed(store)
     answer = await canceled(store, accepted.turn_id)
@@ -65,13 +63,13 @@ async def test_a_running_turn_is_asked_to_stop_and_the_first_request_counts(stor
 
     row = await row_of(store, accepted.turn_id)
     assert answer == CanceledTurn(TurnStatus.RUNNING, requested=True, session_id="s")
-    assert (row["status"], row["cancel_reason"], row["cancel_requested_at"]) == ("RUNNING", "user", NOW)
-    assert row["lease_until"] == NOW + timedelta(seconds=LEASE_SECONDS)
+    assert (row["status"], row["cancel_reason"], row["cancel_requested_at"]) == ("RUNNING", "user", START)
+    assert row["lease_until"] == START + timedelta(seconds=LEASE_SECONDS)
     assert (await claim_one(store), turn.attempt) == (NoClaim.RUNNING, 1)
 
 
 @pytest.mark.parametrize("settlement", [SUCCESS, FAILURE, CANCELED], ids=lambda one: one.outcome)
-async def test_a_cancel_of_an_ended_turn_changes_nothing(store: Stand, settlement: Settlement) -> None:
+async def test_a_cancel_of_an_ended_turn_changes_nothing(store: Store, settlement: Settlement) -> None:
     turn_id = (await submit_one(store)).turn_id
     await settle_one(store, await claimed(store), settlement)
     before = await store.snapshot()
@@ -82,7 +80,7 @@ async def test_a_cancel_of_an_ended_turn_changes_nothing(store: Stand, settlemen
     assert await store.snapshot() == before
 
 
-async def test_a_tenant_cannot_cancel_the_turn_of_another(store: Stand) -> None:
+async def test_a_tenant_cannot_cancel_the_turn_of_another(store: Store) -> None:
     accepted = await submit_one(store)
 
     assert await canceled(store, accepted.turn_id, "other") is None
@@ -93,7 +91,7 @@ async def test_a_tenant_cannot_cancel_the_turn_of_another(store: Stand) -> None:
 # --- the session's head
 
 
-async def test_the_turn_behind_a_cancelled_head_is_made_due_and_its_wake_up_returned(store: Stand) -> None:
+async def test_the_turn_behind_a_cancelled_head_is_made_due_and_its_wake_up_returned(store: Store) -> None:
     head, following, third = [await submit_one(store) for _ in range(3)]
     await settle_one(store, await claimed(store), RETRY)
     await store.pass_time(1)
@@ -107,12 +105,12 @@ async def test_the_turn_behind_a_cancelled_head_is_made_due_and_its_wake_up_retu
     row = await row_of(store, following.turn_id)
     assert (queue, message.wake_up.session_id, message.wake_up.turn_id) == ("turns", "s", following.turn_id)
     assert row["trace_id"] in message.traceparent
-    assert row["send_at"] == NOW + timedelta(seconds=1)
+    assert row["send_at"] == START + timedelta(seconds=1)
     assert await row_of(store, third.turn_id) == before
     assert (await claimed(store)).seq == 2
 
 
-async def test_a_cancel_behind_the_head_wakes_the_head_that_is_due(store: Stand) -> None:
+async def test_a_cancel_behind_the_head_wakes_the_head_that_is_due(store: Store) -> None:
     head = await submit_one(store)
     behind = await submit_one(store)
 
@@ -123,7 +121,7 @@ async def test_a_cancel_behind_the_head_wakes_the_head_that_is_due(store: Stand)
     assert answer.woken[1].wake_up.turn_id == head.turn_id
 
 
-async def test_a_head_that_waits_for_its_retry_is_not_woken(store: Stand) -> None:
+async def test_a_head_that_waits_for_its_retry_is_not_woken(store: Store) -> None:
     await submit_one(store)
     behind = await submit_one(store)
     await settle_one(store, await claimed(store), RETRY)

@@ -1,12 +1,12 @@
-"""Cancels that come before their submit, and cancels of a whole session, on both stores."""
+"""Cancels that come before their submit, and cancels of a whole session."""
 
 from datetime import timedelta
 from uuid import UUID
 
 from tests.statements.calls import FAILURE, RESEND_SECONDS, claim_one, claimed, row_of, settle_one, submit_one
 from tests.statements.family_calls import COMPENSATES, compensation_of, end, parent_of
+from tests.statements.store import START, Store
 from tests.support.factories import make_submission
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel_ahead, cancel_session
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.submit import Accepted, submit
@@ -14,22 +14,21 @@ from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.status import TurnStatus
 
-NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 CHOSEN = UUID(int=77)
 
 
-async def stop_ahead(store: Stand, turn_id: UUID = CHOSEN, tenant_id: str = "t") -> CanceledTurn | None:
+async def stop_ahead(store: Store, turn_id: UUID = CHOSEN, tenant_id: str = "t") -> CanceledTurn | None:
     return await cancel_ahead(store.database, tenant_id, turn_id, CancelReason.USER)
 
 
-async def stop_session(store: Stand, session_id: str = "s") -> CanceledSession | None:
+async def stop_session(store: Store, session_id: str = "s") -> CanceledSession | None:
     return await cancel_session(store.database, "t", session_id, CancelReason.USER)
 
 
 # --- before its submit
 
 
-async def test_a_turn_whose_cancel_came_first_is_created_canceled_without_a_place(store: Stand) -> None:
+async def test_a_turn_whose_cancel_came_first_is_created_canceled_without_a_place(store: Store) -> None:
     assert await stop_ahead(store) is None
     await store.pass_time(5)
 
@@ -39,13 +38,13 @@ async def test_a_turn_whose_cancel_came_first_is_created_canceled_without_a_plac
     row = await row_of(store, CHOSEN)
     assert (answer.turn_id, answer.wake, answer.replayed) == (CHOSEN, False, False)
     assert (row["status"], row["seq"], row["send_at"], row["cancel_reason"]) == ("CANCELED", None, None, "user")
-    assert row["cancel_requested_at"] == NOW
-    assert row["finished_at"] == row["created_at"] == NOW + timedelta(seconds=5)
+    assert row["cancel_requested_at"] == START
+    assert row["finished_at"] == row["created_at"] == START + timedelta(seconds=5)
     turn = await claimed(store)
     assert (turn.id, turn.seq) == (following.turn_id, 1)
 
 
-async def test_a_cancel_of_another_tenant_does_not_count(store: Stand) -> None:
+async def test_a_cancel_of_another_tenant_does_not_count(store: Store) -> None:
     await stop_ahead(store, tenant_id="another")
 
     await submit_one(store, turn_id=CHOSEN, chosen=True)
@@ -53,7 +52,7 @@ async def test_a_cancel_of_another_tenant_does_not_count(store: Stand) -> None:
     assert isinstance(await claim_one(store), ClaimedTurn)
 
 
-async def test_other_turns_of_the_batch_are_not_canceled(store: Stand) -> None:
+async def test_other_turns_of_the_batch_are_not_canceled(store: Store) -> None:
     await stop_ahead(store)
     batch = [
         make_submission("turns", content="one"),
@@ -67,7 +66,7 @@ async def test_other_turns_of_the_batch_are_not_canceled(store: Stand) -> None:
     assert [(await row_of(store, one.turn_id))["seq"] for one in batch] == [1, None, 2]
 
 
-async def test_of_two_cancels_before_the_submit_the_first_counts(store: Stand) -> None:
+async def test_of_two_cancels_before_the_submit_the_first_counts(store: Store) -> None:
     await stop_ahead(store)
     await store.pass_time(5)
     assert await cancel_ahead(store.database, "t", CHOSEN, CancelReason.SUPERSEDED) is None
@@ -75,10 +74,10 @@ async def test_of_two_cancels_before_the_submit_the_first_counts(store: Stand) -
     await submit_one(store, turn_id=CHOSEN, chosen=True)
 
     row = await row_of(store, CHOSEN)
-    assert (row["cancel_requested_at"], row["cancel_reason"]) == (NOW, "user")
+    assert (row["cancel_requested_at"], row["cancel_reason"]) == (START, "user")
 
 
-async def test_a_cancel_after_the_submit_finds_the_turn(store: Stand) -> None:
+async def test_a_cancel_after_the_submit_finds_the_turn(store: Store) -> None:
     await submit_one(store, turn_id=CHOSEN, chosen=True)
 
     met = await stop_ahead(store)
@@ -86,7 +85,7 @@ async def test_a_cancel_after_the_submit_finds_the_turn(store: Stand) -> None:
     assert met == CanceledTurn(TurnStatus.CANCELED, requested=True, session_id="s")
 
 
-async def test_a_repeated_submit_of_a_turn_that_was_created_canceled_gets_the_same_result(store: Stand) -> None:
+async def test_a_repeated_submit_of_a_turn_that_was_created_canceled_gets_the_same_result(store: Store) -> None:
     await stop_ahead(store)
     first = await submit_one(store, turn_id=CHOSEN, chosen=True, key=f"turn:{CHOSEN}")
 
@@ -96,7 +95,7 @@ async def test_a_repeated_submit_of_a_turn_that_was_created_canceled_gets_the_sa
     assert len((await store.snapshot())["turns"]) == 1
 
 
-async def test_old_tombstones_are_forgotten(store: Stand) -> None:
+async def test_old_tombstones_are_forgotten(store: Store) -> None:
     await stop_ahead(store)
     await store.pass_time(50)
     await stop_ahead(store, UUID(int=78))
@@ -107,7 +106,7 @@ async def test_old_tombstones_are_forgotten(store: Stand) -> None:
     assert [row["turn_id"] for row in (await store.snapshot())["chosen_ids"]] == [UUID(int=78)]
 
 
-async def test_a_submit_without_a_chosen_id_writes_no_chosen_id(store: Stand) -> None:
+async def test_a_submit_without_a_chosen_id_writes_no_chosen_id(store: Store) -> None:
     await submit_one(store)
 
     assert (await store.snapshot())["chosen_ids"] == []
@@ -116,11 +115,11 @@ async def test_a_submit_without_a_chosen_id_writes_no_chosen_id(store: Stand) ->
 # --- a whole session
 
 
-async def test_all_open_turns_of_a_session_are_cancelled(store: Stand) -> None:
+async def test_all_open_turns_of_a_session_are_cancelled(store: Store) -> None:
     running = (await submit_one(store)).turn_id
     await claimed(store)
     waiting = (await submit_one(store)).turn_id
-    scheduled = (await submit_one(store, execute_at=NOW + timedelta(hours=1))).turn_id
+    scheduled = (await submit_one(store, execute_at=START + timedelta(hours=1))).turn_id
     elsewhere = (await submit_one(store, session_id="another")).turn_id
 
     met = await stop_session(store)
@@ -136,7 +135,7 @@ async def test_all_open_turns_of_a_session_are_cancelled(store: Stand) -> None:
     }
 
 
-async def test_a_compensation_is_not_canceled_with_its_session(store: Stand) -> None:
+async def test_a_compensation_is_not_canceled_with_its_session(store: Store) -> None:
     turn = await parent_of(store)
     await end(store, turn, FAILURE, COMPENSATES)
     [undoing] = await compensation_of(store, turn.id)
@@ -148,12 +147,12 @@ async def test_a_compensation_is_not_canceled_with_its_session(store: Stand) -> 
     assert (await row_of(store, undoing["id"]))["status"] == "PENDING"
 
 
-async def test_a_session_without_open_turns_has_nothing_to_cancel(store: Stand) -> None:
+async def test_a_session_without_open_turns_has_nothing_to_cancel(store: Store) -> None:
     await submit_one(store)
     await settle_one(store, await claimed(store))
 
     assert await stop_session(store) == CanceledSession((), ())
 
 
-async def test_an_unknown_session_is_not_found(store: Stand) -> None:
+async def test_an_unknown_session_is_not_found(store: Store) -> None:
     assert await stop_session(store) is None

@@ -1,4 +1,4 @@
-"""Cancels at the same moment as claims and as each other, on the real Postgres."""
+"""Cancels at the same moment as claims and as each other."""
 
 import asyncio
 from uuid import UUID

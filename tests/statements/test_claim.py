@@ -1,4 +1,4 @@
-"""Claim, on both stores: only the head is claimed, under a new fence, and the attempt is counted before it runs."""
+"""Claim: only the head is claimed, under a new fence, and the attempt is counted before it runs."""
 
 from tests.statements.calls import (
     CANCELED,
@@ -13,8 +13,8 @@ from tests.statements.calls import (
     submit_one,
     terms,
 )
+from tests.statements.store import Store
 from tests.support.factories import make_claim
-from tests.support.fakes.store_pair import Stand
 from turnstile.queries.session_messages import read_version
 from turnstile.statements.claim import NoClaim, claim
 from turnstile.statements.settle import Settled
@@ -22,7 +22,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion
 
 
-async def test_the_head_is_claimed_and_its_attempt_is_counted(store: Stand) -> None:
+async def test_the_head_is_claimed_and_its_attempt_is_counted(store: Store) -> None:
     first = await submit_one(store, "one", expires_in_seconds=900, metadata={"a": 1}, timeout_seconds=5, max_attempts=7)
     await submit_one(store, "two")
     await store.pass_time(2)
@@ -35,7 +35,7 @@ async def test_the_head_is_claimed_and_its_attempt_is_counted(store: Stand) -> N
     assert await seconds_from_creation(store, turn.id, "lease_until") == 2 + LEASE_SECONDS
 
 
-async def test_a_claim_returns_its_messages_as_the_history_will_have_them(store: Stand) -> None:
+async def test_a_claim_returns_its_messages_as_the_history_will_have_them(store: Store) -> None:
     await submit_one(store, {"text": "one"})
 
     turn = await claimed(store)
@@ -47,7 +47,7 @@ async def test_a_claim_returns_its_messages_as_the_history_will_have_them(store:
     assert {one.seq for one in turn.messages} == {turn.seq}
 
 
-async def test_a_claim_returns_the_version_of_the_history_before_it(store: Stand) -> None:
+async def test_a_claim_returns_the_version_of_the_history_before_it(store: Store) -> None:
     for content in ("answered", "failed", "cancelled", "claimed"):
         await submit_one(store, content)
     first = await claimed(store)
@@ -63,7 +63,7 @@ async def test_a_claim_returns_the_version_of_the_history_before_it(store: Stand
     assert await read_version(store.database, "t", "nowhere") is None
 
 
-async def test_the_next_turn_of_a_settle_has_the_version_that_the_settle_made(store: Stand) -> None:
+async def test_the_next_turn_of_a_settle_has_the_version_that_the_settle_made(store: Store) -> None:
     await submit_one(store)
     await submit_one(store)
     first = await claimed(store)
@@ -75,7 +75,7 @@ async def test_the_next_turn_of_a_settle_has_the_version_that_the_settle_made(st
     assert settled.next.history_version == HistoryVersion(first.seq, first.claim_id)
 
 
-async def test_nothing_is_claimed_behind_a_running_head(store: Stand) -> None:
+async def test_nothing_is_claimed_behind_a_running_head(store: Store) -> None:
     await submit_one(store)
     await submit_one(store)
     await claimed(store)
@@ -83,7 +83,7 @@ async def test_nothing_is_claimed_behind_a_running_head(store: Stand) -> None:
     assert await claim_one(store, "worker-b") is NoClaim.RUNNING
 
 
-async def test_nothing_is_claimed_behind_a_head_that_waits_for_its_retry(store: Stand) -> None:
+async def test_nothing_is_claimed_behind_a_head_that_waits_for_its_retry(store: Store) -> None:
     await submit_one(store)
     await submit_one(store)
     await settle_one(store, await claimed(store), RETRY)
@@ -93,18 +93,18 @@ async def test_nothing_is_claimed_behind_a_head_that_waits_for_its_retry(store: 
     assert (await claimed(store)).seq == 1
 
 
-async def test_a_session_without_any_turn_is_unknown(store: Stand) -> None:
+async def test_a_session_without_any_turn_is_unknown(store: Store) -> None:
     assert await claim_one(store) is NoClaim.UNKNOWN
 
 
-async def test_a_session_without_an_open_turn_is_idle(store: Stand) -> None:
+async def test_a_session_without_an_open_turn_is_idle(store: Store) -> None:
     await submit_one(store)
     await settle_one(store, await claimed(store))
 
     assert await claim_one(store) is NoClaim.IDLE
 
 
-async def test_a_due_head_of_another_queue_is_foreign(store: Stand) -> None:
+async def test_a_due_head_of_another_queue_is_foreign(store: Store) -> None:
     await submit_one(store, queue="other")
 
     assert await claim_one(store) is NoClaim.FOREIGN
@@ -112,7 +112,7 @@ async def test_a_due_head_of_another_queue_is_foreign(store: Stand) -> None:
     assert await claim_one(store) is NoClaim.RUNNING
 
 
-async def test_one_statement_claims_turns_of_several_sessions(store: Stand) -> None:
+async def test_one_statement_claims_turns_of_several_sessions(store: Store) -> None:
     await submit_one(store, session_id="a")
     await submit_one(store, session_id="b")
 
@@ -121,7 +121,7 @@ async def test_one_statement_claims_turns_of_several_sessions(store: Stand) -> N
     assert [isinstance(answer, ClaimedTurn) and answer.session_id for answer in answers] == ["b", False, "a"]
 
 
-async def test_of_two_requests_for_one_session_in_a_batch_one_gets_the_turn(store: Stand) -> None:
+async def test_of_two_requests_for_one_session_in_a_batch_one_gets_the_turn(store: Store) -> None:
     await submit_one(store)
 
     answers = await claim(store.database, terms(), [make_claim(), make_claim()])
@@ -130,7 +130,7 @@ async def test_of_two_requests_for_one_session_in_a_batch_one_gets_the_turn(stor
     assert NoClaim.HEAD_LOCKED in answers
 
 
-async def test_a_claim_whose_response_was_lost_is_found_by_its_id(store: Stand) -> None:
+async def test_a_claim_whose_response_was_lost_is_found_by_its_id(store: Store) -> None:
     await submit_one(store)
     request = make_claim()
     first = await claim(store.database, terms(), [request])
@@ -142,7 +142,7 @@ async def test_a_claim_whose_response_was_lost_is_found_by_its_id(store: Stand) 
     assert (await row_of(store, first[0].id))["attempt"] == 1
 
 
-async def test_a_first_attempt_is_made_also_after_the_turn_expired(store: Stand) -> None:
+async def test_a_first_attempt_is_made_also_after_the_turn_expired(store: Store) -> None:
     await submit_one(store, expires_in_seconds=10)
     await store.pass_time(1000)
 

@@ -1,4 +1,4 @@
-"""Claims and settles at the same moment, and beside locked rows, on the real Postgres."""
+"""Claims and settles at the same moment, and beside locked rows."""
 
 import asyncio
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""A crash loop, on both stores: the claim after the last crash ends the turn."""
+"""A crash loop: the claim after the last crash ends the turn."""
 
 import pytest
 
@@ -11,8 +11,8 @@ from tests.statements.calls import (
     submit_one,
     terms,
 )
+from tests.statements.store import Store
 from tests.support.factories import make_claim
-from tests.support.fakes.store_pair import Stand
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import EndedAtClaim, NoClaim, claim
 from turnstile.turn.cancel_reason import CancelReason
@@ -20,7 +20,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.status import TurnStatus
 
 
-async def test_the_claim_after_the_last_crash_fails_the_turn_and_makes_the_next_one_due(store: Stand) -> None:
+async def test_the_claim_after_the_last_crash_fails_the_turn_and_makes_the_next_one_due(store: Store) -> None:
     await submit_one(store)
     heir = await submit_one(store)
     turn = await lose(store, MAX_CRASHES)
@@ -38,7 +38,7 @@ async def test_the_claim_after_the_last_crash_fails_the_turn_and_makes_the_next_
 
 
 @pytest.mark.parametrize("crashes", [1, MAX_CRASHES])
-async def test_a_lost_turn_with_a_cancel_request_is_cancelled(store: Stand, crashes: int) -> None:
+async def test_a_lost_turn_with_a_cancel_request_is_cancelled(store: Store, crashes: int) -> None:
     accepted = await submit_one(store)
     await lose(store, crashes)
     await cancel(store.database, "t", accepted.turn_id, CancelReason.USER)
@@ -50,7 +50,7 @@ async def test_a_lost_turn_with_a_cancel_request_is_cancelled(store: Stand, cras
     assert (await row_of(store, accepted.turn_id))["send_at"] is None
 
 
-async def test_a_claim_that_is_repeated_after_it_ended_the_head_claims_the_next_turn(store: Stand) -> None:
+async def test_a_claim_that_is_repeated_after_it_ended_the_head_claims_the_next_turn(store: Store) -> None:
     await submit_one(store, session_id="s")
     following = await submit_one(store, session_id="s")
     await submit_one(store, session_id="b")

@@ -1,4 +1,4 @@
-"""Defer, on both stores: the session is owed a wake-up within the time, and no turn is sent before it is due."""
+"""Defer: the session is owed a wake-up within the time, and no turn is sent before it is due."""
 
 from datetime import timedelta
 
@@ -14,17 +14,15 @@ from tests.statements.calls import (
     submit_one,
     take_due,
 )
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
+from tests.statements.store import START, Store
 from turnstile.statements.defer import Defer, defer
 
-NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 
-
-async def send_in(store: Stand, turn_id: object) -> float | None:
+async def send_in(store: Store, turn_id: object) -> float | None:
     return await seconds_from_creation(store, turn_id, "send_at")  # type: ignore[arg-type]
 
 
-async def test_a_deferred_session_is_owed_a_wake_up_for_its_head(store: Stand) -> None:
+async def test_a_deferred_session_is_owed_a_wake_up_for_its_head(store: Store) -> None:
     head, behind = await submit_one(store), await submit_one(store)
 
     await defer_session(store, 5.0)
@@ -33,7 +31,7 @@ async def test_a_deferred_session_is_owed_a_wake_up_for_its_head(store: Stand) -
     assert await send_in(store, behind.turn_id) == RESEND_SECONDS
 
 
-async def test_an_earlier_wake_up_stays(store: Stand) -> None:
+async def test_an_earlier_wake_up_stays(store: Store) -> None:
     head = await submit_one(store)
 
     await defer_session(store, 2 * RESEND_SECONDS)
@@ -41,7 +39,7 @@ async def test_an_earlier_wake_up_stays(store: Stand) -> None:
     assert await send_in(store, head.turn_id) == RESEND_SECONDS
 
 
-async def test_behind_a_running_head_the_next_turn_is_owed_the_wake_up(store: Stand) -> None:
+async def test_behind_a_running_head_the_next_turn_is_owed_the_wake_up(store: Store) -> None:
     # Its worker may have looked for the next turn just before it was submitted.
     head, behind = await submit_one(store), await submit_one(store)
     await claimed(store)
@@ -52,7 +50,7 @@ async def test_behind_a_running_head_the_next_turn_is_owed_the_wake_up(store: St
     assert await send_in(store, behind.turn_id) == 5.0
 
 
-async def test_a_retry_that_waits_is_not_sent_earlier(store: Stand) -> None:
+async def test_a_retry_that_waits_is_not_sent_earlier(store: Store) -> None:
     head = await submit_one(store)
     await settle_one(store, await claimed(store), RETRY)
 
@@ -61,15 +59,15 @@ async def test_a_retry_that_waits_is_not_sent_earlier(store: Stand) -> None:
     assert await send_in(store, head.turn_id) == RETRY.after_seconds
 
 
-async def test_a_scheduled_turn_is_not_sent_earlier(store: Stand) -> None:
-    scheduled = await submit_one(store, execute_at=NOW + timedelta(hours=1))
+async def test_a_scheduled_turn_is_not_sent_earlier(store: Store) -> None:
+    scheduled = await submit_one(store, execute_at=START + timedelta(hours=1))
 
     await defer_session(store, 5.0)
 
     assert await send_in(store, scheduled.turn_id) == 3600
 
 
-async def test_the_resend_deadline_of_a_deferred_turn_starts_again(store: Stand) -> None:
+async def test_the_resend_deadline_of_a_deferred_turn_starts_again(store: Store) -> None:
     head = await submit_one(store)
     await store.pass_time(RESEND_SECONDS)
     await set_resend_deadline(store, *await take_due(store))
@@ -80,7 +78,7 @@ async def test_the_resend_deadline_of_a_deferred_turn_starts_again(store: Stand)
     assert (await row_of(store, head.turn_id))["sends"] == 0
 
 
-async def test_one_statement_defers_several_sessions_also_one_of_them_twice(store: Stand) -> None:
+async def test_one_statement_defers_several_sessions_also_one_of_them_twice(store: Store) -> None:
     a, b = await submit_one(store, session_id="a"), await submit_one(store, session_id="b")
 
     await defer(store.database, [Defer("t", session, 5.0) for session in ("b", "a", "b", "unknown")])

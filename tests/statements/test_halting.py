@@ -20,7 +20,7 @@ from tests.statements.calls import (
     settle_one,
     submit_one,
 )
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
+from tests.statements.store import START, Store
 from turnstile.ops.sessions.halted_session import Resumed, read_halt, retry, skip
 from turnstile.statements.cancel import cancel
 from turnstile.statements.claim import EndedAtClaim, NoClaim
@@ -31,30 +31,28 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.status import TurnStatus
 
-NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 
-
-async def halted_by(store: Stand, session_id: str = "s") -> UUID | None:
+async def halted_by(store: Store, session_id: str = "s") -> UUID | None:
     (row,) = [row for row in (await store.snapshot())["sessions"] if row["session_id"] == session_id]
     found: UUID | None = row["halted_by"]
     return found
 
 
-async def halted_session(store: Stand, *, waiting: int = 1) -> list[UUID]:
+async def halted_session(store: Store, *, waiting: int = 1) -> list[UUID]:
     """A session whose first turn has failed and halts it; the ids of its turns."""
     ids = [(await submit_one(store)).turn_id for _ in range(1 + waiting)]
     await settle_one(store, await claimed(store), FAILURE, more=True, halt=True)
     return ids
 
 
-async def retried(store: Stand, turn_id: UUID) -> Resumed | None:
+async def retried(store: Store, turn_id: UUID) -> Resumed | None:
     return await retry(store.database, turn_id, start_trace(1 << 64 | 1), expires_in_seconds=900, requested_by="who")
 
 
 # --- halting
 
 
-async def test_a_failed_turn_halts_its_session_and_owes_no_dead_letter(store: Stand) -> None:
+async def test_a_failed_turn_halts_its_session_and_owes_no_dead_letter(store: Store) -> None:
     first = (await submit_one(store)).turn_id
     await submit_one(store)
 
@@ -66,7 +64,7 @@ async def test_a_failed_turn_halts_its_session_and_owes_no_dead_letter(store: St
     assert await halted_by(store) == first
 
 
-async def test_no_turn_of_a_halted_session_is_claimed_also_one_submitted_later(store: Stand) -> None:
+async def test_no_turn_of_a_halted_session_is_claimed_also_one_submitted_later(store: Store) -> None:
     _, second = await halted_session(store)
     await submit_one(store, "later")
 
@@ -75,7 +73,7 @@ async def test_no_turn_of_a_halted_session_is_claimed_also_one_submitted_later(s
     assert (await row_of(store, second))["status"] == "PENDING"
 
 
-async def test_a_turn_that_did_not_fail_halts_nothing(store: Stand) -> None:
+async def test_a_turn_that_did_not_fail_halts_nothing(store: Store) -> None:
     await submit_one(store)
 
     await settle_one(store, await claimed(store), RETRY, halt=True)
@@ -83,7 +81,7 @@ async def test_a_turn_that_did_not_fail_halts_nothing(store: Stand) -> None:
     assert await halted_by(store) is None
 
 
-async def test_an_acknowledged_cancel_halts_nothing(store: Stand) -> None:
+async def test_an_acknowledged_cancel_halts_nothing(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
     await submit_one(store)
     turn = await claimed(store)
@@ -97,7 +95,7 @@ async def test_an_acknowledged_cancel_halts_nothing(store: Stand) -> None:
     assert await halted_by(store) is None
 
 
-async def test_a_superseded_settle_halts_nothing(store: Stand) -> None:
+async def test_a_superseded_settle_halts_nothing(store: Store) -> None:
     await submit_one(store)
     stale = await claimed(store)
     await pass_lease(store)
@@ -107,7 +105,7 @@ async def test_a_superseded_settle_halts_nothing(store: Stand) -> None:
     assert await halted_by(store) is None
 
 
-async def test_a_crash_loop_halts_the_session_and_owes_no_dead_letter(store: Stand) -> None:
+async def test_a_crash_loop_halts_the_session_and_owes_no_dead_letter(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
     await submit_one(store)
     await lose(store, MAX_CRASHES)
@@ -121,7 +119,7 @@ async def test_a_crash_loop_halts_the_session_and_owes_no_dead_letter(store: Sta
     assert await claim_one(store, halt=True) is NoClaim.IDLE
 
 
-async def test_a_cancel_behind_the_turn_that_halts_starts_no_other_turn(store: Stand) -> None:
+async def test_a_cancel_behind_the_turn_that_halts_starts_no_other_turn(store: Store) -> None:
     _, second, third = await halted_session(store, waiting=2)
 
     await cancel(store.database, "t", second, CancelReason.USER)
@@ -130,7 +128,7 @@ async def test_a_cancel_behind_the_turn_that_halts_starts_no_other_turn(store: S
     assert (await row_of(store, third))["status"] == "PENDING"
 
 
-async def test_a_redrive_does_not_revive_the_turn_that_halts(store: Stand) -> None:
+async def test_a_redrive_does_not_revive_the_turn_that_halts(store: Store) -> None:
     first, _ = await halted_session(store)
     before = await store.snapshot()
 
@@ -145,14 +143,14 @@ async def test_a_redrive_does_not_revive_the_turn_that_halts(store: Stand) -> No
 # --- retry
 
 
-async def test_a_retry_runs_the_turn_again_in_its_old_place(store: Stand) -> None:
+async def test_a_retry_runs_the_turn_again_in_its_old_place(store: Store) -> None:
     first, second = await halted_session(store)
     await store.pass_time(100)
 
     resumed = await retried(store, first)
 
     row = await row_of(store, first)
-    now = NOW + timedelta(seconds=100)
+    now = START + timedelta(seconds=100)
     assert resumed is not None
     assert resumed.woken is not None
     assert (resumed.woken[0], resumed.woken[1].wake_up.turn_id) == ("turns", first)
@@ -173,14 +171,14 @@ async def test_a_retry_runs_the_turn_again_in_its_old_place(store: Stand) -> Non
 # --- skip
 
 
-async def test_a_skip_leaves_the_turn_failed_owes_its_dead_letter_and_wakes_the_next(store: Stand) -> None:
+async def test_a_skip_leaves_the_turn_failed_owes_its_dead_letter_and_wakes_the_next(store: Store) -> None:
     first, second = await halted_session(store)
     await store.pass_time(100)
 
     resumed = await skip(store.database, first, requested_by="who")
 
     row, following = await row_of(store, first), await row_of(store, second)
-    now = NOW + timedelta(seconds=100)
+    now = START + timedelta(seconds=100)
     assert resumed is not None
     assert resumed.woken is not None
     assert resumed.woken[1].wake_up.turn_id == second
@@ -190,7 +188,7 @@ async def test_a_skip_leaves_the_turn_failed_owes_its_dead_letter_and_wakes_the_
     assert (await claimed(store)).id == second
 
 
-async def test_a_skip_without_a_waiting_turn_wakes_none(store: Stand) -> None:
+async def test_a_skip_without_a_waiting_turn_wakes_none(store: Store) -> None:
     (first,) = await halted_session(store, waiting=0)
 
     assert await skip(store.database, first, requested_by="who") == Resumed(None)
@@ -198,7 +196,7 @@ async def test_a_skip_without_a_waiting_turn_wakes_none(store: Stand) -> None:
 
 
 @pytest.mark.parametrize("way", [retried, lambda store, turn_id: skip(store.database, turn_id, requested_by="who")])
-async def test_retry_and_skip_of_a_turn_that_halts_nothing_change_nothing(store: Stand, way: Any) -> None:
+async def test_retry_and_skip_of_a_turn_that_halts_nothing_change_nothing(store: Store, way: Any) -> None:
     waiting = (await submit_one(store)).turn_id
     failed = (await submit_one(store, session_id="failed")).turn_id
     await settle_one(store, await claimed(store, session_id="failed"), FAILURE)
@@ -208,7 +206,7 @@ async def test_retry_and_skip_of_a_turn_that_halts_nothing_change_nothing(store:
     assert await store.snapshot() == before
 
 
-async def test_a_halt_is_read_with_the_number_of_waiting_turns(store: Stand) -> None:
+async def test_a_halt_is_read_with_the_number_of_waiting_turns(store: Store) -> None:
     first, second = await halted_session(store)
 
     halt, other = await read_halt(store.database, first), await read_halt(store.database, second)

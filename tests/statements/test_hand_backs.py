@@ -1,4 +1,4 @@
-"""Hand-backs at shutdowns, on both stores: each claim counts those before it, so that they have an end."""
+"""Hand-backs at shutdowns: each claim counts those before it, so that they have an end."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tests.statements.calls import (
     settle_one,
     submit_one,
 )
-from tests.support.fakes.store_pair import Stand
+from tests.statements.store import Store
 from turnstile.statements.revive import revive
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
@@ -26,7 +26,7 @@ PAUSE_SECONDS = 60.0
 """Longer than each settlement makes its turn wait."""
 
 
-async def settle_and_claim(store: Stand, *settlements: Settlement) -> ClaimedTurn:
+async def settle_and_claim(store: Store, *settlements: Settlement) -> ClaimedTurn:
     """Settles one claim after the other; returns the claim after the last."""
     for settlement in settlements:
         await settle_one(store, await claimed(store), settlement)
@@ -47,14 +47,14 @@ async def settle_and_claim(store: Stand, *settlements: Settlement) -> ClaimedTur
     ],
 )
 async def test_a_claim_counts_the_hand_backs_since_the_last_retry(
-    store: Stand, settlements: list[Settlement], counted: int
+    store: Store, settlements: list[Settlement], counted: int
 ) -> None:
     await submit_one(store)
 
     assert (await settle_and_claim(store, *settlements)).hand_backs == counted
 
 
-async def test_after_a_snooze_the_count_reaches_its_end_only_by_as_many_hand_backs_in_a_row(store: Stand) -> None:
+async def test_after_a_snooze_the_count_reaches_its_end_only_by_as_many_hand_backs_in_a_row(store: Store) -> None:
     await submit_one(store)
     most = [RELEASE] * (MAX_HAND_BACKS - 2)
 
@@ -63,7 +63,7 @@ async def test_after_a_snooze_the_count_reaches_its_end_only_by_as_many_hand_bac
     assert turn.hand_backs == len(most)
 
 
-async def test_a_lost_claim_begins_the_count_anew(store: Stand) -> None:
+async def test_a_lost_claim_begins_the_count_anew(store: Store) -> None:
     await submit_one(store)
     await settle_and_claim(store, RELEASE, RELEASE)
     await pass_lease(store)
@@ -71,7 +71,7 @@ async def test_a_lost_claim_begins_the_count_anew(store: Stand) -> None:
     assert (await claimed(store)).hand_backs == 0
 
 
-async def test_a_redriven_turn_has_no_hand_backs(store: Stand) -> None:
+async def test_a_redriven_turn_has_no_hand_backs(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
     await settle_one(store, await settle_and_claim(store, *[RELEASE] * (MAX_HAND_BACKS - 1)), FAILURE)
     await revive(

@@ -1,4 +1,4 @@
-"""Redrives at the same moment as each other, as retries and as submits of turns and of children, on the real Postgres."""
+"""Redrives at the same moment as each other, as retries and as submits of turns and of children."""
 
 import asyncio
 from dataclasses import replace

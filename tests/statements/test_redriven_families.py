@@ -1,4 +1,4 @@
-"""Redrive and retry of children and of turns with a compensation, on both stores."""
+"""Redrive and retry of children and of turns with a compensation."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 
 from tests.statements.calls import FAILURE, RESEND_SECONDS, SUCCESS, claimed, row_of, terms
 from tests.statements.family_calls import COMPENSATES, child_of, compensation_of, end, parent_of
+from tests.statements.store import Store
 from tests.support.factories import make_submission
-from tests.support.fakes.store_pair import Stand
 from turnstile.ops.sessions.halted_session import read_halt, retry
 from turnstile.statements.revive import REPLACED, find_compensated, read_generations, revive
 from turnstile.statements.submit import ParentClaim, submit
@@ -17,7 +17,7 @@ from turnstile.turn.identifiers import start_trace
 # --- children that a redriven parent has started again
 
 
-async def replaced_child(store: Stand, by: Any = None) -> tuple[UUID, UUID]:
+async def replaced_child(store: Store, by: Any = None) -> tuple[UUID, UUID]:
     """A child that FAILED under a parent that did too, and the successor that the redriven parent has started."""
     parent = await parent_of(store)
     child = await child_of(store, parent, "k")
@@ -31,11 +31,11 @@ async def replaced_child(store: Stand, by: Any = None) -> tuple[UUID, UUID]:
     return child.turn_id, again.turn_id
 
 
-async def claim_parent(store: Stand) -> ClaimedTurn:
+async def claim_parent(store: Store) -> ClaimedTurn:
     return await claimed(store, session_id="parent")
 
 
-async def revived(store: Stand, *failed: UUID) -> list[UUID]:
+async def revived(store: Store, *failed: UUID) -> list[UUID]:
     wanted = [(turn_id, (await row_of(store, turn_id))["generation"]) for turn_id in failed]
     traces = [start_trace(1 << 64 | number) for number, _ in enumerate(failed, 1)]
     expires = [900.0] * len(failed)
@@ -43,7 +43,7 @@ async def revived(store: Stand, *failed: UUID) -> list[UUID]:
     return [one.message.wake_up.turn_id for one in found]
 
 
-async def test_a_child_with_a_successor_is_not_redriven_and_the_successor_is(store: Stand) -> None:
+async def test_a_child_with_a_successor_is_not_redriven_and_the_successor_is(store: Store) -> None:
     child, successor = await replaced_child(store)
     await end(store, await claimed(store, session_id="again"), FAILURE)
 
@@ -51,7 +51,7 @@ async def test_a_child_with_a_successor_is_not_redriven_and_the_successor_is(sto
     assert await read_generations(store.database, [child]) == {child: (1, REPLACED)}
 
 
-async def test_a_failed_child_without_a_successor_is_redriven(store: Stand) -> None:
+async def test_a_failed_child_without_a_successor_is_redriven(store: Store) -> None:
     parent = await parent_of(store)
     for key in "ab":
         await child_of(store, parent, key)
@@ -62,7 +62,7 @@ async def test_a_failed_child_without_a_successor_is_redriven(store: Stand) -> N
     assert await revived(store, failed.id) == [failed.id]
 
 
-async def test_a_child_with_a_successor_that_halts_its_session_is_not_retried(store: Stand) -> None:
+async def test_a_child_with_a_successor_that_halts_its_session_is_not_retried(store: Store) -> None:
     child, _ = await replaced_child(store, terms(halt=True))
 
     resumed = await retry(store.database, child, start_trace(1), expires_in_seconds=900, requested_by="who")
@@ -76,7 +76,7 @@ async def test_a_child_with_a_successor_that_halts_its_session_is_not_retried(st
 # --- turns whose compensation has not ended
 
 
-async def test_a_turn_is_redriven_when_its_compensation_has_ended(store: Stand) -> None:
+async def test_a_turn_is_redriven_when_its_compensation_has_ended(store: Store) -> None:
     turn = await parent_of(store)
     await end(store, turn, FAILURE, COMPENSATES)
     [compensation] = await compensation_of(store, turn.id)
@@ -91,7 +91,7 @@ async def test_a_turn_is_redriven_when_its_compensation_has_ended(store: Stand) 
     assert await revived(store, turn.id) == [turn.id]
 
 
-async def test_a_retry_waits_for_the_compensation(store: Stand) -> None:
+async def test_a_retry_waits_for_the_compensation(store: Store) -> None:
     turn = await parent_of(store)
     await end(store, turn, FAILURE, replace(COMPENSATES, halt=True))
     [compensation] = await compensation_of(store, turn.id)
@@ -111,7 +111,7 @@ async def test_a_retry_waits_for_the_compensation(store: Stand) -> None:
 # --- compensations that FAILED themselves
 
 
-async def failed_pair(store: Stand, by: Any = None) -> tuple[UUID, UUID]:
+async def failed_pair(store: Store, by: Any = None) -> tuple[UUID, UUID]:
     """A turn that FAILED, and its compensation, which did too."""
     turn = await parent_of(store)
     await end(store, turn, FAILURE, COMPENSATES)
@@ -120,7 +120,7 @@ async def failed_pair(store: Stand, by: Any = None) -> tuple[UUID, UUID]:
     return turn.id, compensation["id"]
 
 
-async def test_of_a_turn_and_its_compensation_in_one_batch_only_the_compensation_is_redriven(store: Stand) -> None:
+async def test_of_a_turn_and_its_compensation_in_one_batch_only_the_compensation_is_redriven(store: Store) -> None:
     turn, compensation = await failed_pair(store)
 
     assert await find_compensated(store.database, [turn]) == set()
@@ -128,7 +128,7 @@ async def test_of_a_turn_and_its_compensation_in_one_batch_only_the_compensation
     assert await revived(store, turn, compensation) == [compensation]
 
 
-async def test_a_compensation_is_redriven_only_while_its_turn_is_failed(store: Stand) -> None:
+async def test_a_compensation_is_redriven_only_while_its_turn_is_failed(store: Store) -> None:
     turn, compensation = await failed_pair(store)
     assert await revived(store, turn) == [turn]
 
@@ -142,7 +142,7 @@ async def test_a_compensation_is_redriven_only_while_its_turn_is_failed(store: S
     assert await revived(store, compensation) == [compensation]
 
 
-async def test_a_compensation_that_halts_its_session_is_not_retried_after_its_turn_was_redriven(store: Stand) -> None:
+async def test_a_compensation_that_halts_its_session_is_not_retried_after_its_turn_was_redriven(store: Store) -> None:
     turn, compensation = await failed_pair(store, terms(halt=True))
     given: dict[str, Any] = {"expires_in_seconds": 900, "requested_by": "who"}
     assert await revived(store, turn, compensation) == [turn]

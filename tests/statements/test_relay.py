@@ -1,4 +1,4 @@
-"""The relay's statements, on both stores: a due row is taken by one relay at a time, and owed again until it is sent."""
+"""The relay's statements: a due row is taken by one relay at a time, and owed again until it is sent."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,25 +22,23 @@ from tests.statements.calls import (
     submit_one,
     take_due,
 )
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
+from tests.statements.store import START, Store
 from turnstile.statements.cancel import cancel
 from turnstile.statements.due_messages import DEAD_LETTERED, MAX_RESEND_SECONDS
 from turnstile.statements.place_scheduled import PLACE_SCHEDULED
 from turnstile.statements.renew_lease import renew
 from turnstile.turn.cancel_reason import CancelReason
 
-NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 
-
-async def taken(store: Stand) -> list[UUID]:
+async def taken(store: Store) -> list[UUID]:
     return [row["id"] for row in await take_due(store)]
 
 
-async def dead_lettered(store: Stand, turn_id: UUID, generation: int) -> None:
+async def dead_lettered(store: Store, turn_id: UUID, generation: int) -> None:
     await store.database.fetch(DEAD_LETTERED, {"ids": [turn_id], "generations": [generation]})
 
 
-async def send_in(store: Stand, turn_id: UUID) -> float | None:
+async def send_in(store: Store, turn_id: UUID) -> float | None:
     """Seconds from the submit of a turn until it is owed a message; None if it is owed none."""
     row = await row_of(store, turn_id)
     return None if row["send_at"] is None else (row["send_at"] - row["created_at"]).total_seconds()
@@ -49,14 +47,14 @@ async def send_in(store: Stand, turn_id: UUID) -> float | None:
 # --- due rows
 
 
-async def test_nothing_is_taken_before_its_time(store: Stand) -> None:
+async def test_nothing_is_taken_before_its_time(store: Store) -> None:
     await submit_one(store)
     await store.pass_time(RESEND_SECONDS - 0.000001)
 
     assert await taken(store) == []
 
 
-async def test_a_due_row_is_stamped_so_that_no_other_relay_takes_it(store: Stand) -> None:
+async def test_a_due_row_is_stamped_so_that_no_other_relay_takes_it(store: Store) -> None:
     accepted = await submit_one(store)
     await store.pass_time(RESEND_SECONDS)
 
@@ -67,7 +65,7 @@ async def test_a_due_row_is_stamped_so_that_no_other_relay_takes_it(store: Stand
     assert await taken(store) == [accepted.turn_id]
 
 
-async def test_the_earliest_are_taken_first(store: Stand) -> None:
+async def test_the_earliest_are_taken_first(store: Store) -> None:
     accepted = []
     for _ in range(5):
         accepted.append((await submit_one(store)).turn_id)
@@ -81,7 +79,7 @@ async def test_the_earliest_are_taken_first(store: Stand) -> None:
     assert {row["id"] for row in rest} == set(accepted[2:])
 
 
-async def test_a_row_older_than_the_reach_is_left_to_the_full_scan(store: Stand) -> None:
+async def test_a_row_older_than_the_reach_is_left_to_the_full_scan(store: Store) -> None:
     old = await submit_one(store)
     await store.pass_time(100)
     young = await submit_one(store)
@@ -94,7 +92,7 @@ async def test_a_row_older_than_the_reach_is_left_to_the_full_scan(store: Stand)
 # --- the resend deadline
 
 
-async def test_the_resend_deadline_doubles_with_each_send_up_to_an_hour(store: Stand) -> None:
+async def test_the_resend_deadline_doubles_with_each_send_up_to_an_hour(store: Store) -> None:
     accepted = await submit_one(store)
     waits = []
     for _ in range(8):
@@ -108,7 +106,7 @@ async def test_the_resend_deadline_doubles_with_each_send_up_to_an_hour(store: S
     assert (await row_of(store, accepted.turn_id))["sends"] == 8
 
 
-async def test_the_resend_deadline_starts_again_when_a_turn_becomes_the_head(store: Stand) -> None:
+async def test_the_resend_deadline_starts_again_when_a_turn_becomes_the_head(store: Store) -> None:
     first, second = await submit_one(store), await submit_one(store)
     for _ in range(3):
         await store.pass_time(MAX_RESEND_SECONDS)
@@ -121,7 +119,7 @@ async def test_the_resend_deadline_starts_again_when_a_turn_becomes_the_head(sto
     assert (await row_of(store, second.turn_id))["sends"] == 0
 
 
-async def test_the_resend_deadline_starts_again_after_a_settle(store: Stand) -> None:
+async def test_the_resend_deadline_starts_again_after_a_settle(store: Store) -> None:
     accepted = await submit_one(store)
     await store.pass_time(RESEND_SECONDS)
     await set_resend_deadline(store, *await take_due(store))
@@ -132,7 +130,7 @@ async def test_the_resend_deadline_starts_again_after_a_settle(store: Stand) -> 
     assert (await row_of(store, accepted.turn_id))["sends"] == 0
 
 
-async def test_a_resend_deadline_does_not_replace_another_stamp(store: Stand) -> None:
+async def test_a_resend_deadline_does_not_replace_another_stamp(store: Store) -> None:
     accepted = await submit_one(store)
     await store.pass_time(RESEND_SECONDS)
     (row,) = await take_due(store)
@@ -146,7 +144,7 @@ async def test_a_resend_deadline_does_not_replace_another_stamp(store: Stand) ->
     assert (await row_of(store, accepted.turn_id))["sends"] == 0
 
 
-async def test_a_turn_that_was_claimed_meanwhile_gets_no_resend_deadline(store: Stand) -> None:
+async def test_a_turn_that_was_claimed_meanwhile_gets_no_resend_deadline(store: Store) -> None:
     accepted = await submit_one(store)
     await store.pass_time(RESEND_SECONDS)
     (row,) = await take_due(store)
@@ -160,7 +158,7 @@ async def test_a_turn_that_was_claimed_meanwhile_gets_no_resend_deadline(store: 
 # --- leases
 
 
-async def test_a_lost_turn_is_owed_a_wake_up_again_and_again(store: Stand) -> None:
+async def test_a_lost_turn_is_owed_a_wake_up_again_and_again(store: Store) -> None:
     accepted = await submit_one(store)
     await claimed(store)
     await store.pass_time(LEASE_SECONDS)
@@ -178,7 +176,7 @@ async def test_a_lost_turn_is_owed_a_wake_up_again_and_again(store: Stand) -> No
     assert await taken(store) == [accepted.turn_id]
 
 
-async def test_a_turn_whose_lease_was_renewed_meanwhile_is_owed_nothing(store: Stand) -> None:
+async def test_a_turn_whose_lease_was_renewed_meanwhile_is_owed_nothing(store: Store) -> None:
     accepted = await submit_one(store)
     turn = await claimed(store)
     await store.pass_time(LEASE_SECONDS + 1)
@@ -195,12 +193,12 @@ async def test_a_turn_whose_lease_was_renewed_meanwhile_is_owed_nothing(store: S
 # --- scheduled turns
 
 
-async def place(store: Stand, **asked: Any) -> None:
+async def place(store: Store, **asked: Any) -> None:
     await store.database.fetch(PLACE_SCHEDULED, {**ALL, "queues": [QUEUE], "limit": 200, **asked})
 
 
-async def test_a_scheduled_turn_is_placed_behind_all_turns_submitted_before_its_time(store: Stand) -> None:
-    scheduled = await submit_one(store, execute_at=NOW + timedelta(seconds=100))
+async def test_a_scheduled_turn_is_placed_behind_all_turns_submitted_before_its_time(store: Store) -> None:
+    scheduled = await submit_one(store, execute_at=START + timedelta(seconds=100))
     await submit_one(store)
     await store.pass_time(99)
     await place(store)
@@ -214,9 +212,9 @@ async def test_a_scheduled_turn_is_placed_behind_all_turns_submitted_before_its_
     assert await taken(store) == [scheduled.turn_id]
 
 
-async def test_scheduled_turns_are_placed_in_the_order_of_their_times(store: Stand) -> None:
+async def test_scheduled_turns_are_placed_in_the_order_of_their_times(store: Store) -> None:
     times = [30, 10, 20]
-    accepted = [(await submit_one(store, execute_at=NOW + timedelta(seconds=after))).turn_id for after in times]
+    accepted = [(await submit_one(store, execute_at=START + timedelta(seconds=after))).turn_id for after in times]
     await store.pass_time(60)
 
     await place(store)
@@ -224,8 +222,8 @@ async def test_scheduled_turns_are_placed_in_the_order_of_their_times(store: Sta
     assert [(await row_of(store, turn_id))["seq"] for turn_id in accepted] == [3, 1, 2]
 
 
-async def test_a_scheduled_turn_is_placed_once(store: Stand) -> None:
-    accepted = await submit_one(store, execute_at=NOW + timedelta(seconds=10))
+async def test_a_scheduled_turn_is_placed_once(store: Store) -> None:
+    accepted = await submit_one(store, execute_at=START + timedelta(seconds=10))
     await store.pass_time(10)
     await place(store)
     await submit_one(store)
@@ -238,7 +236,7 @@ async def test_a_scheduled_turn_is_placed_once(store: Stand) -> None:
 # --- dead letters
 
 
-async def test_a_dead_letter_is_owed_until_it_is_sent(store: Stand) -> None:
+async def test_a_dead_letter_is_owed_until_it_is_sent(store: Store) -> None:
     accepted = await submit_one(store)
     await settle_one(store, await claimed(store), FAILURE)
 
@@ -249,10 +247,10 @@ async def test_a_dead_letter_is_owed_until_it_is_sent(store: Stand) -> None:
     await dead_lettered(store, accepted.turn_id, 1)
 
     after = await row_of(store, accepted.turn_id)
-    assert (after["send_at"], (after["dead_lettered_at"] - NOW).total_seconds()) == (None, STAMP_SECONDS)
+    assert (after["send_at"], (after["dead_lettered_at"] - START).total_seconds()) == (None, STAMP_SECONDS)
 
 
-async def test_a_dead_letter_of_another_generation_records_nothing(store: Stand) -> None:
+async def test_a_dead_letter_of_another_generation_records_nothing(store: Store) -> None:
     accepted = await submit_one(store)
     await settle_one(store, await claimed(store), FAILURE)
 
@@ -261,7 +259,7 @@ async def test_a_dead_letter_of_another_generation_records_nothing(store: Stand)
     assert (await row_of(store, accepted.turn_id))["dead_lettered_at"] is None
 
 
-async def test_an_ended_turn_that_owes_nothing_is_never_taken(store: Stand) -> None:
+async def test_an_ended_turn_that_owes_nothing_is_never_taken(store: Store) -> None:
     await submit_one(store)
     await settle_one(store, await claimed(store), QUIET_FAILURE)
     await submit_one(store)

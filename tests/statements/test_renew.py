@@ -1,4 +1,4 @@
-"""Renew, on both stores: which leases are renewed, and the cancel requests that come back with the result."""
+"""Renew: which leases are renewed, and the cancel requests that come back with the result."""
 
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import psycopg
 
 from tests.statements.calls import LEASE_SECONDS, claimed, pass_lease, seconds_from_creation, settle_one, submit_one
-from tests.support.fakes.store_pair import Stand
+from tests.statements.store import Store
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.cancel import cancel
@@ -18,7 +18,7 @@ async def renewed(database: Database, leases: list[tuple[UUID, int]], lease_seco
     return (await renew(database, leases, lease_seconds)).rows
 
 
-async def test_a_renewed_lease_counts_from_now(store: Stand) -> None:
+async def test_a_renewed_lease_counts_from_now(store: Store) -> None:
     await submit_one(store)
     turn = await claimed(store)
     await store.pass_time(10)
@@ -29,7 +29,7 @@ async def test_a_renewed_lease_counts_from_now(store: Stand) -> None:
     assert await seconds_from_creation(store, turn.id, "lease_until") == 10 + LEASE_SECONDS
 
 
-async def test_an_expired_lease_is_renewed_if_no_other_claim_has_the_turn(store: Stand) -> None:
+async def test_an_expired_lease_is_renewed_if_no_other_claim_has_the_turn(store: Store) -> None:
     await submit_one(store)
     turn = await claimed(store)
     await pass_lease(store)
@@ -39,7 +39,7 @@ async def test_an_expired_lease_is_renewed_if_no_other_claim_has_the_turn(store:
     assert (renewal.ours, renewal.renewed) == (True, True)
 
 
-async def test_a_stale_fence_renews_nothing(store: Stand) -> None:
+async def test_a_stale_fence_renews_nothing(store: Store) -> None:
     await submit_one(store)
     stale = await claimed(store)
     await pass_lease(store)
@@ -54,7 +54,7 @@ async def test_a_stale_fence_renews_nothing(store: Stand) -> None:
     ]
 
 
-async def test_an_ended_or_unknown_turn_renews_nothing(store: Stand) -> None:
+async def test_an_ended_or_unknown_turn_renews_nothing(store: Store) -> None:
     await submit_one(store)
     turn = await claimed(store)
     await settle_one(store, turn)
@@ -68,7 +68,7 @@ async def test_an_ended_or_unknown_turn_renews_nothing(store: Stand) -> None:
     }
 
 
-async def test_a_cancel_request_comes_back_with_the_renewal(store: Stand) -> None:
+async def test_a_cancel_request_comes_back_with_the_renewal(store: Store) -> None:
     await submit_one(store)
     turn = await claimed(store)
     await cancel(store.database, "t", turn.id, CancelReason.SUPERSEDED)

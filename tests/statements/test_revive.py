@@ -1,4 +1,4 @@
-"""Revive, on both stores: a redrive puts a FAILED turn back to work once, with new budgets."""
+"""Revive: a redrive puts a FAILED turn back to work once, with new budgets."""
 
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.statements.calls import FAILURE, RESEND_SECONDS, claimed, row_of, settle_one, submit_one
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
+from tests.statements.store import START, Store
 from turnstile.ops.turns.attempts import read_attempts
 from turnstile.statements.cancel import cancel
 from turnstile.statements.revive import Revived, is_of_another, read_generations, revive
@@ -14,10 +14,8 @@ from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.wire_format import WakeUp
 
-NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 
-
-async def revived(store: Stand, *failed: tuple[UUID, int]) -> list[Revived]:
+async def revived(store: Store, *failed: tuple[UUID, int]) -> list[Revived]:
     return await revive(
         store.database,
         failed,
@@ -27,13 +25,13 @@ async def revived(store: Stand, *failed: tuple[UUID, int]) -> list[Revived]:
     )
 
 
-async def failed_turn(store: Stand) -> UUID:
+async def failed_turn(store: Store) -> UUID:
     accepted = await submit_one(store)
     await settle_one(store, await claimed(store), FAILURE)
     return accepted.turn_id
 
 
-async def test_a_revived_turn_has_new_budgets_and_is_the_last_of_its_session(store: Stand) -> None:
+async def test_a_revived_turn_has_new_budgets_and_is_the_last_of_its_session(store: Store) -> None:
     turn_id = await failed_turn(store)
     await submit_one(store)
     await store.pass_time(10)
@@ -41,7 +39,7 @@ async def test_a_revived_turn_has_new_budgets_and_is_the_last_of_its_session(sto
     (answer,) = await revived(store, (turn_id, 1))
 
     row = await row_of(store, turn_id)
-    now = NOW + timedelta(seconds=10)
+    now = START + timedelta(seconds=10)
     assert (answer.queue, answer.message.wake_up.turn_id) == ("turns", turn_id)
     assert (row["status"], row["seq"], row["generation"]) == ("PENDING", 3, 2)
     assert (row["attempt"], row["failures"], row["crashes"], row["sends"]) == (0, 0, 0, 0)
@@ -53,7 +51,7 @@ async def test_a_revived_turn_has_new_budgets_and_is_the_last_of_its_session(sto
     assert (await claimed(store)).seq == 2
 
 
-async def test_a_revived_turn_keeps_its_input_and_its_attempts_and_gets_a_higher_fence(store: Stand) -> None:
+async def test_a_revived_turn_keeps_its_input_and_its_attempts_and_gets_a_higher_fence(store: Store) -> None:
     await submit_one(store, "one")
     before = await claimed(store)
     await settle_one(store, before, FAILURE)
@@ -68,7 +66,7 @@ async def test_a_revived_turn_keeps_its_input_and_its_attempts_and_gets_a_higher
     assert [(one.generation, one.attempt, one.outcome) for one in attempts] == [(1, 1, "failed"), (2, 1, "succeeded")]
 
 
-async def test_revived_turns_of_one_session_keep_their_order(store: Stand) -> None:
+async def test_revived_turns_of_one_session_keep_their_order(store: Store) -> None:
     first, second = await failed_turn(store), await failed_turn(store)
 
     await revived(store, (second, 1), (first, 1))
@@ -77,7 +75,7 @@ async def test_revived_turns_of_one_session_keep_their_order(store: Stand) -> No
     assert (await claimed(store)).id == first
 
 
-async def test_a_second_redrive_of_a_generation_changes_nothing(store: Stand) -> None:
+async def test_a_second_redrive_of_a_generation_changes_nothing(store: Store) -> None:
     turn_id = await failed_turn(store)
     assert len(await revived(store, (turn_id, 1))) == 1
     assert await read_generations(store.database, [turn_id, uuid4()]) == {turn_id: (2, "PENDING")}
@@ -89,7 +87,7 @@ async def test_a_second_redrive_of_a_generation_changes_nothing(store: Stand) ->
     assert len(await revived(store, (turn_id, 2))) == 1
 
 
-async def test_only_a_failed_turn_is_revived(store: Stand) -> None:
+async def test_only_a_failed_turn_is_revived(store: Store) -> None:
     waiting = (await submit_one(store, session_id="waiting")).turn_id
     running = (await submit_one(store, session_id="running")).turn_id
     await claimed(store, session_id="running")
@@ -111,7 +109,7 @@ async def test_only_a_failed_turn_is_revived(store: Stand) -> None:
     ],
 )
 async def test_a_message_that_names_a_turn_of_another_tenant_session_or_queue_is_recognised(
-    store: Stand, named: tuple[str, str, str], of_another: bool
+    store: Store, named: tuple[str, str, str], of_another: bool
 ) -> None:
     turn_id = await failed_turn(store)
     tenant_id, session_id, queue = named

@@ -1,4 +1,4 @@
-"""Settle, on both stores: each claim ends once, by the newest claim, together with everything that it then owes."""
+"""Settle: each claim ends once, by the newest claim, together with everything that it then owes."""
 
 from dataclasses import replace
 from uuid import uuid4
@@ -25,7 +25,7 @@ from tests.statements.calls import (
     submit_one,
     terms,
 )
-from tests.support.fakes.store_pair import Stand
+from tests.statements.store import Store
 from turnstile.ops.turns.attempts import read_attempts
 from turnstile.queries.session_messages import read_history, read_history_as_text
 from turnstile.statements.cancel import cancel
@@ -38,7 +38,7 @@ from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
 
 
-async def started(store: Stand) -> ClaimedTurn:
+async def started(store: Store) -> ClaimedTurn:
     """A turn that is claimed a second after its submit."""
     await submit_one(store)
     await store.pass_time(1)
@@ -56,7 +56,7 @@ def by_outcome(settlement: Settlement) -> str:
 # --- what a settle writes
 
 
-async def test_a_success_stores_the_reply_and_the_attempt_and_owes_nothing(store: Stand) -> None:
+async def test_a_success_stores_the_reply_and_the_attempt_and_owes_nothing(store: Store) -> None:
     turn = await started(store)
     await store.pass_time(2)
 
@@ -75,7 +75,7 @@ async def test_a_success_stores_the_reply_and_the_attempt_and_owes_nothing(store
     assert (stored["fence"], stored["generation"]) == (row["fence"], 1)
 
 
-async def test_an_attempt_keeps_the_release_of_the_handler_that_ended_it(store: Stand) -> None:
+async def test_an_attempt_keeps_the_release_of_the_handler_that_ended_it(store: Store) -> None:
     turn = await started(store)
     request = SettleRequest(turn=turn, settlement=FAILURE, more=False, next_claim_id=uuid4())
 
@@ -86,7 +86,7 @@ async def test_an_attempt_keeps_the_release_of_the_handler_that_ended_it(store: 
 
 
 @pytest.mark.parametrize("reply", [None, ""], ids=repr)
-async def test_a_reply_may_be_empty(store: Stand, reply: object) -> None:
+async def test_a_reply_may_be_empty(store: Store, reply: object) -> None:
     turn = await started(store)
 
     await settle_one(store, turn, success(reply))
@@ -106,7 +106,7 @@ async def test_a_reply_may_be_empty(store: Stand, reply: object) -> None:
     ],
 )
 async def test_a_turn_without_a_reply_owes_what_its_settlement_says(
-    store: Stand, settlement: Settlement, columns: tuple[object, ...], sent: float, due: float, finished: float
+    store: Store, settlement: Settlement, columns: tuple[object, ...], sent: float, due: float, finished: float
 ) -> None:
     turn = await started(store)
 
@@ -119,7 +119,7 @@ async def test_a_turn_without_a_reply_owes_what_its_settlement_says(
     assert await outcomes(store, turn.id) == [(1, settlement.outcome)]
 
 
-async def test_a_released_turn_is_claimed_again_with_the_same_attempt(store: Stand) -> None:
+async def test_a_released_turn_is_claimed_again_with_the_same_attempt(store: Store) -> None:
     turn = await started(store)
     await settle_one(store, turn, RELEASE)
 
@@ -131,7 +131,7 @@ async def test_a_released_turn_is_claimed_again_with_the_same_attempt(store: Sta
 
 
 @pytest.mark.parametrize("settlement", [SUCCESS, JOIN], ids=by_outcome)
-async def test_an_acknowledged_cancel_wins_over_every_outcome(store: Stand, settlement: Settlement) -> None:
+async def test_an_acknowledged_cancel_wins_over_every_outcome(store: Store, settlement: Settlement) -> None:
     turn = await started(store)
     await cancel(store.database, "t", turn.id, CancelReason.USER)
 
@@ -145,7 +145,7 @@ async def test_an_acknowledged_cancel_wins_over_every_outcome(store: Stand, sett
     assert await said(store, turn.id) == [("user", "hello")]
 
 
-async def test_a_reply_that_postgres_refuses_fails_the_whole_batch(store: Stand) -> None:
+async def test_a_reply_that_postgres_refuses_fails_the_whole_batch(store: Store) -> None:
     turn = await started(store)
     before = await store.snapshot()
 
@@ -160,7 +160,7 @@ async def test_a_reply_that_postgres_refuses_fails_the_whole_batch(store: Stand)
 
 @pytest.mark.parametrize("settlement", [SUCCESS, FAILURE, RETRY], ids=by_outcome)
 async def test_a_second_settle_changes_nothing_and_returns_the_first_result(
-    store: Stand, settlement: Settlement
+    store: Store, settlement: Settlement
 ) -> None:
     turn = await started(store)
     first = await settle_one(store, turn, settlement)
@@ -172,7 +172,7 @@ async def test_a_second_settle_changes_nothing_and_returns_the_first_result(
     assert await store.snapshot() == before
 
 
-async def test_a_stale_fence_changes_nothing(store: Stand) -> None:
+async def test_a_stale_fence_changes_nothing(store: Store) -> None:
     stale = await started(store)
     await submit_one(store)
     await pass_lease(store)
@@ -183,14 +183,14 @@ async def test_a_stale_fence_changes_nothing(store: Stand) -> None:
     assert await store.snapshot() == before
 
 
-async def test_a_claim_with_an_expired_lease_can_be_settled_until_it_is_taken_over(store: Stand) -> None:
+async def test_a_claim_with_an_expired_lease_can_be_settled_until_it_is_taken_over(store: Store) -> None:
     turn = await started(store)
     await pass_lease(store)
 
     assert await settle_one(store, turn, SUCCESS) == Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)
 
 
-async def test_a_batch_may_have_a_stale_and_the_present_claim_of_one_turn(store: Stand) -> None:
+async def test_a_batch_may_have_a_stale_and_the_present_claim_of_one_turn(store: Store) -> None:
     stale = await started(store)
     await pass_lease(store)
     present = await claimed(store, "worker-b")
@@ -210,7 +210,7 @@ async def test_a_batch_may_have_a_stale_and_the_present_claim_of_one_turn(store:
 # --- the session's next turn
 
 
-async def test_the_next_turn_is_claimed_in_the_same_round_trip(store: Stand) -> None:
+async def test_the_next_turn_is_claimed_in_the_same_round_trip(store: Store) -> None:
     turn = await started(store)
     second = await submit_one(store, "two")
 
@@ -224,7 +224,7 @@ async def test_the_next_turn_is_claimed_in_the_same_round_trip(store: Stand) -> 
 
 
 @pytest.mark.parametrize("canceled", [False, True], ids=["failed", "canceled"])
-async def test_the_turn_behind_a_failed_or_canceled_one_is_claimed(store: Stand, canceled: bool) -> None:
+async def test_the_turn_behind_a_failed_or_canceled_one_is_claimed(store: Store, canceled: bool) -> None:
     turn = await started(store)
     await submit_one(store)
     if canceled:
@@ -237,7 +237,7 @@ async def test_the_turn_behind_a_failed_or_canceled_one_is_claimed(store: Stand,
     assert settled.next.seq == 2
 
 
-async def test_a_next_claim_whose_response_was_lost_is_found_by_its_id(store: Stand) -> None:
+async def test_a_next_claim_whose_response_was_lost_is_found_by_its_id(store: Store) -> None:
     turn = await started(store)
     await submit_one(store)
     next_claim_id = uuid4()
@@ -247,7 +247,7 @@ async def test_a_next_claim_whose_response_was_lost_is_found_by_its_id(store: St
 
 
 @pytest.mark.parametrize(("more", "queue"), [(False, "turns"), (True, "other")], ids=["no more", "another queue"])
-async def test_a_next_turn_that_is_not_claimed_is_made_due(store: Stand, more: bool, queue: str) -> None:
+async def test_a_next_turn_that_is_not_claimed_is_made_due(store: Store, more: bool, queue: str) -> None:
     turn = await started(store)
     second = await submit_one(store, queue=queue)
     await store.pass_time(3)
@@ -257,7 +257,7 @@ async def test_a_next_turn_that_is_not_claimed_is_made_due(store: Stand, more: b
     assert (row["status"], row["send_at"]) == ("PENDING", (await row_of(store, turn.id))["finished_at"])
 
 
-async def test_a_retry_keeps_its_place_before_the_next_turn(store: Stand) -> None:
+async def test_a_retry_keeps_its_place_before_the_next_turn(store: Store) -> None:
     turn = await started(store)
     await submit_one(store)
 
@@ -269,7 +269,7 @@ async def test_a_retry_keeps_its_place_before_the_next_turn(store: Stand) -> Non
 # --- the history
 
 
-async def test_a_settle_returns_the_reply_as_the_history_has_it(store: Stand) -> None:
+async def test_a_settle_returns_the_reply_as_the_history_has_it(store: Store) -> None:
     turn = await started(store)
 
     settled = await settle_one(store, turn, SUCCESS)
@@ -283,14 +283,14 @@ async def test_a_settle_returns_the_reply_as_the_history_has_it(store: Stand) ->
     assert (stored[0], stored[1].text) == (replace(settled.reply, text=None), '"hello"')
 
 
-async def test_a_turn_that_was_not_answered_has_no_reply(store: Stand) -> None:
+async def test_a_turn_that_was_not_answered_has_no_reply(store: Store) -> None:
     settled = await settle_one(store, await started(store), FAILURE)
 
     assert isinstance(settled, Settled)
     assert settled.reply is None
 
 
-async def test_the_history_has_the_messages_of_answered_turns(store: Stand) -> None:
+async def test_the_history_has_the_messages_of_answered_turns(store: Store) -> None:
     await settle_one(store, await started(store), SUCCESS)
     for content, settlement in (("cancelled", replace(CANCELED, partial="half a s")), ("three", SUCCESS)):
         await submit_one(store, content)

@@ -1,4 +1,4 @@
-"""Recorded values, children, joins and compensations, on both stores."""
+"""Recorded values, children, joins and compensations."""
 
 import hashlib
 from dataclasses import replace
@@ -22,8 +22,8 @@ from tests.statements.calls import (
     terms,
 )
 from tests.statements.family_calls import COMPENSATES, child_of, compensation_of, end, parent_of, start_child
+from tests.statements.store import Store
 from tests.support.factories import make_claim
-from tests.support.fakes.store_pair import Stand
 from turnstile.errors import ChildIdTakenError, ParentSupersededError
 from turnstile.statements.cancel import CancelReason, cancel
 from turnstile.statements.claim import claim
@@ -46,7 +46,7 @@ from turnstile.turn.status import TurnStatus
 # --- values
 
 
-async def test_a_value_is_written_once(store: Stand) -> None:
+async def test_a_value_is_written_once(store: Store) -> None:
     turn = await parent_of(store)
 
     first = await record_value(store.database, turn.id, turn.fence, "k", '{"a": [1, null]}')
@@ -56,7 +56,7 @@ async def test_a_value_is_written_once(store: Stand) -> None:
     assert await read_values(store.database, turn.id) == {"k": {"a": [1, None]}}
 
 
-async def test_a_claim_that_has_ended_records_no_value(store: Stand) -> None:
+async def test_a_claim_that_has_ended_records_no_value(store: Store) -> None:
     turn = await parent_of(store)
     await record_value(store.database, turn.id, turn.fence, "k", "1")
     await end(store, turn, RETRY)
@@ -69,7 +69,7 @@ async def test_a_claim_that_has_ended_records_no_value(store: Stand) -> None:
 # --- children
 
 
-async def test_a_child_is_found_by_its_key(store: Stand) -> None:
+async def test_a_child_is_found_by_its_key(store: Store) -> None:
     parent = await parent_of(store)
     child = await child_of(store, parent, "k")
 
@@ -80,7 +80,7 @@ async def test_a_child_is_found_by_its_key(store: Stand) -> None:
     assert (row["parent_turn_id"], row["child_key"], row["kind"]) == (parent.id, "k", "turn")
 
 
-async def test_the_depth_of_a_turn_is_the_number_of_its_ancestors_up_to_a_bound(store: Stand) -> None:
+async def test_the_depth_of_a_turn_is_the_number_of_its_ancestors_up_to_a_bound(store: Store) -> None:
     root = await parent_of(store)
     turn = root
     for key in "abc":
@@ -91,7 +91,7 @@ async def test_the_depth_of_a_turn_is_the_number_of_its_ancestors_up_to_a_bound(
     assert await read_depth(store.database, root.id, 9) == 0
 
 
-async def test_a_child_that_was_started_before_is_found_again(store: Stand) -> None:
+async def test_a_child_that_was_started_before_is_found_again(store: Store) -> None:
     parent = await parent_of(store)
     child = await child_of(store, parent, "k")
 
@@ -101,7 +101,7 @@ async def test_a_child_that_was_started_before_is_found_again(store: Stand) -> N
 
 
 @pytest.mark.parametrize("tenant_id", ["t", "other"])
-async def test_a_child_does_not_become_a_turn_that_has_its_id(store: Stand, tenant_id: str) -> None:
+async def test_a_child_does_not_become_a_turn_that_has_its_id(store: Store, tenant_id: str) -> None:
     parent = await parent_of(store)
     stranger = uuid4()
     await submit_one(store, session_id="stranger", tenant_id=tenant_id, turn_id=stranger)
@@ -113,14 +113,14 @@ async def test_a_child_does_not_become_a_turn_that_has_its_id(store: Stand, tena
     assert await read_children(store.database, parent.id) == {}
 
 
-async def test_a_child_does_not_become_the_child_of_another_call(store: Stand) -> None:
+async def test_a_child_does_not_become_the_child_of_another_call(store: Store) -> None:
     parent = await parent_of(store)
     other = await child_of(store, parent, "other")
 
     assert isinstance(await start_child(store, parent, "k", turn_id=other.turn_id), ChildIdTakenError)
 
 
-async def test_the_id_of_a_child_can_be_foretold_only_with_the_span_of_its_parent(store: Stand) -> None:
+async def test_the_id_of_a_child_can_be_foretold_only_with_the_span_of_its_parent(store: Store) -> None:
     parent = await parent_of(store)
     known = (parent.id, parent.created_at)
 
@@ -132,7 +132,7 @@ async def test_the_id_of_a_child_can_be_foretold_only_with_the_span_of_its_paren
     assert not any(was_started_by(one, parent.created_at - timedelta(milliseconds=2)) for one in made)
 
 
-async def test_a_parent_whose_claim_has_ended_starts_no_child(store: Stand) -> None:
+async def test_a_parent_whose_claim_has_ended_starts_no_child(store: Store) -> None:
     parent = await parent_of(store)
     await end(store, parent, RETRY)
 
@@ -140,14 +140,14 @@ async def test_a_parent_whose_claim_has_ended_starts_no_child(store: Stand) -> N
     assert await read_children(store.database, parent.id) == {}
 
 
-async def test_the_claim_of_a_child_names_its_parent(store: Stand) -> None:
+async def test_the_claim_of_a_child_names_its_parent(store: Store) -> None:
     parent = await parent_of(store)
     await child_of(store, parent, "k")
 
     assert (await claimed(store, session_id="child-k")).parent_turn_id == parent.id
 
 
-async def test_a_parent_reads_the_states_and_outputs_of_its_own_children_only(store: Stand) -> None:
+async def test_a_parent_reads_the_states_and_outputs_of_its_own_children_only(store: Store) -> None:
     parent = await parent_of(store)
     good, bad = await child_of(store, parent, "good"), await child_of(store, parent, "bad")
     await end(store, await claimed(store, session_id="child-good"), SUCCESS)
@@ -164,7 +164,7 @@ async def test_a_parent_reads_the_states_and_outputs_of_its_own_children_only(st
 # --- joins
 
 
-async def wait_for(store: Stand, parent: ClaimedTurn, *children: UUID, policy: JoinPolicy = JoinPolicy.ALL) -> None:
+async def wait_for(store: Store, parent: ClaimedTurn, *children: UUID, policy: JoinPolicy = JoinPolicy.ALL) -> None:
     await end(store, parent, replace(JOIN, joining=children, join_policy=policy))
 
 
@@ -174,7 +174,7 @@ async def wait_for(store: Stand, parent: ClaimedTurn, *children: UUID, policy: J
     [(SUCCESS, None), (FAILURE, None), (SUCCESS, SUCCESS), (None, None)],
 )
 async def test_a_parent_is_woken_when_its_join_is_over(
-    store: Stand, policy: JoinPolicy, first: Settlement | None, second: Settlement | None
+    store: Store, policy: JoinPolicy, first: Settlement | None, second: Settlement | None
 ) -> None:
     parent = await parent_of(store)
     children = [await child_of(store, parent, key) for key in "ab"]
@@ -196,7 +196,7 @@ async def test_a_parent_is_woken_when_its_join_is_over(
     assert await wake_joined(store.database) == []
 
 
-async def test_the_join_of_a_cancelled_parent_is_cleared_and_nothing_else_changes(store: Stand) -> None:
+async def test_the_join_of_a_cancelled_parent_is_cleared_and_nothing_else_changes(store: Store) -> None:
     parent = await parent_of(store)
     child = await child_of(store, parent, "k")
     await wait_for(store, parent, child.turn_id)
@@ -207,7 +207,7 @@ async def test_the_join_of_a_cancelled_parent_is_cleared_and_nothing_else_change
     assert (row["status"], row["joining"], row["join_policy"], row["send_at"]) == ("CANCELED", None, None, None)
 
 
-async def test_a_settle_other_than_a_join_ends_the_join(store: Stand) -> None:
+async def test_a_settle_other_than_a_join_ends_the_join(store: Store) -> None:
     parent = await parent_of(store)
     child = await child_of(store, parent, "k")
     await wait_for(store, parent, child.turn_id)
@@ -222,7 +222,7 @@ async def test_a_settle_other_than_a_join_ends_the_join(store: Stand) -> None:
 # --- compensations
 
 
-async def test_a_settle_that_fails_creates_a_compensation(store: Stand) -> None:
+async def test_a_settle_that_fails_creates_a_compensation(store: Store) -> None:
     turn = await parent_of(store)
     await record_value(store.database, turn.id, turn.fence, "k", '{"b": 1}')
     await store.pass_time(3)
@@ -242,7 +242,7 @@ async def test_a_settle_that_fails_creates_a_compensation(store: Stand) -> None:
     }  # fmt: skip
 
 
-async def test_the_claim_of_a_compensation_names_its_turn_and_it_has_no_compensation_itself(store: Stand) -> None:
+async def test_the_claim_of_a_compensation_names_its_turn_and_it_has_no_compensation_itself(store: Store) -> None:
     turn = await parent_of(store)
     await end(store, turn, FAILURE, COMPENSATES)
     [row] = await compensation_of(store, turn.id)
@@ -256,7 +256,7 @@ async def test_the_claim_of_a_compensation_names_its_turn_and_it_has_no_compensa
 
 @pytest.mark.parametrize(("settlement", "by"), [(FAILURE, terms()), (RETRY, COMPENSATES), (SUCCESS, COMPENSATES)])
 async def test_a_settle_that_does_not_fail_or_without_a_hook_creates_none(
-    store: Stand, settlement: Settlement, by: Any
+    store: Store, settlement: Settlement, by: Any
 ) -> None:
     turn = await parent_of(store)
 
@@ -265,7 +265,7 @@ async def test_a_settle_that_does_not_fail_or_without_a_hook_creates_none(
     assert await compensation_of(store, turn.id) == []
 
 
-async def test_a_cancelled_turn_has_no_compensation(store: Stand) -> None:
+async def test_a_cancelled_turn_has_no_compensation(store: Store) -> None:
     turn = await parent_of(store)
     await cancel(store.database, "t", turn.id, CancelReason.USER)
 
@@ -274,7 +274,7 @@ async def test_a_cancelled_turn_has_no_compensation(store: Stand) -> None:
     assert await compensation_of(store, turn.id) == []
 
 
-async def test_the_claim_that_ends_a_crash_loop_creates_the_compensation(store: Stand) -> None:
+async def test_the_claim_that_ends_a_crash_loop_creates_the_compensation(store: Store) -> None:
     turn = await parent_of(store)
     for _ in range(MAX_CRASHES):
         await pass_lease(store)
@@ -287,7 +287,7 @@ async def test_the_claim_that_ends_a_crash_loop_creates_the_compensation(store: 
     assert (content["error_class"], content["error"]) == ("crash_loop", "its worker was lost in attempt 3")
 
 
-async def test_the_id_of_a_compensation_is_made_of_more_than_another_tenant_may_know(store: Stand) -> None:
+async def test_the_id_of_a_compensation_is_made_of_more_than_another_tenant_may_know(store: Store) -> None:
     turn = await parent_of(store)
     known = hashlib.sha256(f"compensation/{turn.id}/{turn.generation}".encode()).hexdigest()
 
@@ -297,7 +297,7 @@ async def test_the_id_of_a_compensation_is_made_of_more_than_another_tenant_may_
     assert row["id"].hex[13:16] + row["id"].hex[17:] != known[:18]
 
 
-async def test_a_repeated_settle_creates_one_compensation(store: Stand) -> None:
+async def test_a_repeated_settle_creates_one_compensation(store: Store) -> None:
     turn = await parent_of(store)
 
     await end(store, turn, FAILURE, COMPENSATES)
@@ -306,7 +306,7 @@ async def test_a_repeated_settle_creates_one_compensation(store: Stand) -> None:
     assert len(await compensation_of(store, turn.id)) == 1
 
 
-async def test_a_superseded_settle_creates_no_compensation(store: Stand) -> None:
+async def test_a_superseded_settle_creates_no_compensation(store: Store) -> None:
     late = await parent_of(store)
     await pass_lease(store)
     (successor,) = await claim(store.database, COMPENSATES, [make_claim("parent")])

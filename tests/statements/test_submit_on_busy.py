@@ -1,4 +1,4 @@
-"""Submit with a policy for a busy session (`on_busy`), on both stores."""
+"""Submit with a policy for a busy session (`on_busy`)."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -21,8 +21,8 @@ from tests.statements.calls import (
     settle_one,
     submit_one,
 )
+from tests.statements.store import START, Store
 from tests.support.factories import make_submission
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
 from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
 from turnstile.statements.cancel import cancel, cancel_ahead
 from turnstile.statements.claim import NoClaim
@@ -33,33 +33,32 @@ from turnstile.turn.identifiers import idempotency_key, turn_id_key
 from turnstile.turn.on_busy import OnBusy
 from turnstile.turn.settlement import Settlement
 
-NOW = ORIGIN + timedelta(seconds=START_SECONDS)
 POLICIES = [OnBusy.REJECT, OnBusy.INTERRUPT, OnBusy.MERGE]
 
 
-async def ask(store: Stand, on_busy: OnBusy, submission: Submission) -> OnBusyResult:
+async def ask(store: Store, on_busy: OnBusy, submission: Submission) -> OnBusyResult:
     return await submit_on_busy(store.database, replace(submission, on_busy=on_busy), resend_seconds=RESEND_SECONDS)
 
 
 async def text(
-    store: Stand, on_busy: OnBusy, content: Any = "and another thing", queue: str = "turns", **fields: Any
+    store: Store, on_busy: OnBusy, content: Any = "and another thing", queue: str = "turns", **fields: Any
 ) -> OnBusyResult:
     return await ask(store, on_busy, make_submission(queue, "s", content, **fields))
 
 
-async def accepted(store: Stand, on_busy: OnBusy, content: Any = "and another thing", **fields: Any) -> Accepted:
+async def accepted(store: Store, on_busy: OnBusy, content: Any = "and another thing", **fields: Any) -> Accepted:
     answer = (await text(store, on_busy, content, **fields)).answer
     assert isinstance(answer, Accepted)
     return answer
 
 
-async def refused(store: Stand) -> UUID:
+async def refused(store: Store) -> UUID:
     answer = (await text(store, OnBusy.REJECT)).answer
     assert isinstance(answer, SessionBusyError)
     return answer.turn_id
 
 
-async def statuses(store: Stand) -> list[tuple[int | None, str, str | None]]:
+async def statuses(store: Store) -> list[tuple[int | None, str, str | None]]:
     rows = sorted((await store.snapshot())["turns"], key=lambda row: (row["seq"] is None, row["seq"]))
     return [(row["seq"], row["status"], row["cancel_reason"]) for row in rows]
 
@@ -67,7 +66,7 @@ async def statuses(store: Stand) -> list[tuple[int | None, str, str | None]]:
 # --- a session that is not busy
 
 
-async def test_in_a_new_session_a_turn_is_recorded(store: Stand) -> None:
+async def test_in_a_new_session_a_turn_is_recorded(store: Store) -> None:
     answer = await accepted(store, OnBusy.REJECT, "hello")
 
     assert (answer.replayed, answer.wake, answer.merged) == (False, True, False)
@@ -76,12 +75,12 @@ async def test_in_a_new_session_a_turn_is_recorded(store: Stand) -> None:
 
 
 @pytest.mark.parametrize("on_busy", POLICIES)
-async def test_ended_and_scheduled_turns_do_not_make_a_session_busy(store: Stand, on_busy: OnBusy) -> None:
+async def test_ended_and_scheduled_turns_do_not_make_a_session_busy(store: Store, on_busy: OnBusy) -> None:
     await submit_one(store)
     await settle_one(store, await claimed(store))
     await submit_one(store)
     await settle_one(store, await claimed(store), FAILURE)
-    await submit_one(store, execute_at=NOW + timedelta(hours=1))
+    await submit_one(store, execute_at=START + timedelta(hours=1))
 
     answer = await accepted(store, on_busy)
 
@@ -94,7 +93,7 @@ async def test_ended_and_scheduled_turns_do_not_make_a_session_busy(store: Stand
 # --- reject
 
 
-async def test_a_busy_session_refuses_and_names_its_head(store: Stand) -> None:
+async def test_a_busy_session_refuses_and_names_its_head(store: Store) -> None:
     head = await submit_one(store)
     await submit_one(store)
 
@@ -104,7 +103,7 @@ async def test_a_busy_session_refuses_and_names_its_head(store: Stand) -> None:
     assert len(await statuses(store)) == 2
 
 
-async def test_a_turn_that_waits_for_its_retry_keeps_its_session_busy(store: Stand) -> None:
+async def test_a_turn_that_waits_for_its_retry_keeps_its_session_busy(store: Store) -> None:
     head = await submit_one(store)
     await settle_one(store, await claimed(store), RETRY)
 
@@ -114,7 +113,7 @@ async def test_a_turn_that_waits_for_its_retry_keeps_its_session_busy(store: Sta
 # --- merge
 
 
-async def test_a_merged_input_is_added_to_the_turn_that_still_waits(store: Stand) -> None:
+async def test_a_merged_input_is_added_to_the_turn_that_still_waits(store: Store) -> None:
     first = await submit_one(store, "one")
 
     second = await accepted(store, OnBusy.MERGE, {"say": "two"})
@@ -125,7 +124,7 @@ async def test_a_merged_input_is_added_to_the_turn_that_still_waits(store: Stand
     assert len(await statuses(store)) == 1
 
 
-async def test_a_merged_input_is_added_to_the_last_turn_in_line(store: Stand) -> None:
+async def test_a_merged_input_is_added_to_the_last_turn_in_line(store: Store) -> None:
     await submit_one(store, "one")
     behind = await submit_one(store, "two")
 
@@ -133,7 +132,7 @@ async def test_a_merged_input_is_added_to_the_last_turn_in_line(store: Stand) ->
     assert await said(store, behind.turn_id) == [("user", "two"), ("user", "three")]
 
 
-async def test_a_running_turn_is_not_merged_into(store: Stand) -> None:
+async def test_a_running_turn_is_not_merged_into(store: Store) -> None:
     await submit_one(store, "one")
     turn = await claimed(store)
 
@@ -144,7 +143,7 @@ async def test_a_running_turn_is_not_merged_into(store: Stand) -> None:
     assert (await claimed(store)).inputs == ("two",)
 
 
-async def test_a_turn_that_a_handler_has_seen_is_not_merged_into(store: Stand) -> None:
+async def test_a_turn_that_a_handler_has_seen_is_not_merged_into(store: Store) -> None:
     """The side effects of the attempt belong to the input that it had."""
     first = await submit_one(store, "one")
     await settle_one(store, await claimed(store), RELEASE)
@@ -155,7 +154,7 @@ async def test_a_turn_that_a_handler_has_seen_is_not_merged_into(store: Stand) -
     assert await said(store, first.turn_id) == [("user", "one")]
 
 
-async def test_neither_a_turn_of_another_queue_nor_one_before_it_is_merged_into(store: Stand) -> None:
+async def test_neither_a_turn_of_another_queue_nor_one_before_it_is_merged_into(store: Store) -> None:
     await submit_one(store, "one")
     await submit_one(store, "two", queue="other")
 
@@ -165,7 +164,7 @@ async def test_neither_a_turn_of_another_queue_nor_one_before_it_is_merged_into(
 
 @pytest.mark.parametrize(("limit", "value"), [("MAX_INPUTS", 3), ("MAX_INPUT_BYTES", 16)])
 async def test_a_turn_that_has_as_many_inputs_or_bytes_as_allowed_is_not_merged_into(
-    store: Stand, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+    store: Store, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     monkeypatch.setattr(f"turnstile.turn.on_busy.{limit}", value)
     # Six bytes as JSON: the letter counts as the two bytes that are stored, not as the six of an escape.
@@ -179,7 +178,7 @@ async def test_a_turn_that_has_as_many_inputs_or_bytes_as_allowed_is_not_merged_
 # --- interrupt
 
 
-async def test_an_interrupt_supersedes_waiting_turns(store: Stand) -> None:
+async def test_an_interrupt_supersedes_waiting_turns(store: Store) -> None:
     await submit_one(store)
     await submit_one(store)
 
@@ -192,7 +191,7 @@ async def test_an_interrupt_supersedes_waiting_turns(store: Stand) -> None:
     assert (await claimed(store)).inputs == ("no, wait",)
 
 
-async def test_an_interrupt_asks_the_running_turn_to_stop_and_waits_for_its_settle(store: Stand) -> None:
+async def test_an_interrupt_asks_the_running_turn_to_stop_and_waits_for_its_settle(store: Store) -> None:
     await submit_one(store)
     running = await claimed(store)
 
@@ -206,7 +205,7 @@ async def test_an_interrupt_asks_the_running_turn_to_stop_and_waits_for_its_sett
     assert (await claimed(store)).seq == 2
 
 
-async def test_an_earlier_cancel_keeps_its_reason(store: Stand) -> None:
+async def test_an_earlier_cancel_keeps_its_reason(store: Store) -> None:
     first = await submit_one(store)
     await claimed(store)
     await cancel(store.database, "t", first.turn_id, CancelReason.USER)
@@ -217,7 +216,7 @@ async def test_an_earlier_cancel_keeps_its_reason(store: Stand) -> None:
     assert (await row_of(store, first.turn_id))["cancel_reason"] == "user"
 
 
-async def test_a_submit_whose_turn_id_is_taken_interrupts_nothing(store: Stand) -> None:
+async def test_a_submit_whose_turn_id_is_taken_interrupts_nothing(store: Store) -> None:
     first = await submit_one(store)
     before = await store.snapshot()
 
@@ -227,7 +226,7 @@ async def test_a_submit_whose_turn_id_is_taken_interrupts_nothing(store: Stand) 
     assert await store.snapshot() == before
 
 
-async def test_a_submit_whose_cancel_came_first_interrupts_nothing(store: Stand) -> None:
+async def test_a_submit_whose_cancel_came_first_interrupts_nothing(store: Store) -> None:
     await submit_one(store)
     chosen = UUID(int=77)
     assert await cancel_ahead(store.database, "t", chosen, CancelReason.USER) is None
@@ -242,7 +241,7 @@ async def test_a_submit_whose_cancel_came_first_interrupts_nothing(store: Stand)
 # --- halted
 
 
-async def test_a_halted_session_is_busy_with_the_turn_that_halted_it(store: Stand) -> None:
+async def test_a_halted_session_is_busy_with_the_turn_that_halted_it(store: Store) -> None:
     failed = await submit_one(store)
     await settle_one(store, await claimed(store), FAILURE, halt=True)
 
@@ -256,7 +255,7 @@ async def test_a_halted_session_is_busy_with_the_turn_that_halted_it(store: Stan
 
 
 @pytest.mark.parametrize("on_busy", POLICIES)
-async def test_a_repeat_gets_the_first_result_whatever_became_of_the_session(store: Stand, on_busy: OnBusy) -> None:
+async def test_a_repeat_gets_the_first_result_whatever_became_of_the_session(store: Store, on_busy: OnBusy) -> None:
     head = await submit_one(store)
     submission = make_submission("turns", "s", "again", key=idempotency_key("k"))
     first = (await ask(store, on_busy, submission)).answer
@@ -282,7 +281,7 @@ async def test_a_repeat_gets_the_first_result_whatever_became_of_the_session(sto
 
 @pytest.mark.parametrize("on_busy", POLICIES)
 async def test_a_call_whose_response_was_lost_finds_its_first_result_without_a_key(
-    store: Stand, on_busy: OnBusy
+    store: Store, on_busy: OnBusy
 ) -> None:
     await submit_one(store, "one")
     submission = make_submission("turns", "s", "two")
@@ -297,7 +296,7 @@ async def test_a_call_whose_response_was_lost_finds_its_first_result_without_a_k
     assert contents.count("two") == (0 if on_busy is OnBusy.REJECT else 1)
 
 
-async def test_the_same_key_for_another_request_is_refused(store: Stand) -> None:
+async def test_the_same_key_for_another_request_is_refused(store: Store) -> None:
     await text(store, OnBusy.MERGE, "one", key=idempotency_key("k"))
 
     with pytest.raises(IdempotencyMismatchError):
@@ -309,7 +308,7 @@ async def test_the_same_key_for_another_request_is_refused(store: Stand) -> None
 # --- the partial reply of a stopped turn
 
 
-async def test_the_partial_reply_of_an_interrupted_turn_is_stored_apart_from_the_history(store: Stand) -> None:
+async def test_the_partial_reply_of_an_interrupted_turn_is_stored_apart_from_the_history(store: Store) -> None:
     await submit_one(store, "tell me all")
     turn = await claimed(store)
     await text(store, OnBusy.INTERRUPT)
@@ -325,7 +324,7 @@ async def test_the_partial_reply_of_an_interrupted_turn_is_stored_apart_from_the
     assert await outcomes(store, turn.id) == [(1, "canceled")]
 
 
-async def test_the_partial_reply_is_stored_also_if_the_worker_learns_of_the_cancel_at_the_settle(store: Stand) -> None:
+async def test_the_partial_reply_is_stored_also_if_the_worker_learns_of_the_cancel_at_the_settle(store: Store) -> None:
     await submit_one(store)
     turn = await claimed(store)
     await text(store, OnBusy.INTERRUPT)
@@ -338,7 +337,7 @@ async def test_the_partial_reply_is_stored_also_if_the_worker_learns_of_the_canc
 
 @pytest.mark.parametrize("settlement", [RETRY, FAILURE])
 async def test_the_partial_reply_of_a_turn_that_was_not_stopped_is_not_stored(
-    store: Stand, settlement: Settlement
+    store: Store, settlement: Settlement
 ) -> None:
     await submit_one(store)
     turn = await claimed(store)

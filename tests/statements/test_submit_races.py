@@ -1,4 +1,4 @@
-"""Submits at the same moment, on the real Postgres."""
+"""Submits at the same moment."""
 
 import asyncio
 import random

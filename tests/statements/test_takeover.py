@@ -1,4 +1,4 @@
-"""Takeover, on both stores: a turn with an expired lease is claimed again once it is marked as lost. Its crashes count."""
+"""Takeover: a turn with an expired lease is claimed again once it is marked as lost. Its crashes count."""
 
 from dataclasses import replace
 
@@ -21,8 +21,8 @@ from tests.statements.calls import (
     submit_one,
     terms,
 )
+from tests.statements.store import Store
 from tests.support.factories import make_claim, make_worker_record
-from tests.support.fakes.store_pair import Stand
 from turnstile.ops.turns.attempts import read_attempts
 from turnstile.statements.claim import LeftToRecovery, NoClaim, claim
 from turnstile.statements.worker_registry import announce
@@ -32,7 +32,7 @@ from turnstile.turn.settlement import Settlement
 OVER = LEASE_SECONDS + 1
 
 
-async def test_a_lease_is_valid_up_to_its_last_moment(store: Stand) -> None:
+async def test_a_lease_is_valid_up_to_its_last_moment(store: Store) -> None:
     await submit_one(store)
     await claimed(store)
     await store.pass_time(LEASE_SECONDS)
@@ -40,7 +40,7 @@ async def test_a_lease_is_valid_up_to_its_last_moment(store: Stand) -> None:
     assert await claim_one(store, "worker-b") is NoClaim.RUNNING
 
 
-async def test_a_lost_turn_is_taken_over_under_a_higher_fence(store: Stand) -> None:
+async def test_a_lost_turn_is_taken_over_under_a_higher_fence(store: Store) -> None:
     await submit_one(store)
     stale = await claimed(store)
     await pass_lease(store)
@@ -55,7 +55,7 @@ async def test_a_lost_turn_is_taken_over_under_a_higher_fence(store: Stand) -> N
 
 @pytest.mark.parametrize(("registered", "release"), [(True, "r7"), (False, "")])
 async def test_a_lost_attempt_has_the_release_of_the_worker_that_was_lost(
-    store: Stand, registered: bool, release: str
+    store: Store, registered: bool, release: str
 ) -> None:
     if registered:
         await announce(store.database, make_worker_record(QUEUE, "worker-a", release="r7"))
@@ -69,7 +69,7 @@ async def test_a_lost_attempt_has_the_release_of_the_worker_that_was_lost(
     assert (attempt.outcome, attempt.release) == ("lost", release)
 
 
-async def test_an_expired_lease_is_not_taken_over_before_the_turn_is_marked_as_lost(store: Stand) -> None:
+async def test_an_expired_lease_is_not_taken_over_before_the_turn_is_marked_as_lost(store: Store) -> None:
     await submit_one(store)
     await claimed(store)
     await store.pass_time(OVER)
@@ -77,7 +77,7 @@ async def test_an_expired_lease_is_not_taken_over_before_the_turn_is_marked_as_l
     assert await claim_one(store, "worker-b") is NoClaim.IDLE
 
 
-async def test_a_lost_turn_with_more_crashes_than_the_request_allows_is_left(store: Stand) -> None:
+async def test_a_lost_turn_with_more_crashes_than_the_request_allows_is_left(store: Store) -> None:
     await submit_one(store)
     turn = await lose(store, 2)
 
@@ -88,7 +88,7 @@ async def test_a_lost_turn_with_more_crashes_than_the_request_allows_is_left(sto
     assert (row["status"], row["crashes"]) == ("RUNNING", 1)
 
 
-async def test_a_waiting_turn_with_more_crashes_than_the_request_allows_is_left(store: Stand) -> None:
+async def test_a_waiting_turn_with_more_crashes_than_the_request_allows_is_left(store: Store) -> None:
     await submit_one(store)
     await lose(store, 1)
     await settle_one(store, await claimed(store), RELEASE)
@@ -99,7 +99,7 @@ async def test_a_waiting_turn_with_more_crashes_than_the_request_allows_is_left(
     assert isinstance(await claim_one(store), ClaimedTurn)
 
 
-async def test_a_lost_turn_with_as_many_crashes_as_the_request_allows_is_taken_over(store: Stand) -> None:
+async def test_a_lost_turn_with_as_many_crashes_as_the_request_allows_is_taken_over(store: Store) -> None:
     await submit_one(store)
     await lose(store, 2)
 
@@ -110,7 +110,7 @@ async def test_a_lost_turn_with_as_many_crashes_as_the_request_allows_is_taken_o
 
 
 @pytest.mark.parametrize("settlement", [RETRY, SNOOZE, JOIN], ids=["retried", "snoozed", "joined"])
-async def test_an_attempt_that_the_handler_ended_resets_the_crashes(store: Stand, settlement: Settlement) -> None:
+async def test_an_attempt_that_the_handler_ended_resets_the_crashes(store: Store, settlement: Settlement) -> None:
     await submit_one(store)
     await lose(store, 2)
     turn = await claimed(store)
@@ -120,7 +120,7 @@ async def test_an_attempt_that_the_handler_ended_resets_the_crashes(store: Stand
     assert (await row_of(store, turn.id))["crashes"] == 0
 
 
-async def test_a_released_turn_keeps_its_crashes(store: Stand) -> None:
+async def test_a_released_turn_keeps_its_crashes(store: Store) -> None:
     await submit_one(store)
     await lose(store, 1)
     turn = await claimed(store)
@@ -130,7 +130,7 @@ async def test_a_released_turn_keeps_its_crashes(store: Stand) -> None:
     assert (await row_of(store, turn.id))["crashes"] == 1
 
 
-async def test_a_lost_attempt_costs_the_turn_no_time(store: Stand) -> None:
+async def test_a_lost_attempt_costs_the_turn_no_time(store: Store) -> None:
     """`expires_at` moves by the lost run and by the recovery."""
     await submit_one(store, expires_in_seconds=10)
     await store.pass_time(4)

@@ -1,19 +1,19 @@
-"""Tenants that wait behind the backlog of another, on both stores: those with a turn of the queue that could be claimed now."""
+"""Tenants that wait behind the backlog of another: those with a turn of the queue that could be claimed now."""
 
 from datetime import timedelta
 
 from tests.statements.calls import FAILURE, QUEUE, claimed, settle_one, submit_one
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
+from tests.statements.store import START, Store
 from turnstile.statements.waiting_tenants import find_waiting_tenant
 
-LATER = ORIGIN + timedelta(seconds=START_SECONDS, hours=1)
+LATER = START + timedelta(hours=1)
 
 
-async def found(store: Stand, beside: str = "flood") -> str | None:
+async def found(store: Store, beside: str = "flood") -> str | None:
     return await find_waiting_tenant(store.database, QUEUE, beside)
 
 
-async def test_another_tenant_is_found_whatever_its_name(store: Stand) -> None:
+async def test_another_tenant_is_found_whatever_its_name(store: Store) -> None:
     for tenant in ("a", "flood", "flood", "z"):
         await submit_one(store, tenant_id=tenant, session_id=tenant)
 
@@ -21,21 +21,21 @@ async def test_another_tenant_is_found_whatever_its_name(store: Stand) -> None:
     assert await found(store, beside="a") == "flood"
 
 
-async def test_a_tenant_alone_finds_none(store: Stand) -> None:
+async def test_a_tenant_alone_finds_none(store: Store) -> None:
     for session in ("a", "b"):
         await submit_one(store, tenant_id="flood", session_id=session)
 
     assert await found(store) is None
 
 
-async def test_turns_of_another_queue_and_later_turns_do_not_count(store: Stand) -> None:
+async def test_turns_of_another_queue_and_later_turns_do_not_count(store: Store) -> None:
     await submit_one(store, tenant_id="a", queue="other")
     await submit_one(store, tenant_id="b", execute_at=LATER)
 
     assert await found(store) is None
 
 
-async def test_a_turn_that_waits_for_its_own_session_does_not_count(store: Stand) -> None:
+async def test_a_turn_that_waits_for_its_own_session_does_not_count(store: Store) -> None:
     await submit_one(store)
     await submit_one(store)
     await claimed(store)
@@ -43,7 +43,7 @@ async def test_a_turn_that_waits_for_its_own_session_does_not_count(store: Stand
     assert await found(store) is None
 
 
-async def test_a_halted_session_does_not_count(store: Stand) -> None:
+async def test_a_halted_session_does_not_count(store: Store) -> None:
     for _ in range(2):
         await submit_one(store)
     await settle_one(store, await claimed(store), FAILURE, halt=True)
@@ -51,7 +51,7 @@ async def test_a_halted_session_does_not_count(store: Stand) -> None:
     assert await found(store) is None
 
 
-async def test_beside_a_busy_session_the_tenants_next_session_counts(store: Stand) -> None:
+async def test_beside_a_busy_session_the_tenants_next_session_counts(store: Store) -> None:
     for session in ("s", "s", "t0"):
         await submit_one(store, session_id=session)
     await claimed(store)

@@ -1,4 +1,4 @@
-"""When a turn began to wait, when it first started and when each attempt was due, on both stores: the facts of all latencies."""
+"""When a turn began to wait, when it first started and when each attempt was due: the facts of all latencies."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -18,7 +18,7 @@ from tests.statements.calls import (
     settle_one,
     submit_one,
 )
-from tests.support.fakes.store_pair import ORIGIN, START_SECONDS, Stand
+from tests.statements.store import START, Store
 from turnstile.ops.turns.attempts import read_attempts
 from turnstile.statements.cancel import cancel
 from turnstile.statements.revive import revive
@@ -29,7 +29,7 @@ from turnstile.turn.identifiers import start_trace
 from turnstile.turn.settlement import Settlement
 
 
-async def waits(store: Stand, turn_id: UUID) -> tuple[float | None, float | None]:
+async def waits(store: Store, turn_id: UUID) -> tuple[float | None, float | None]:
     """When the turn was queued and first started, in seconds after its submit."""
     return (
         await seconds_from_creation(store, turn_id, "queued_at"),
@@ -37,7 +37,7 @@ async def waits(store: Stand, turn_id: UUID) -> tuple[float | None, float | None
     )
 
 
-async def test_a_turn_waits_from_its_submit_to_its_first_start(store: Stand) -> None:
+async def test_a_turn_waits_from_its_submit_to_its_first_start(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
     assert await waits(store, turn_id) == (0, None)
 
@@ -47,8 +47,8 @@ async def test_a_turn_waits_from_its_submit_to_its_first_start(store: Stand) -> 
     assert await waits(store, turn_id) == (0, 3)
 
 
-async def test_a_scheduled_turn_waits_from_its_schedule(store: Stand) -> None:
-    due = ORIGIN + timedelta(seconds=START_SECONDS + 60)
+async def test_a_scheduled_turn_waits_from_its_schedule(store: Store) -> None:
+    due = START + timedelta(seconds=60)
 
     turn_id = (await submit_one(store, execute_at=due)).turn_id
 
@@ -56,7 +56,7 @@ async def test_a_scheduled_turn_waits_from_its_schedule(store: Stand) -> None:
 
 
 @pytest.mark.parametrize("settlement", [RETRY, SNOOZE, RELEASE], ids=["retry", "snooze", "hand-back"])
-async def test_a_later_attempt_changes_neither(store: Stand, settlement: Settlement) -> None:
+async def test_a_later_attempt_changes_neither(store: Store, settlement: Settlement) -> None:
     turn_id = (await submit_one(store)).turn_id
     await store.pass_time(3)
     await settle_one(store, await claimed(store), settlement)
@@ -67,7 +67,7 @@ async def test_a_later_attempt_changes_neither(store: Stand, settlement: Settlem
     assert await waits(store, turn_id) == (0, 3)
 
 
-async def test_a_takeover_changes_neither(store: Stand) -> None:
+async def test_a_takeover_changes_neither(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
     await store.pass_time(3)
     await claimed(store)
@@ -78,7 +78,7 @@ async def test_a_takeover_changes_neither(store: Stand) -> None:
     assert await waits(store, turn_id) == (0, 3)
 
 
-async def test_a_session_s_next_turn_starts_with_the_settle_that_claims_it(store: Stand) -> None:
+async def test_a_session_s_next_turn_starts_with_the_settle_that_claims_it(store: Store) -> None:
     await submit_one(store)
     following = (await submit_one(store)).turn_id
     turn = await claimed(store)
@@ -91,7 +91,7 @@ async def test_a_session_s_next_turn_starts_with_the_settle_that_claims_it(store
 
 @pytest.mark.parametrize("settlement", [RETRY, SNOOZE, RELEASE], ids=["retry", "snooze", "hand-back"])
 async def test_only_the_first_claim_of_a_generation_tells_how_long_the_turn_waited(
-    store: Stand, settlement: Settlement
+    store: Store, settlement: Settlement
 ) -> None:
     turn_id = (await submit_one(store)).turn_id
     await store.pass_time(3)
@@ -108,7 +108,7 @@ async def test_only_the_first_claim_of_a_generation_tells_how_long_the_turn_wait
     assert [turn.waited_seconds for turn in (first, second, await claimed(store))] == [3, None, 4]
 
 
-async def test_a_turn_that_a_settle_claims_tells_it_too(store: Stand) -> None:
+async def test_a_turn_that_a_settle_claims_tells_it_too(store: Store) -> None:
     await submit_one(store)
     await submit_one(store)
     turn = await claimed(store)
@@ -121,7 +121,7 @@ async def test_a_turn_that_a_settle_claims_tells_it_too(store: Stand) -> None:
     assert settled.next.waited_seconds == 5
 
 
-async def test_a_redriven_turn_waits_again(store: Stand) -> None:
+async def test_a_redriven_turn_waits_again(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
     await settle_one(store, await claimed(store), FAILURE)
     await store.pass_time(100)
@@ -133,7 +133,7 @@ async def test_a_redriven_turn_waits_again(store: Stand) -> None:
     assert await waits(store, turn_id) == (100, None)
 
 
-async def test_an_attempt_knows_when_it_was_due(store: Stand) -> None:
+async def test_an_attempt_knows_when_it_was_due(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
     await store.pass_time(3)
     await settle_one(store, await claimed(store), RETRY)
@@ -155,7 +155,7 @@ async def test_an_attempt_knows_when_it_was_due(store: Stand) -> None:
     ]
 
 
-async def test_an_attempt_keeps_where_its_handler_raised(store: Stand) -> None:
+async def test_an_attempt_keeps_where_its_handler_raised(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
 
     await settle_one(store, await claimed(store), replace(RETRY, traceback="File handler.py, line 3"))
@@ -164,7 +164,7 @@ async def test_an_attempt_keeps_where_its_handler_raised(store: Stand) -> None:
     assert (attempt.error, attempt.traceback) == ("boom", "File handler.py, line 3")
 
 
-async def test_the_reason_of_a_snooze_is_in_the_attempt_and_is_no_error_of_the_turn(store: Stand) -> None:
+async def test_the_reason_of_a_snooze_is_in_the_attempt_and_is_no_error_of_the_turn(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
 
     await settle_one(store, await claimed(store), replace(SNOOZE, error="the model is busy"))
@@ -174,7 +174,7 @@ async def test_the_reason_of_a_snooze_is_in_the_attempt_and_is_no_error_of_the_t
     assert (await row_of(store, turn_id))["error"] is None
 
 
-async def test_the_reason_of_a_snooze_is_no_error_of_a_turn_that_was_canceled_meanwhile(store: Stand) -> None:
+async def test_the_reason_of_a_snooze_is_no_error_of_a_turn_that_was_canceled_meanwhile(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
     turn = await claimed(store)
     await cancel(store.database, "t", turn_id, CancelReason.USER)

@@ -131,11 +131,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leaves out what can't run on this stack, with its reason; on containers, also what needs no stack."""
     kind = kind_of(config)
     if kind is Kind.CONTAINERS:
-        needless = [
-            item
-            for item in items
-            if "stack" not in getattr(item, "fixturenames", ()) and item.get_closest_marker("stack") is None
-        ]
+        needless = [item for item in items if "stack" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=needless)
         items[:] = [item for item in items if item not in needless]
     for item in items:
