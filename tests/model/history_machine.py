@@ -26,8 +26,8 @@ from tests.statements.calls import (
 )
 from tests.statements.store import Store
 from turnstile.backends.circuit_breaker import Circuit
-from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.connect import connect
+from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import Command, RedisClient, Send
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
