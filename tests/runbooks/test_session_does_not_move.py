@@ -1,7 +1,6 @@
 """A session that waits for each of its reasons in turn; and the page explains all of them."""
 
 import re
-from typing import get_args
 
 from tests.e2e.harness import Product
 from tests.ops.dead_turns import make_failed
@@ -12,7 +11,7 @@ from tests.support.tampered_turns import FRUITLESS, make_pending, make_running, 
 from tests.support.waiting_turns import RETRIED, make_due_for_an_hour, make_joining, make_settled, make_worker
 from turnstile.ops.sessions.wake_turn import NotWoken
 from turnstile.ops.terminal.exit_codes import ExitCode
-from turnstile.ops.why.reason import Reason, code_of
+from turnstile.ops.why.reason import Code
 from turnstile.statements.paused_queues import pause_queue, read_paused_queues
 
 IS_DUE = "execute_at <= now()"
@@ -84,7 +83,7 @@ def test_the_page_explains_every_reason() -> None:
     explained = re.findall(r"`([a-z-]+)`", "\n".join(re.findall(r"^\| (`[a-z-`, ]+) \|", PAGE, re.MULTILINE)))
 
     assert len(explained) == len(set(explained))
-    assert set(explained) == {code_of(one) for one in get_args(Reason)}
+    assert set(explained) == {*Code}
 
 
 def test_the_page_explains_every_refusal_of_a_wake() -> None:

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from turnstile.ops.why.decision import WaitTerms
 from turnstile.ops.why.wait_facts import (
     LastAttempt,
     SeenLock,
@@ -14,6 +13,7 @@ from turnstile.ops.why.wait_facts import (
     SeenTurn,
     SeenWorker,
     WaitFacts,
+    WaitTerms,
 )
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
@@ -38,7 +38,7 @@ def seen_turn(**fields: Any) -> SeenTurn:
         "send_at": ago(-60), "sends": 0,
         "expires_at": ago(-900), "cancel_requested_at": None, "cancel_reason": None, "error_class": None,
         "error": None, "created_at": ago(30), "queued_at": ago(30), "first_started_at": None, "started_at": None,
-        "finished_at": None, "children": 0, "open_children": (), "last_attempt": None,
+        "finished_at": None, "child_count": 0, "open_children": (), "last_attempt": None,
     }  # fmt: skip
     return SeenTurn(**{**given, **fields})
 
@@ -61,8 +61,8 @@ def seen_worker(worker_id: str = "w", **fields: Any) -> SeenWorker:
     return SeenWorker(worker_id=worker_id, **{**given, **fields})
 
 
-def seen_queue(*workers: SeenWorker, pause: SeenPause | None = None, older: int = 0) -> SeenQueue:
-    return SeenQueue(pause=pause, workers=workers or (seen_worker(),), older=older)
+def seen_queue(*workers: SeenWorker, pause: SeenPause | None = None, older_turn_count: int = 0) -> SeenQueue:
+    return SeenQueue(pause=pause, workers=workers or (seen_worker(),), older_turn_count=older_turn_count)
 
 
 def wait_facts(turn: SeenTurn | None = None, **fields: Any) -> WaitFacts:

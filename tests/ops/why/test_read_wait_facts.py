@@ -17,7 +17,7 @@ from turnstile.backends.postgres.database import Database, Parameters, conninfo
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.ops.why.read_wait_facts import OLDER, ROW_LOCKS, KnownSession, find_session, read_wait_facts
-from turnstile.ops.why.wait_facts import MOST_OLDER
+from turnstile.ops.why.wait_facts import MAX_OLDER_TURNS
 
 BACKLOG: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, expires_at, trace_id, span_id, created_at)
@@ -122,5 +122,5 @@ async def test_of_a_long_backlog_only_as_many_older_turns_are_read_as_are_counte
         prepare(connection, "older", OLDER)
         touched = execute(connection, "older", statement, parameters)
 
-    assert (statement, facts[turns[behind]].queue.older) == (OLDER, MOST_OLDER)
-    assert touched.rows <= MOST_OLDER, touched
+    assert (statement, facts[turns[behind]].queue.older_turn_count) == (OLDER, MAX_OLDER_TURNS)
+    assert touched.rows <= MAX_OLDER_TURNS, touched

@@ -9,9 +9,9 @@ from turnstile.ops.terminal.folding import fold, terminal_columns, whole
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Limit, QueueName, TenantId, age_option
 from turnstile.ops.terminal.output import many, print_json, print_text, say, short_time
+from turnstile.ops.why.answer import Answer, as_document, command_lines
 from turnstile.ops.why.look import explain_turns
-from turnstile.ops.why.reason import Answer, Behind, as_document, code_of
-from turnstile.ops.why.words import command_lines, describe
+from turnstile.ops.why.reason import Code
 
 OLDER_THAN_SECONDS = 300.0
 
@@ -42,7 +42,7 @@ def sessions(
     truncated = any(one.truncated for one, _ in found)
     if as_json:
         documents = [
-            {"since": one.since, **as_document(answer), "commands": describe(answer).commands} for one, answer in found
+            {"since": one.since, **as_document(answer), "commands": answer.reason.commands} for one, answer in found
         ]
         print_json({"sessions": documents, "truncated": truncated})
         return
@@ -58,11 +58,12 @@ def sessions(
 
 
 def _as_lines(session: StuckSession, answer: Answer, columns: int) -> list[str]:
-    reason = answer.reason.reason if isinstance(answer.reason, Behind) else answer.reason
+    reason = answer.reason
+    code = reason.facts["reason"]["code"] if reason.code is Code.BEHIND else reason.code
     parts = (
         f"session {session.session_id} of tenant {session.tenant_id}",
         f"queue {session.queue}",
-        f"{code_of(type(reason))} since {short_time(session.since)}",
+        f"{code} since {short_time(session.since)}",
         f"turn {session.id}",
     )
     head = fold("  ".join(whole(part) for part in parts), columns)

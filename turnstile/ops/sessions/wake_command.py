@@ -8,7 +8,6 @@ from turnstile.ops.terminal.operator_access import Operator, load_settings, oper
 from turnstile.ops.terminal.options import AsJson, DryRun, TurnId, Yes, confirm
 from turnstile.ops.terminal.output import print_json, say
 from turnstile.ops.why.look import explain_turn
-from turnstile.ops.why.words import describe
 
 
 def wake(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
@@ -35,7 +34,7 @@ async def _look(operator: Operator, turn_id: UUID) -> str:
     """What the turn waits for. Raises CommandError if it can't be woken, so that nobody is asked in vain."""
     await _wake(operator, turn_id, apply=False)
     answer = await explain_turn(operator.settings, operator.database, turn_id, None)
-    return describe(answer).headline if answer is not None else ""
+    return answer.reason.headline if answer is not None else ""
 
 
 async def _wake(operator: Operator, turn_id: UUID, *, apply: bool) -> Woken:

@@ -16,8 +16,8 @@ from turnstile.ops.terminal.options import AsJson, since_option
 from turnstile.ops.terminal.output import print_json
 from turnstile.ops.top.snapshot import Snapshot, take_snapshot
 from turnstile.ops.top.views import name_findings
+from turnstile.ops.why.answer import as_lines
 from turnstile.ops.why.look import explain_turn
-from turnstile.ops.why.words import as_lines
 
 EVERY_SECONDS = 2.0
 SINCE_SECONDS = 300.0

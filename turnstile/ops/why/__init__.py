@@ -1,1 +1,1 @@
-"""Why a turn waits: the facts, the decision, its words. Decision and words are pure."""
+"""Why a turn waits: its facts, the decision with its words, the command. The decision is pure."""

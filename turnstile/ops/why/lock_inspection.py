@@ -24,8 +24,8 @@ async def look_at_locks(settings: Settings, sessions: Sequence[tuple[str, str]])
     return [_seen(key, *answer) for key, answer in zip(keys, answers, strict=True)]
 
 
-async def find_foreign_locks(settings: Settings, most: int) -> list[SeenLock]:
-    """Those among `most` locks that no worker has set. Raises RedisUnreachableError.
+async def find_foreign_locks(settings: Settings, limit: int) -> list[SeenLock]:
+    """Those among `limit` locks that no worker has set. Raises RedisUnreachableError.
 
     Goes through the key space in small steps, as SCAN does.
     """
@@ -34,7 +34,7 @@ async def find_foreign_locks(settings: Settings, most: int) -> list[SeenLock]:
     async with operator_client(settings.redis_url) as client:
         async for key in client.scan(lock_key(settings, "*", "*")):
             keys.append(key)
-            if len(keys) == most:
+            if len(keys) == limit:
                 break
         for start in range(0, len(keys), BATCH):
             some = keys[start : start + BATCH]

@@ -8,11 +8,12 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.operator_client import RedisUnreachableError
 from turnstile.config.settings import Settings
 from turnstile.ops.turns.operator_turns import find_tenants
-from turnstile.ops.why.decision import MARGIN_SECONDS, WaitTerms, decide
+from turnstile.ops.why.answer import Answer
+from turnstile.ops.why.decision import MARGIN_SECONDS, decide
 from turnstile.ops.why.lock_inspection import look_at_locks
 from turnstile.ops.why.read_wait_facts import find_session, read_wait_facts
-from turnstile.ops.why.reason import Answer, AtRest, Ended
-from turnstile.ops.why.wait_facts import SeenLock, WaitFacts
+from turnstile.ops.why.turn_state import AT_REST, ended
+from turnstile.ops.why.wait_facts import SeenLock, TurnEnd, WaitFacts, WaitTerms
 from turnstile.queries.turns import read_turn
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.session_lock import is_foreign
@@ -65,15 +66,15 @@ def _is_due(facts: WaitFacts) -> bool:
 
 
 async def explain_turn(settings: Settings, database: Database, turn_id: UUID, tenant_id: str | None) -> Answer | None:
-    """Why a turn waits, archived or not; None if no tenant, or not `tenant_id`, has it. Raises DatabaseUnavailableError."""
+    """Why a turn waits, archived or not; None if no tenant has it, or not the given one. Raises DatabaseUnavailableError."""
     answer = (await explain_turns(settings, database, [turn_id])).get(turn_id)
     if answer is not None and tenant_id in {None, answer.tenant_id}:
         return answer
-    whose = tenant_id or next(iter(await find_tenants(database, turn_id)), None)
-    turn = None if whose is None else await read_turn(database, whose, turn_id)
+    owner = tenant_id or next(iter(await find_tenants(database, turn_id)), None)
+    turn = None if owner is None else await read_turn(database, owner, turn_id)
     if turn is None or turn.status.is_open:
         return None
-    reason = Ended(
+    end = TurnEnd(
         status=turn.status,
         since=turn.finished_at,
         error_class=turn.error_class,
@@ -81,11 +82,13 @@ async def explain_turn(settings: Settings, database: Database, turn_id: UUID, te
         cancel_reason=turn.cancel_reason,
         archived=True,
     )
-    return Answer(tenant_id=turn.tenant_id, session_id=turn.session_id, turn_id=turn_id, turn=None, reason=reason)
+    return Answer(
+        tenant_id=turn.tenant_id, session_id=turn.session_id, turn_id=turn_id, turn=None, reason=ended(turn_id, end)
+    )
 
 
 async def explain_session(settings: Settings, database: Database, tenant_id: str, session_id: str) -> Answer | None:
-    """Why the head of a session waits; without one, how its last turn ended. None if the tenant has no such session.
+    """Why the head of a session waits; without one, how its last turn ended. None: the tenant does not have this session.
 
     Raises DatabaseUnavailableError.
     """
@@ -93,4 +96,4 @@ async def explain_session(settings: Settings, database: Database, tenant_id: str
     if session is None:
         return None
     known = session.turn_id and await explain_turn(settings, database, session.turn_id, tenant_id)
-    return known or Answer(tenant_id=tenant_id, session_id=session_id, turn_id=None, turn=None, reason=AtRest())
+    return known or Answer(tenant_id=tenant_id, session_id=session_id, turn_id=None, turn=None, reason=AT_REST)

@@ -2,7 +2,7 @@
 and a fourth one half a second later if one of their rows is locked.
 
 Turns, their sessions' heads and their last attempts are found by key. RUNNING turns are counted over the index of RUNNING turns,
-which has as many as there are slots. Older turns are counted over the index `turns_waiting`, MOST_OLDER for each turn.
+which has as many as there are slots. Older turns are counted over the index `turns_waiting`, MAX_OLDER_TURNS for each turn.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
 from turnstile.ops.why.wait_facts import (
-    MOST_OLDER,
+    MAX_OLDER_TURNS,
     LastAttempt,
     OpenChild,
     SeenHalt,
@@ -48,7 +48,7 @@ SELECT n.head_id, now() AS at, t.id, t.tenant_id, t.session_id, t.seq, t.queue, 
        {HAND_BACKS} AS hand_backs,
        t.lease_until, t.execute_at, t.send_at, t.sends, t.expires_at, t.cancel_requested_at, t.cancel_reason, t.error_class,
        t.error, t.created_at, t.queued_at, t.first_started_at, t.started_at, t.finished_at,
-       coalesce(cardinality(t.joining), 0) AS children,
+       coalesce(cardinality(t.joining), 0) AS child_count,
        (SELECT coalesce(json_agg(json_build_object('id', c.id, 'session_id', c.session_id, 'status', c.status)
                                  ORDER BY c.id), '[]')
           FROM turns c WHERE c.id = ANY (t.joining) AND ('' || c.status) IN ('PENDING', 'RUNNING')) AS open_children,
@@ -81,7 +81,7 @@ SELECT w.id, (
         SELECT FROM turns t
          WHERE (t.status || '') = 'PENDING' AND t.queue = w.queue AND coalesce(t.execute_at, t.created_at) <= now()
            AND coalesce(t.execute_at, t.created_at) < w.since
-         ORDER BY coalesce(t.execute_at, t.created_at) LIMIT {MOST_OLDER}) o) AS older
+         ORDER BY coalesce(t.execute_at, t.created_at) LIMIT {MAX_OLDER_TURNS}) o) AS older_turn_count
   FROM unnest(%(ids)s::uuid[], %(due_queues)s::text[], %(sinces)s::timestamptz[]) w (id, queue, since)
 """
 
@@ -124,12 +124,12 @@ class KnownSession:
     """A session of the tenant."""
 
     turn_id: UUID | None
-    """The turn that says how it stands: its head, else the turn that halts it, else the next scheduled one, else the last one.
-    None: all its turns are in the archive."""
+    """The turn that says how the session stands. The first of these that it has: its head, the turn that halts it, its next
+    scheduled turn, its last turn. None: all its turns are in the archive."""
 
 
 async def find_session(database: Database, tenant_id: str, session_id: str) -> KnownSession | None:
-    """None: the tenant has no such session. Raises DatabaseUnavailableError."""
+    """None: the tenant does not have this session. Raises DatabaseUnavailableError."""
     rows = await database.fetch(TURN_OF_SESSION, {"tenant": tenant_id, "session": session_id})
     return KnownSession(rows[0]["turn_id"]) if rows else None
 
@@ -193,7 +193,7 @@ async def _read_queues(
     pauses = {
         row["queue"]: SeenPause(by=row["paused_by"], since=row["paused_at"], reason=row["reason"]) for row in paused
     }
-    many_older = {row["id"]: row["older"] for row in older}
+    older_turn_counts = {row["id"]: row["older_turn_count"] for row in older}
     claims: defaultdict[str, list[DictRow]] = defaultdict(list)
     for row in running:
         claims[row["worker_id"]].append(row)
@@ -201,7 +201,7 @@ async def _read_queues(
         key: SeenQueue(
             pause=pauses.get(one.queue),
             workers=tuple(_worker(row, claims[row["worker_id"]], one) for row in workers if row["queue"] == one.queue),
-            older=many_older.get(one.id, 0),
+            older_turn_count=older_turn_counts.get(one.id, 0),
         )
         for key, one in waiting.items()
     }

@@ -3,14 +3,17 @@
 All times are the database's, as is `WaitFacts.at`: they may be compared with each other.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
+from turnstile.worker.slots.tenant_fairness import TenantShare
 
-MOST_OLDER = 1000
+MAX_OLDER_TURNS = 1000
 """How many older turns are counted at most."""
 
 
@@ -25,12 +28,24 @@ class OpenChild:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastAttempt:
-    """The last attempt of the turn's generation that has ended."""
+    """The last ended attempt of the turn's present generation."""
 
     outcome: AttemptOutcome
     error_class: str | None
     error: str | None
     """The error's text, or the reason of a snooze or a hand-back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnd:
+    """How a turn ended."""
+
+    status: TurnStatus
+    since: datetime | None
+    error_class: str | None
+    error: str | None
+    cancel_reason: str | None
+    archived: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +77,7 @@ class SeenTurn:
     first_started_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
-    children: int
+    child_count: int
     """How many children it waits for; 0 if it does not join."""
     open_children: tuple[OpenChild, ...]
     """Those of them that have not ended."""
@@ -70,8 +85,23 @@ class SeenTurn:
 
     @property
     def due_since(self) -> datetime:
-        """Since when it may be claimed if it is the head; in the future if it waits for a time."""
+        """From this time on it may be claimed, if it is the head. A time in the future: it waits until then."""
         return self.execute_at or self.created_at
+
+    @property
+    def end(self) -> TurnEnd:
+        """For a turn that has ended."""
+        return TurnEnd(
+            status=self.status,
+            since=self.finished_at,
+            error_class=self.error_class,
+            error=self.error,
+            cancel_reason=self.cancel_reason,
+        )
+
+    def as_document(self) -> dict[str, Any]:
+        shown = ("id", "seq", "queue", "status", "attempt", "queued_at", "started_at")
+        return {name: getattr(self, name) for name in shown}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +134,7 @@ class SeenWorker:
     draining: bool
     seen_at: datetime
     alive: bool
-    """Whether it was seen lately, by its own lease."""
+    """Whether its last heartbeat is recent, measured by its own lease."""
     running: int
     """RUNNING turns that it has claimed."""
     running_of_tenant: int
@@ -123,8 +153,8 @@ class SeenWorker:
 class SeenQueue:
     pause: SeenPause | None
     workers: tuple[SeenWorker, ...]
-    older: int
-    """Turns of the queue that are due and have been for longer than the head, MOST_OLDER at most; 0 if the head is not due."""
+    older_turn_count: int
+    """How many turns of the queue have been due for longer than the head: MAX_OLDER_TURNS at most. 0 if the head is not due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +189,7 @@ class WaitFacts:
     turn: SeenTurn
     """The turn in question."""
     head: SeenTurn | None
-    """The head of its session, perhaps the turn itself; None if no turn of the session is open and has a `seq`."""
+    """The head of its session, perhaps the turn itself. None: the session has no open turn with a `seq`."""
     halt: SeenHalt | None
     queue: SeenQueue
     """The head's queue; the turn's if there is no head."""
@@ -167,3 +197,14 @@ class WaitFacts:
     """Of the head's row, or of the turn's if there is no head."""
     lock: SeenLock | None = None
     """None: nobody has it, or Redis was not asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitTerms:
+    """What counts as late, and the workers' limits. From the operator's settings: those of the workers may differ."""
+
+    overdue_seconds: float
+    """For how long a wake-up may be due before relays count as silent."""
+    tenant_share: TenantShare
+    max_crashes: Mapping[str, int] = field(default_factory=dict)
+    """Of the queues that are declared here."""

@@ -9,9 +9,8 @@ from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, TenantId
 from turnstile.ops.terminal.output import print_json, print_text
+from turnstile.ops.why.answer import Answer, as_document, as_lines
 from turnstile.ops.why.look import explain_session, explain_turn
-from turnstile.ops.why.reason import Answer, as_document
-from turnstile.ops.why.words import as_lines, describe
 from turnstile.turn.identifiers import DEFAULT_TENANT, is_valid_id
 
 
@@ -32,21 +31,21 @@ def why(
         raise typer.BadParameter(f"{which!r} is neither a turn's id nor a session's")
     answer = operate(load_settings(), _find_answer, which, tenant)
     if as_json:
-        print_json({**as_document(answer), "lines": as_lines(answer), "commands": describe(answer).commands})
+        print_json({**as_document(answer), "lines": as_lines(answer), "commands": answer.reason.commands})
         return
     for line in as_lines(answer):
         print_text(line)
 
 
 async def _find_answer(operator: Operator, which: str, tenant: str | None) -> Answer:
-    """The answer about a turn, else about a session with this id. Raises CommandError if there is neither."""
+    """The answer about the turn with this id or, without one, about the session. Raises CommandError if there is neither."""
     turn_id = _turn_id(which)
-    whose = DEFAULT_TENANT if tenant is None else tenant
+    owner = DEFAULT_TENANT if tenant is None else tenant
     answer = turn_id and await explain_turn(operator.settings, operator.database, turn_id, tenant)
-    answer = answer or await explain_session(operator.settings, operator.database, whose, which)
+    answer = answer or await explain_session(operator.settings, operator.database, owner, which)
     if not answer:
         missing = f"there is no turn {which}, and" if turn_id else ""
-        raise CommandError(f"{missing} tenant {whose} has no session {which}".strip(), ExitCode.NOT_FOUND)
+        raise CommandError(f"{missing} tenant {owner} has no session {which}".strip(), ExitCode.NOT_FOUND)
     return answer
 
 
