@@ -1,4 +1,4 @@
-"""Halting queues (`on_failure = "halt"`, G9): how an operator resumes a session that a FAILED turn has halted.
+"""Halting queues (`on_failure = "halt"`): how an operator resumes a session that a FAILED turn has halted.
 
 On these queues order comes before availability. When a turn fails, the settle (or the claim that finds a crash loop) sets
 `sessions.halted_by` in the same statement. No dead letter is owed, and no turn of the session is claimed until an operator
@@ -82,7 +82,7 @@ UPDATE sessions SET halted_by = NULL, updated_at = clock_timestamp()
 """
 
 
-class WayOn(StrEnum):
+class HaltDecision(StrEnum):
     """The operator's decision about the turn that halts its session, as it is recorded in `redrives`."""
 
     RETRY = "retry"
@@ -91,7 +91,7 @@ class WayOn(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halt:
-    """A turn that may halt its session. `halts`: it does, so no turn of the session is claimed."""
+    """A turn, and whether it halts its session (`halts`): then no turn of the session is claimed."""
 
     id: UUID
     tenant_id: str
@@ -119,7 +119,7 @@ class Resumed:
 
 
 async def read_halt(database: Database, turn_id: UUID) -> Halt | None:
-    """The state of a turn; None if there is no such turn."""
+    """The state of a turn; None if the table does not have it."""
     for row in await database.fetch(READ_HALT, {"id": turn_id}):
         return Halt(**{**row, "status": TurnStatus(row["status"])})
     return None
@@ -139,7 +139,7 @@ async def retry(
         retried = halted and await (await connection.execute(RETRY, given)).fetchone()
         if not halted or not retried:
             return None
-        await _resume(connection, halted, turn_id, WayOn.RETRY, requested_by)
+        await _resume(connection, halted, turn_id, HaltDecision.RETRY, requested_by)
     return Resumed((retried["queue"], OutgoingMessage.about(retried)))
 
 
@@ -153,7 +153,7 @@ async def skip(database: Database, turn_id: UUID, *, requested_by: str) -> Resum
         if not halted:
             return None
         await connection.execute(OWE_DEAD_LETTER, {"id": turn_id})
-        await _resume(connection, halted, turn_id, WayOn.SKIP, requested_by)
+        await _resume(connection, halted, turn_id, HaltDecision.SKIP, requested_by)
         return Resumed(await wake_head(connection, halted["tenant_id"], halted["session_id"]))
 
 
@@ -161,14 +161,16 @@ async def _lock(connection: Connection, turn_id: UUID) -> dict[str, Any] | None:
     return await (await connection.execute(LOCK_HALTED, {"id": turn_id})).fetchone()
 
 
-async def _resume(connection: Connection, halted: dict[str, Any], turn_id: UUID, way: WayOn, requested_by: str) -> None:
+async def _resume(
+    connection: Connection, halted: dict[str, Any], turn_id: UUID, decision: HaltDecision, requested_by: str
+) -> None:
     await connection.execute(RESUME, {"tenant": halted["tenant_id"], "session": halted["session_id"]})
     record = {
         "queue": halted["queue"],
         "requested_by": requested_by,
-        "filter": Jsonb({way.value: str(turn_id)}),
+        "filter": Jsonb({decision.value: str(turn_id)}),
         "matched": 1,
-        "ids": [turn_id] if way is WayOn.RETRY else [],
+        "ids": [turn_id] if decision is HaltDecision.RETRY else [],
         "finished": True,
     }
     await connection.execute(RECORD, record)

@@ -24,10 +24,10 @@ async def why_left_alone(database: Database, turn_id: UUID) -> str | None:
         return f"is {halt.status}"
     if halt.halts:
         return f"is FAILED and halts its session: see turnstile retry {turn_id} and turnstile skip {turn_id}"
-    return why_not_again(halt)
+    return rerun_refusal(halt)
 
 
-def why_not_again(halt: Halt) -> str | None:
+def rerun_refusal(halt: Halt) -> str | None:
     """Why neither a redrive nor a retry may run a FAILED turn again; None if they may."""
     if halt.replaced:
         return "is FAILED, and its parent has started it anew since (see turnstile trace): run again, it would be done twice"

@@ -1,4 +1,4 @@
-"""`turnstile retry` and `turnstile skip`: two ways to resume a session that a FAILED turn has halted (G9)."""
+"""`turnstile retry` and `turnstile skip`: two ways to resume a session that a FAILED turn has halted."""
 
 import secrets
 from typing import Any
@@ -7,9 +7,9 @@ from uuid import UUID
 import typer
 
 from turnstile.config.settings import Settings
-from turnstile.ops.sessions import halted_session as statements
-from turnstile.ops.sessions.halted_session import Halt, Resumed, WayOn
-from turnstile.ops.sessions.redrive_refusals import why_left_alone, why_not_again
+from turnstile.ops.sessions import halted_session
+from turnstile.ops.sessions.halted_session import Halt, HaltDecision, Resumed
+from turnstile.ops.sessions.redrive_refusals import rerun_refusal, why_left_alone
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, describe_operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, TurnId, WaitSeconds, Yes, confirm
@@ -29,7 +29,7 @@ def retry(
     turn with which the session goes on). With --wait it is printed before the wait.
     """
     settings = load_settings()
-    halt = _let_go_on(settings, turn, WayOn.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
+    halt = _resolve_halt(settings, turn, HaltDecision.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
     if wait is not None and not dry_run:
         try:
             ended = operate(settings, read_shown, turn, halt.tenant_id, wait).turn
@@ -47,60 +47,62 @@ def skip(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJso
     --json: dry_run, action, turn, tenant_id, session_id, queue, error_class, failed_at, waiting (turns behind it), woken (the
     turn with which the session goes on).
     """
-    _let_go_on(load_settings(), turn, WayOn.SKIP, dry_run=dry_run, yes=yes, as_json=as_json)
+    _resolve_halt(load_settings(), turn, HaltDecision.SKIP, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _let_go_on(settings: Settings, turn_id: UUID, way: WayOn, *, dry_run: bool, yes: bool, as_json: bool) -> Halt:
-    halt = operate(settings, _read, turn_id, way)
-    if way is WayOn.RETRY:
+def _resolve_halt(
+    settings: Settings, turn_id: UUID, decision: HaltDecision, *, dry_run: bool, yes: bool, as_json: bool
+) -> Halt:
+    halt = operate(settings, _read, turn_id, decision)
+    if decision is HaltDecision.RETRY:
         # Checked before the confirmation: a retry takes its new budgets from the queue. A skip does not need the queue.
         settings.find_queue(halt.queue)
-    resumed, asked = None, "run it again" if way is WayOn.RETRY else "pass it over"
+    resumed, asked = None, "run it again" if decision is HaltDecision.RETRY else "pass it over"
     if not dry_run:
         confirm(f"{_describe(halt)} {asked.capitalize()}?", yes=yes)
-        resumed = operate(settings, _resume, halt, way)
+        resumed = operate(settings, _resume, halt, decision)
     if as_json:
-        print_json(_as_document(halt, way, resumed))
+        print_json(_as_document(halt, decision, resumed))
     elif resumed is None:
         print_text(f"{_describe(halt)} This would {asked}.")
     else:
-        print_text(_describe_result(halt, way, resumed))
+        print_text(_describe_result(halt, decision, resumed))
     return halt
 
 
-async def _read(operator: Operator, turn_id: UUID, way: WayOn) -> Halt:
-    halt = await statements.read_halt(operator.database, turn_id)
+async def _read(operator: Operator, turn_id: UUID, decision: HaltDecision) -> Halt:
+    halt = await halted_session.read_halt(operator.database, turn_id)
     if halt is None:
         raise CommandError(f"{turn_id} {await why_left_alone(operator.database, turn_id)}; nothing was changed")
     if not halt.halts:
         hint = f"; try turnstile redrive --turn {turn_id}" if halt.status is TurnStatus.FAILED else ""
         raise CommandError(f"{turn_id} is {halt.status} and halts no session; nothing was changed{hint}")
-    if way is WayOn.RETRY and (reason := why_not_again(halt)):
+    if decision is HaltDecision.RETRY and (reason := rerun_refusal(halt)):
         raise CommandError(f"{turn_id} {reason}; nothing was changed")
     return halt
 
 
-async def _resume(operator: Operator, halt: Halt, way: WayOn) -> Resumed:
+async def _resume(operator: Operator, halt: Halt, decision: HaltDecision) -> Resumed:
     who = describe_operator()
-    if way is WayOn.RETRY:
+    if decision is HaltDecision.RETRY:
         trace = start_trace(secrets.randbits(192))
         expires = operator.settings.find_queue(halt.queue).expires_in_seconds
-        resumed = await statements.retry(
+        resumed = await halted_session.retry(
             operator.database, halt.id, trace, expires_in_seconds=expires, requested_by=who
         )
     else:
-        resumed = await statements.skip(operator.database, halt.id, requested_by=who)
+        resumed = await halted_session.skip(operator.database, halt.id, requested_by=who)
     if resumed is None:
         raise CommandError(f"{halt.id} no longer halts its session: another command was faster; nothing was changed")
     await operator.wake(resumed.woken)
     return resumed
 
 
-def _as_document(halt: Halt, way: WayOn, resumed: Resumed | None) -> dict[str, Any]:
+def _as_document(halt: Halt, decision: HaltDecision, resumed: Resumed | None) -> dict[str, Any]:
     # The same keys with and without --dry-run; `woken` is the turn with which the session resumes.
     return {
         "dry_run": resumed is None,
-        "action": way,
+        "action": decision,
         "turn": halt.id,
         "tenant_id": halt.tenant_id,
         "session_id": halt.session_id,
@@ -119,8 +121,8 @@ def _describe(halt: Halt) -> str:
     )
 
 
-def _describe_result(halt: Halt, way: WayOn, resumed: Resumed) -> str:
-    if way is WayOn.RETRY:
+def _describe_result(halt: Halt, decision: HaltDecision, resumed: Resumed) -> str:
+    if decision is HaltDecision.RETRY:
         return f"{halt.id} is PENDING again, in its old place: session {halt.session_id} goes on with it"
     on = f"goes on with {resumed.woken[1].wake_up.turn_id}" if resumed.woken else "is no longer halted"
     return f"{halt.id} is passed over and stays FAILED: session {halt.session_id} {on}"
