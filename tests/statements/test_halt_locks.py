@@ -22,7 +22,7 @@ from turnstile.turn.status import TurnStatus
 
 
 async def claimed(database: Database, settings: Settings, session_id: str = "s") -> ClaimedTurn:
-    await submit(database, [make_submission("turns", session_id)], resend_seconds=60)
+    await submit(database, [make_submission(settings.queue, session_id)], resend_seconds=60)
     (turn,) = await claim(database, make_terms(settings), [make_claim(session_id)])
     assert isinstance(turn, ClaimedTurn)
     return turn
@@ -70,7 +70,7 @@ async def test_a_claim_that_would_halt_a_locked_session_skips_it_and_claims_the_
     database: Database, settings: Settings
 ) -> None:
     lost = await claimed(database, settings)
-    await submit(database, [make_submission("turns", "other")], resend_seconds=60)
+    await submit(database, [make_submission(settings.queue, "other")], resend_seconds=60)
     await expire_leases(database)
     terms = make_terms(settings, halt=True, max_crashes=1)
     async with Database(
