@@ -62,7 +62,7 @@ async def test_the_age_the_queue_and_the_tenant_narrow_the_list(
     }
 
     assert list(found.values()) == [0, 1, 0, 1, 1, 0]
-    assert (await turnstile("sessions", "--stuck", "--queue", "other")).code == 3, "a typing mistake is no empty list"
+    assert (await turnstile("sessions", "--stuck", "--queue", "other")).code == 3, "a typing mistake is an error"
 
 
 async def test_without_stuck_and_with_a_wrong_age_the_command_line_is_refused(turnstile: Turnstile) -> None:

@@ -124,7 +124,7 @@ async def test_one_tenant_or_all(database: Database, settings: Settings) -> None
     assert len(await find(database)) == 4
 
 
-async def test_more_due_turns_than_are_read_are_told(
+async def test_more_due_turns_than_are_read_are_reported(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(3):

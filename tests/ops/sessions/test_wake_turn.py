@@ -1,4 +1,4 @@
-"""Wake, on the real Postgres: what it makes due, what it leaves alone, and what happens beside a claim and a cancel."""
+"""Wake, on the real Postgres: what it makes due, what it leaves alone, and what happens during a claim and a cancel."""
 
 import asyncio
 from typing import Any
@@ -168,7 +168,7 @@ async def test_a_locked_turn_is_not_waited_for(database: Database, settings: Set
 # --- at the same moment
 
 
-async def test_a_wake_beside_a_claim_hinders_no_claim(database: Database, settings: Settings) -> None:
+async def test_a_wake_during_a_claim_does_not_hinder_it(database: Database, settings: Settings) -> None:
     turns = {f"s-{number}": await make_pending(database, settings, f"s-{number}") for number in range(20)}
 
     async def both(session: str, turn_id: UUID) -> tuple[object, object]:
@@ -187,7 +187,7 @@ async def test_a_wake_beside_a_claim_hinders_no_claim(database: Database, settin
     assert {(row["status"], row["send_at"], row["attempt"]) for row in found_rows.values()} == {("RUNNING", None, 1)}
 
 
-async def test_a_wake_beside_a_cancel_revives_nothing(database: Database, settings: Settings) -> None:
+async def test_a_wake_during_a_cancel_revives_nothing(database: Database, settings: Settings) -> None:
     turns = [await make_settled(database, settings, f"s-{number}", RETRIED) for number in range(20)]
 
     async def both(turn_id: UUID) -> tuple[object, CanceledTurn | None]:

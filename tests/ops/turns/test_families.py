@@ -81,8 +81,8 @@ async def test_a_child_that_was_started_anew_is_no_dead_letter_and_the_commands_
     shown = await turnstile("dlq", "show", str(child.turn_id))
     named = await turnstile("redrive", "--turn", str(child.turn_id), "--yes", "--json")
 
-    assert f"{child.turn_id} is FAILED, and its parent has started it anew since" in shown.err
-    assert f"{child.turn_id} is FAILED, and its parent has started it anew since" in named.err
+    assert f"{child.turn_id} is FAILED, and its parent has started it again since" in shown.err
+    assert f"{child.turn_id} is FAILED, and its parent has started it again since" in named.err
     done = json.loads(named.out)
     assert (done["matched"], done["revived"], done["letters"], done["swept"]) == (0, 0, {"outlived": 1}, 1)
 

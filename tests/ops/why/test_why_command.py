@@ -318,7 +318,7 @@ async def test_a_waiting_turn_whose_time_is_over_says_so(database: Database, set
 # --- the command
 
 
-async def test_without_redis_the_rest_is_told(database: Database, settings: Settings, why: Any) -> None:
+async def test_without_redis_the_rest_is_shown(database: Database, settings: Settings, why: Any) -> None:
     await make_worker(database, settings)
     turn = await make_pending(database, settings)
 

@@ -23,10 +23,10 @@ from turnstile.turn.status import TurnStatus
 def retry(
     turn: TurnId, wait: WaitSeconds = None, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """Run a turn that halts its session again: in its old place, with fresh budgets. The session then goes on.
+    """Run again a turn that halts its session: in its old place, with fresh budgets. The session then goes on.
 
     --json: dry_run, action, turn, tenant_id, session_id, queue, error_class, failed_at, waiting (turns behind it), woken (the
-    turn with which the session goes on). With --wait it is printed before the wait.
+    turn with which the session goes on). With --wait, the document is printed before the wait.
     """
     settings = load_settings()
     halt = _resolve_halt(settings, turn, HaltDecision.RETRY, dry_run=dry_run, yes=yes, as_json=as_json)
@@ -34,7 +34,7 @@ def retry(
         try:
             ended = operate(settings, read_shown, turn, halt.tenant_id, wait).turn
         except BaseException:
-            say(f"turn {turn} goes on: turnstile status {turn}")
+            say(f"turn {turn} is retried, and this command has stopped waiting for it: see turnstile status {turn}")
             raise
         say(describe_end(turn, ended.status, ended.error_class, ended.error))
         if ended.status is not TurnStatus.SUCCEEDED:

@@ -31,7 +31,7 @@ def wake(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJso
 
 
 async def _look(operator: Operator, turn_id: UUID) -> str:
-    """What the turn waits for. Raises CommandError if it can't be woken, so that nobody is asked in vain."""
+    """What the turn waits for. Raises CommandError if it can't be woken: then nobody is asked."""
     await _wake(operator, turn_id, apply=False)
     answer = await explain_turn(operator.settings, operator.database, turn_id, None)
     return answer.reason.headline if answer is not None else ""

@@ -19,7 +19,7 @@ from turnstile.statements.session_head import IS_PENDING, OPEN_HEAD
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.status import TurnStatus
 
-# A join that is over or has expired is no obstacle: `execute_at` is past then.
+# A join that is over or has expired does not count: `execute_at` is past then.
 _JOINS: LiteralString = "(num_nonnulls(t.joining) > 0 AND t.execute_at > now())"
 
 # `queued_at` of a scheduled turn is the time that it was scheduled for: it begins to wait earlier now.
@@ -70,7 +70,7 @@ class Woken:
 
 
 async def wake_turn(database: Database, turn_id: UUID, *, apply: bool = True) -> Woken | NotWoken | None:
-    """Makes a waiting turn due now; None if there is no such turn in the table. With `apply=False` it only says what it would do.
+    """Makes a waiting turn due now; None if the table does not have it. With `apply=False` it only says what it would do.
 
     Waits for a locked row for a tenth of a second. Raises DatabaseUnavailableError; may be called again.
     """

@@ -90,7 +90,7 @@ MOMENT_SECONDS = 0.5
 
 # `xmax` of a row is the transaction that has locked or changed it last, and each open transaction has a lock on its own id. That
 # names the owner of a row lock for which nobody waits, and takes no lock itself. Several owners at once have an id in common,
-# which is no transaction's: they are not found.
+# which does not belong to a transaction: they are not found.
 ROW_LOCKS: LiteralString = """
 SELECT r.id, l.pid, l.virtualtransaction AS transaction, a.usename AS user_name, a.application_name AS application,
        a.xact_start AS since

@@ -192,9 +192,9 @@ class WaitFacts:
     """The head of its session, perhaps the turn itself. None: the session has no open turn with a `seq`."""
     halt: SeenHalt | None
     queue: SeenQueue
-    """The head's queue; the turn's if there is no head."""
+    """The queue of the head; without a head, that of the turn."""
     row_lock: SeenRowLock | None = None
-    """Of the head's row, or of the turn's if there is no head."""
+    """Of the head's row; without a head, of the turn's."""
     lock: SeenLock | None = None
     """None: nobody has it, or Redis was not asked."""
 
