@@ -68,7 +68,7 @@ def _where(name: str, *columns: str | TextClause, where: str, unique: bool = Fal
     return Index(name, *columns, unique=unique, postgresql_where=text(where))
 
 
-_TO_RECOVER = "(status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0"
+_TO_TAKE_OVER = "(status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0"
 
 sessions = _table(
     "sessions",
@@ -143,7 +143,7 @@ turns = _table(
     _where("turns_failed", "queue", "id", where="status = 'FAILED'"),
     _where("turns_failed_at", "queue", "finished_at", where="(status || '') = 'FAILED' AND dropped_at IS NULL"),
     _where("turns_waiting", "queue", text("coalesce(execute_at, created_at)"), where="(status || '') = 'PENDING'"),
-    _where("turns_to_recover", "queue", "crashes", "id", where=_TO_RECOVER),
+    _where("turns_to_take_over", "queue", "crashes", "id", where=_TO_TAKE_OVER),
     _brin("turns_finished_at", "finished_at", pages_per_range=32),
     Index("turns_trace_id", "trace_id"),
     _where("turns_parent", "parent_turn_id", where="parent_turn_id IS NOT NULL"),

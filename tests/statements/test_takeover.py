@@ -24,7 +24,7 @@ from tests.statements.calls import (
 from tests.statements.store import Store
 from tests.support.factories import make_claim, make_worker_record
 from turnstile.ops.turns.attempts import read_attempts
-from turnstile.statements.claim import LeftToRecovery, NoClaim, claim
+from turnstile.statements.claim import LeftToTakeover, NoClaim, claim
 from turnstile.statements.worker_registry import announce
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.settlement import Settlement
@@ -83,7 +83,7 @@ async def test_a_lost_turn_with_more_crashes_than_the_request_allows_is_left(sto
 
     (answer,) = await claim(store.database, terms(), [replace(make_claim(), most_crashes=1)])
 
-    assert answer == LeftToRecovery(crashes=2)
+    assert answer == LeftToTakeover(crashes=2)
     row = await row_of(store, turn.id)
     assert (row["status"], row["crashes"]) == ("RUNNING", 1)
 
@@ -95,7 +95,7 @@ async def test_a_waiting_turn_with_more_crashes_than_the_request_allows_is_left(
 
     (answer,) = await claim(store.database, terms(), [replace(make_claim(), most_crashes=0)])
 
-    assert answer == LeftToRecovery(crashes=1)
+    assert answer == LeftToTakeover(crashes=1)
     assert isinstance(await claim_one(store), ClaimedTurn)
 
 

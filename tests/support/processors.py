@@ -79,7 +79,7 @@ def processing(
     taken: list[HeartbeatEntry] | None = None,
     stopping: asyncio.Event | None = None,
     nudge_relay: Callable[[], None] = lambda: None,
-    recovers: bool = False,
+    takes_over: bool = False,
     pause: QueuePause | None = None,
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once. What the heartbeat would keep alive is added to `taken`."""
@@ -110,7 +110,7 @@ def processing(
             stopping=stopping or asyncio.Event(),
             given_up=asyncio.Event(),
             pause=pause or QueuePause(),
-            recovers=recovers,
+            takes_over=takes_over,
         )
 
 

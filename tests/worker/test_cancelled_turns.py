@@ -37,13 +37,13 @@ class Site:
         [turn_id] = await submit_turns(self.database, self.settings, "hi", session_id=session)
         await self.processor.process(message_about(turn_id, session))
 
-    async def recover(self) -> None:
-        """A new turn, as recovery begins one that was lost."""
+    async def take_over(self) -> None:
+        """A new turn, as a takeover begins one that was lost."""
         session = next(self.sessions)
         [turn_id] = await submit_turns(self.database, self.settings, "hi", session_id=session)
         seat = self.processor.claimer.quarantine.enter(CRASHES)
         assert seat is not None
-        await self.processor.recover(LostTurn(turn_id, "t", session, UUID(int=1).hex, CRASHES), seat)
+        await self.processor.take_over(LostTurn(turn_id, "t", session, UUID(int=1).hex, CRASHES), seat)
 
     def assert_whole(self) -> None:
         assert self.slots.busy == 0
@@ -54,7 +54,7 @@ class Site:
 
 
 @pytest.mark.parametrize("how", Cancel)
-@pytest.mark.parametrize("way", [Site.process, Site.recover])
+@pytest.mark.parametrize("way", [Site.process, Site.take_over])
 async def test_a_turn_that_is_cancelled_at_any_await_gives_everything_back(
     settings: Settings, database: Database, lock: SessionLock, way: object, how: Cancel
 ) -> None:

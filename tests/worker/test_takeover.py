@@ -138,11 +138,11 @@ async def ward(settings: Settings, database: Database, monkeypatch: pytest.Monke
     monkeypatch.setattr(Takeover, "_look", counted)
     queues: Any = Silence()
     with processing(
-        quick, database, lock, "w", Handler(ward.handle), slots=slots, recovers=True, queues=queues
+        quick, database, lock, "w", Handler(ward.handle), slots=slots, takes_over=True, queues=queues
     ) as ward.processor:
         ward.consumer = Consumer(queues, quick.queue, slots, TurnsInFlight(), ward.processor.process, ward.stopping)
-        ward.recovery = Takeover(quick, database, ward.consumer, ward.processor)
-        running = asyncio.create_task(ward.recovery.run(ward.stopping))
+        ward.takeover = Takeover(quick, database, ward.consumer, ward.processor)
+        running = asyncio.create_task(ward.takeover.run(ward.stopping))
         yield ward
         ward.stopping.set()
         await running

@@ -85,7 +85,7 @@ WITH want AS MATERIALIZED (
            started_at = CASE WHEN due.verdict = 'RUNNING' THEN clock_timestamp() ELSE t.started_at END,
            first_started_at = coalesce(t.first_started_at, clock_timestamp()),
            finished_at = CASE WHEN due.verdict <> 'RUNNING' THEN clock_timestamp() END,
-           -- A lost attempt costs the turn no time: not its run, and not the recovery (ADR 0003).
+           -- A lost attempt costs the turn no time: not its run, and not the takeover (ADR 0003).
            expires_at = t.expires_at
                + CASE WHEN due.was = 'RUNNING' THEN clock_timestamp() - due.lost_start ELSE interval '0' END,
            send_at = CASE WHEN due.verdict = 'FAILED' AND NOT %(halt)s THEN clock_timestamp() END,
@@ -158,7 +158,7 @@ class EndedAtClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftToRecovery:
+class LeftToTakeover:
     """The head has more crashes than the request allows: the caller needs a place in quarantine first."""
 
     crashes: int
@@ -179,7 +179,7 @@ class NoClaim(StrEnum):
     """No such session: the message is a phantom (G4)."""
 
 
-Claim = ClaimedTurn | EndedAtClaim | LeftToRecovery | NoClaim
+Claim = ClaimedTurn | EndedAtClaim | LeftToTakeover | NoClaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +233,7 @@ def _with_lost_worker(turn: ClaimedTurn, answers: Mapping[UUID, DictRow]) -> Cla
     return turn if lost_worker is None else replace(turn, lost_worker=lost_worker)
 
 
-def _no_turn(row: DictRow) -> EndedAtClaim | LeftToRecovery | NoClaim:
+def _no_turn(row: DictRow) -> EndedAtClaim | LeftToTakeover | NoClaim:
     if row["turn_id"] is not None and row["status"] != TurnStatus.RUNNING:
         return EndedAtClaim(
             turn_id=row["turn_id"],
@@ -247,7 +247,7 @@ def _no_turn(row: DictRow) -> EndedAtClaim | LeftToRecovery | NoClaim:
     if not row["known"]:
         return NoClaim.UNKNOWN
     if row["left_over"]:
-        return LeftToRecovery(row["crashes"])
+        return LeftToTakeover(row["crashes"])
     if not row["due"]:
         return NoClaim.RUNNING if row["running"] else NoClaim.IDLE
     return NoClaim.HEAD_LOCKED if row["ours"] else NoClaim.FOREIGN

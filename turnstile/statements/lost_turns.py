@@ -58,8 +58,8 @@ ANY_LOST: LiteralString = """
 SELECT EXISTS (SELECT FROM turns WHERE status = 'RUNNING' AND lease_until < now() AND send_at IS NULL) AS found
 """
 
-# The predicate of the index `turns_to_recover`: lost turns, and waiting ones that have crashed a worker before.
-TO_RECOVER: LiteralString = f"""({INDEXED_STATUS} = 'RUNNING' AND t.send_at IS NOT NULL
+# The predicate of the index `turns_to_take_over`: lost turns, and waiting ones that have crashed a worker before.
+TO_TAKE_OVER: LiteralString = f"""({INDEXED_STATUS} = 'RUNNING' AND t.send_at IS NOT NULL
         OR {INDEXED_STATUS} = 'PENDING' AND t.crashes > 0)"""
 
 # Fewest crashes first: a turn that must run alone waits for the others.
@@ -67,7 +67,7 @@ FIND_LOST: LiteralString = f"""
 SELECT t.id AS turn_id, t.tenant_id, t.session_id, t.trace_id, t.crashes + ({IS_RUNNING})::int AS crashes
   FROM turns t
  WHERE t.queue = %(queue)s AND t.tenant_id <> ALL (%(but_tenants)s::text[])
-   AND {TO_RECOVER} AND ({DUE} OR {IS_RUNNING} AND t.lease_until < now())
+   AND {TO_TAKE_OVER} AND ({DUE} OR {IS_RUNNING} AND t.lease_until < now())
  ORDER BY t.crashes, t.id LIMIT %(limit)s
 """
 

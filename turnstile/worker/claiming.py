@@ -16,7 +16,7 @@ from uuid import uuid4
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, RowLockedError
-from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToRecovery, NoClaim, claim
+from turnstile.statements.claim import Claim, ClaimRequest, ClaimTerms, EndedAtClaim, LeftToTakeover, NoClaim, claim
 from turnstile.statements.defer import Defer, DeferResult, defer
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.telemetry.metrics import MESSAGES_PHANTOM
@@ -47,14 +47,14 @@ class Claimer:
         nudge_relay: Callable[[], None],
         retry_while_down: RetryWhileDown,
         *,
-        recovers: bool,
+        takes_over: bool,
     ) -> None:
         self._database = database
         self._terms = terms
         self.quarantine = quarantine
         self._nudge_relay = nudge_relay
         self._retry_while_down = retry_while_down
-        self._recovers = recovers
+        self._takes_over = takes_over
         self._claims: Batcher[ClaimRequest, Claim] = Batcher(partial(claim, database, terms), limit=CLAIM_BATCH)
 
     async def claim(self, run: SessionRun) -> Claim:
@@ -96,12 +96,12 @@ class Claimer:
                         run.stays = "another worker runs the session, and Redis took no waiting mark"
                     log.info("session.idle", turns=run.turns)
                     return found
-                case LeftToRecovery(crashes):
+                case LeftToTakeover(crashes):
                     run.leave_quarantine()
                     run.seat = self.quarantine.enter(crashes)
                     if run.seat is None:
                         # It may not run beside the turns in quarantine here. Takeover here retries, or the message stays.
-                        run.stays = None if self._recovers else "a turn with as many crashes runs alone"
+                        run.stays = None if self._takes_over else "a turn with as many crashes runs alone"
                         return NoClaim.IDLE
                 case ClaimedTurn():
                     report_takeover(found)

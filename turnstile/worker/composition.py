@@ -61,12 +61,12 @@ def make_processor(
     stopping: asyncio.Event,
     given_up: asyncio.Event,
     pause: QueuePause,
-    recovers: bool = False,
+    takes_over: bool = False,
     longest_attempt_seconds: float = math.inf,
 ) -> Processor:
     """The processor and its parts.
 
-    `recovers`: whether this process looks for lost turns by itself (`worker.takeover`). `longest_attempt_seconds` bounds every
+    `takes_over`: whether this process looks for lost turns by itself (`worker.takeover`). `longest_attempt_seconds` bounds every
     attempt's timeout.
     """
     settings, database, handler = resources.settings, resources.database, resources.handler
@@ -96,7 +96,7 @@ def make_processor(
         heartbeat=heartbeat,
         delivery=Delivery(settings, queue, database, resources.queues, retrying),
         cap=TenantCap(shares, queue.name, database, nudge_relay, retrying, is_full=is_full, turn_away=slots.turn_away),
-        claimer=Claimer(database, terms, quarantine, nudge_relay, retrying, recovers=recovers),
+        claimer=Claimer(database, terms, quarantine, nudge_relay, retrying, takes_over=takes_over),
         runner=HandlerRunner(resources, queue, slots, threads, may_begin, retrying, longest_attempt_seconds),
         settler=Settler(settings, handler, database, terms, retrying),
         observer=AttemptObservers(*_observers(resources, nudge_relay, halts=terms.halt)),
@@ -126,7 +126,7 @@ class TurnWork:
         is_full: Callable[[], bool],
         nudge_relay: Callable[[], None],
         deaf_for: Callable[[], float],
-        recovers: bool = False,
+        takes_over: bool = False,
         begins_paused: bool = False,
         longest_attempt_seconds: float = math.inf,
     ) -> None:
@@ -162,7 +162,7 @@ class TurnWork:
             stopping=shutdown.stopping,
             given_up=shutdown.given_up,
             pause=self.pause,
-            recovers=recovers,
+            takes_over=takes_over,
             longest_attempt_seconds=longest_attempt_seconds,
         )
         self._signals: asyncio.Task[None] | None = None

@@ -213,7 +213,7 @@ class Consumer:
             log.warning("consumer.cancelled", message_id=message_id)
             raise
         except Exception:
-            # A bug of ours. SQS delivers the message again, recovery finds a lost turn again, and the poll goes on.
+            # A bug of ours. SQS delivers the message again, takeover finds a lost turn again, and the poll goes on.
             log.exception("consumer.failed", message_id=message_id)
         finally:
             if left_behind is not None and not left_behind.done():

@@ -83,10 +83,10 @@ class Processor:
             return None
         return await self._run_in_cap(wake_up, message)
 
-    async def recover(self, lost: LostTurn, seat: Seat) -> "asyncio.Future[Any] | None":
+    async def take_over(self, lost: LostTurn, seat: Seat) -> "asyncio.Future[Any] | None":
         """Takes over a lost turn, in its seat in quarantine. There is no message to delete.
 
-        Raises DatabaseUnavailableError only after `given_up`; recovery then finds the turn again.
+        Raises DatabaseUnavailableError only after `given_up`; takeover then finds the turn again.
         """
         wake_up = WakeUp(lost.tenant_id, lost.session_id, lost.turn_id)
         logs.bind(turn_id=str(lost.turn_id), session_id=lost.session_id, trace_id=lost.trace_id)

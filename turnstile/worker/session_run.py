@@ -37,7 +37,7 @@ class SessionRun:
 
     wake_up: WakeUp
     message: ReceivedMessage | None
-    """None: recovery started the run, for a lost turn."""
+    """None: takeover started the run, for a lost turn."""
     lock: LockedSession | None
     """None: Redis is away, and the claim decides alone; or the lock is released. If only `entry` has no lock, the claim decides
     alone, too, but this lock may be ours."""

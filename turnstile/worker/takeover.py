@@ -71,7 +71,7 @@ class Takeover:
         most = max(0, min(self._consumer.room, self._wave))
         for lost, seat in may_run[:most]:
             self._offered[lost.tenant_id, lost.session_id] = now
-            self._consumer.serve(partial(self._processor.recover, lost, seat))
+            self._consumer.serve(partial(self._processor.take_over, lost, seat))
         for _, seat in may_run[most:]:
             seat.leave()
         # Reserve slots for the remaining turns: a poll would fill the slots from the backlog.

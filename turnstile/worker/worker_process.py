@@ -132,7 +132,7 @@ class _Worker:
             is_full=lambda: self.consumer.full,
             nudge_relay=lambda: self.relay.nudge(),
             deaf_for=lambda: self.consumer.deaf_for(),
-            recovers=True,
+            takes_over=True,
             begins_paused=True,
         )
         self.relay = Relay(resources.database, resources.queues, settings, self.work.heartbeat.evidence)
@@ -146,7 +146,7 @@ class _Worker:
             pollers=settings.pollers,
             pause=self.work.pause,
         )
-        self.recovery = Takeover(settings, resources.database, self.consumer, self.work.processor)
+        self.takeover = Takeover(settings, resources.database, self.consumer, self.work.processor)
 
     async def run(self, stack: AsyncExitStack) -> int:
         """Works until a shutdown; returns the exit code: 1 if a part of the worker ended by itself, which none should; 4 if the
@@ -160,10 +160,10 @@ class _Worker:
         polling = asyncio.create_task(self.consumer.run(), name="consumer")
         stopped = asyncio.create_task(self.shutdown.stopping.wait(), name="stopping")
         watching = asyncio.create_task(self.resources.memory_watch.run(relay_stop), name="memory watch")
-        recovering = asyncio.create_task(self.recovery.run(self.shutdown.stopping), name="recovery")
+        taking_over = asyncio.create_task(self.takeover.run(self.shutdown.stopping), name="takeover")
         # Wait for all of them: a part that ends by itself ends the worker with a log line. Otherwise its absence could go
         # unnoticed for weeks.
-        tasks = {polling, stopped, watching, signals, recovering}
+        tasks = {polling, stopped, watching, signals, taking_over}
         if self.settings.ecs_agent_uri is not None:
             tasks.add(asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection"))
         if self.settings.relay:

@@ -95,9 +95,9 @@ CREATE INDEX turns_failed ON turns (queue, id) WHERE status = 'FAILED';
 CREATE INDEX turns_failed_at ON turns (queue, finished_at) WHERE (status || '') = 'FAILED' AND dropped_at IS NULL;
 -- The backlog of a queue, the oldest first.
 CREATE INDEX turns_waiting ON turns (queue, (coalesce(execute_at, created_at))) WHERE (status || '') = 'PENDING';
--- The turns that workers recover: marked as lost, or waiting after a crash. A RUNNING turn with a valid lease has no `send_at`, so
+-- The turns that workers take over: marked as lost, or waiting after a crash. A RUNNING turn with a valid lease has no `send_at`, so
 -- the index is nearly empty.
-CREATE INDEX turns_to_recover ON turns (queue, crashes, id)
+CREATE INDEX turns_to_take_over ON turns (queue, crashes, id)
     WHERE (status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0;
 
 -- What ended lately (`turnstile stats`). Turns end in about the order of their rows, so a small BRIN index finds them. An update of a
