@@ -96,7 +96,7 @@ async def test_two_at_once_put_each_turn_back_once(
     redrive: Redrive, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     failed = await make_dead(database, queues, settings, [f"s{number % 7}" for number in range(14)])
-    other = Redrive(database, queues, settings)
+    other = Redrive(database, queues, settings, requested_by="ada@test")
     failed_turns = await asyncio.gather(list_failed(database, ALL), list_failed(database, ALL))
 
     results = await asyncio.gather(redrive.run(ALL, failed_turns[0]), other.run(ALL, failed_turns[1]))
@@ -133,7 +133,7 @@ async def test_without_sqs_the_turns_are_put_back_and_the_relay_sends_their_wake
     gone = settings.model_copy(update={"sqs_endpoint_url": "http://127.0.0.1:1"})
     queues = MessageQueues(gone)
 
-    result = await run(Redrive(database, queues, gone))
+    result = await run(Redrive(database, queues, gone, requested_by="ada@test"))
 
     await queues.close()
     assert (len(result.revived), result.sent, result.unsent) == (2, 0, 2)
@@ -160,7 +160,7 @@ async def test_a_queue_that_sqs_does_not_have_gets_its_wake_ups_by_the_relay_and
     await make_failed(database, settings, ["a"], queue="missing")
     of_both = MessageQueues(declared)
 
-    result = await run(Redrive(database, of_both, declared))
+    result = await run(Redrive(database, of_both, declared, requested_by="ada@test"))
 
     await of_both.close()
     assert (result.sent, result.unsent, result.unswept_queues) == (0, 1, ["missing"])

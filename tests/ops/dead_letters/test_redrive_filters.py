@@ -82,18 +82,19 @@ async def test_bad_lines_are_named_before_anything_is_done(
 
 
 async def test_a_canary_that_does_not_succeed_ends_the_command_with_1_and_the_log_says_why(
-    turnstile: Turnstile, database: Database, settings: Settings
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("turnstile.ops.dead_letters.redriven_turns.CANARY_WAIT_SECONDS", 0.05)
     await make_failed(database, settings, ["a", "b", "c"])
 
-    ran = await turnstile("redrive", "--canary", "1", "--canary-wait", "1s", "--yes", "--json")
+    ran = await turnstile("redrive", "--canary", "1", "--yes", "--json")
     log = json.loads((await turnstile("redrives", "--json")).out)["redrives"]
     table = (await turnstile("redrives")).out
 
-    reason = "of 1 canary turn, at least 1 had to succeed in time: 1 not ended yet"
+    reason = "the canary did not end in time: 1 not ended yet; at least 1 of 1 must succeed"
     assert (ran.code, json.loads(ran.out)["stopped"], json.loads(ran.out)["not_tried"]) == (1, reason, 2)
     assert f"turnstile: stopped, with 2 turns left FAILED: {reason}" in ran.err
-    assert "canary: 1 turn put back" in ran.err
+    assert "canary: 1 turn put back; waiting up to 10m for the canary to end" in ran.err
     assert [(one["outcome"], one["matched"], one["turns"], one["left_alone"]) for one in log] == [("stopped", 3, 1, 2)]
     assert reason in table
 

@@ -13,6 +13,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.failed_turns import FailedFilter, list_failed
 from turnstile.ops.dead_letters.redrive import Pace, Redrive, RedriveResult
+from turnstile.ops.dead_letters.redrive_command import PrintedRedrive
 from turnstile.ops.dead_letters.redrive_log import read_redrive_log
 from turnstile.ops.dead_letters.stop_rule import Ends
 from turnstile.statements.revive import Revived
@@ -37,7 +38,13 @@ class Answered(Redrive):
 @pytest.fixture
 def redrive(database: Database, queues: MessageQueues, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Answered:
     monkeypatch.setattr("turnstile.ops.dead_letters.redriven_turns.LOOK_SECONDS", 0.0)
-    return Answered(database, queues, settings, requested_by="ada@test")
+    return Answered(database, queues, settings, requested_by="ada@test", observer=PrintedRedrive())
+
+
+@pytest.fixture
+def short_canary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The redrive does not wait ten minutes for its canary."""
+    monkeypatch.setattr("turnstile.ops.dead_letters.redriven_turns.CANARY_WAIT_SECONDS", 0.05)
 
 
 async def run(redrive: Redrive, pace: Pace) -> RedriveResult:
@@ -56,7 +63,7 @@ async def test_after_a_canary_that_succeeds_the_others_follow(
     failed = await make_failed(database, settings, [f"s{number}" for number in range(12)])
     redrive.script = [FAILURE, *[SUCCESS] * 9]
 
-    result = await run(redrive, Pace(canary=10, canary_share=0.9))
+    result = await run(redrive, Pace(canary=10))
 
     assert (result.stopped, result.not_tried, len(result.revived)) == (None, 0, 12)
     assert await generations(database, failed) == [2] * 12
@@ -68,9 +75,9 @@ async def test_after_a_canary_that_fails_the_others_stay_and_the_reason_is_recor
     failed = await make_failed(database, settings, [f"s{number}" for number in range(8)])
     redrive.script = [SUCCESS, FAILURE, FAILURE]
 
-    result = await run(redrive, Pace(canary=3, canary_share=0.9))
+    result = await run(redrive, Pace(canary=3))
 
-    assert result.stopped == "of 3 canary turns, at least 3 had to succeed: 1 succeeded, 2 failed again (Boom 2)"
+    assert result.stopped == "the canary failed: 1 succeeded, 2 failed again (Boom 2); at least 3 of 3 must succeed"
     assert (result.not_tried, len(result.revived)) == (5, 3)
     assert await generations(database, failed) == [2] * 3 + [1] * 5
     [record] = await read_redrive_log(database, 10)
@@ -79,18 +86,20 @@ async def test_after_a_canary_that_fails_the_others_stay_and_the_reason_is_recor
     assert record.finished_at is not None
 
 
+@pytest.mark.usefixtures("short_canary")
 async def test_a_canary_that_does_not_end_in_time_stops_the_redrive(
     redrive: Answered, database: Database, settings: Settings
 ) -> None:
     failed = await make_failed(database, settings, ["a", "b"])
     redrive.answers = False
 
-    result = await run(redrive, Pace(canary=1, canary_wait_seconds=0.05))
+    result = await run(redrive, Pace(canary=1))
 
-    assert result.stopped == "of 1 canary turn, at least 1 had to succeed in time: 1 not ended yet"
+    assert result.stopped == "the canary did not end in time: 1 not ended yet; at least 1 of 1 must succeed"
     assert await generations(database, failed) == [2, 1]
 
 
+@pytest.mark.usefixtures("short_canary")
 async def test_while_a_canary_runs_a_line_says_how_far_it_is_and_at_its_end_which_turns_have_not_ended(
     redrive: Answered,
     database: Database,
@@ -102,12 +111,12 @@ async def test_while_a_canary_runs_a_line_says_how_far_it_is_and_at_its_end_whic
     failed = await make_failed(database, settings, [f"s{number}" for number in range(8)])
     redrive.answers = False
 
-    await run(redrive, Pace(canary=7, canary_wait_seconds=0.05))
+    await run(redrive, Pace(canary=7))
 
     lines = capsys.readouterr().err.splitlines()
     assert "canary: 7 not ended yet" in lines
     named = ", ".join(map(str, failed[:5]))
-    assert lines[-1] == f"canary: not ended yet: {named} and 2 more; look with turnstile why {failed[0]}"
+    assert lines[-1] == f"canary: not ended yet: {named} and 2 more; see turnstile why {failed[0]}"
 
 
 async def test_without_a_canary_it_stops_when_the_turns_fail_again(
@@ -119,7 +128,7 @@ async def test_without_a_canary_it_stops_when_the_turns_fail_again(
 
     result = await run(redrive, Pace())
 
-    assert result.stopped == "of the last 10 turns that ended 10 failed again (Boom 10)"
+    assert result.stopped == "too many turns fail again: of the last 10 that ended, 10 failed again (Boom 10)"
     assert (len(result.revived), result.not_tried, result.ended.failed) == (10, 10, {"Boom": 10})
     assert await generations(database, failed) == [2] * 10 + [1] * 10
 
@@ -133,7 +142,10 @@ async def test_only_the_turns_that_ended_last_are_judged(
 
     result = await run(redrive, Pace())
 
-    assert result.stopped == "of the last 20 turns that ended 10 succeeded, 10 failed again (Boom 10)"
+    assert (
+        result.stopped
+        == "too many turns fail again: of the last 20 that ended, 10 succeeded, 10 failed again (Boom 10)"
+    )
     assert (len(result.revived), result.not_tried) == (35, 10)
 
 
@@ -142,7 +154,7 @@ async def test_a_turn_that_another_redrive_has_put_back_is_not_watched(
 ) -> None:
     await make_failed(database, settings, ["a", "b"])
     found = await list_failed(database, FailedFilter())
-    await Redrive(database, queues, settings).revive(found[:1], RedriveResult())
+    await Redrive(database, queues, settings, requested_by="ada@test").revive(found[:1], RedriveResult())
 
     result = await redrive.run(FailedFilter(), found, pace=Pace(canary=2))
 
@@ -154,27 +166,14 @@ async def test_a_turn_that_is_left_alone_is_no_part_of_the_canary(
 ) -> None:
     failed = await make_failed(database, settings, [f"s{number}" for number in range(8)])
     found = await list_failed(database, FailedFilter())
-    await Redrive(database, queues, settings).revive(found[:3], RedriveResult())
+    await Redrive(database, queues, settings, requested_by="ada@test").revive(found[:3], RedriveResult())
     redrive.script = [SUCCESS, FAILURE]
 
     result = await redrive.run(FailedFilter(), found, pace=Pace(canary=2))
 
-    assert result.stopped == "of 2 canary turns, at least 2 had to succeed: 1 succeeded, 1 failed again (Boom 1)"
+    assert result.stopped == "the canary failed: 1 succeeded, 1 failed again (Boom 1); at least 2 of 2 must succeed"
     assert (len(result.revived), result.moved_on, result.not_tried) == (2, 3, 3)
     assert await generations(database, failed) == [2] * 5 + [1] * 3
-
-
-async def test_it_goes_on_if_asked_to(
-    redrive: Answered, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("turnstile.ops.dead_letters.redrive.BATCH", 5)
-    failed = await make_failed(database, settings, [f"s{number}" for number in range(15)])
-    redrive.script = [FAILURE] * 15
-
-    result = await run(redrive, Pace(stop_share=0.0))
-
-    assert (result.stopped, len(result.revived)) == (None, 15)
-    assert await generations(database, failed) == [2] * 15
 
 
 async def test_a_turn_that_was_redriven_once_more_has_failed_again(
@@ -182,7 +181,7 @@ async def test_a_turn_that_was_redriven_once_more_has_failed_again(
 ) -> None:
     await make_failed(database, settings, ["a", "b"])
     redrive.script = [FAILURE]
-    other = Redrive(database, redrive._queues, settings)
+    other = Redrive(database, redrive._queues, settings, requested_by="ada@test")
     first_send = redrive.send
 
     async def send(revived: Sequence[Revived], result: RedriveResult) -> None:
@@ -209,7 +208,7 @@ async def test_the_order_in_a_session_is_that_of_seq_over_batches_whatever_the_i
         await database.fetch("UPDATE turns SET id = %(new)s WHERE id = %(id)s", {"new": new, "id": turn_id})
     before = {turn.id: turn.seq or 0 for turn in await list_failed(database, FailedFilter())}
 
-    await run(Redrive(database, queues, settings), Pace())
+    await run(Redrive(database, queues, settings, requested_by="ada@test"), Pace())
 
     after = await rows(database)
     for session in ("a", "b"):

@@ -27,32 +27,27 @@ def ends(succeeded: int = 0, failed: int = 0, open: int = 0, **more: int) -> End
     ],
 )
 def test_a_canary_is_decided_as_soon_as_its_result_is_certain(canary: Ends, time_is_up: bool, verdict: Any) -> None:
-    assert isinstance(judge_canary(canary, least_share=0.9, time_is_up=time_is_up), verdict)
+    assert isinstance(judge_canary(canary, time_is_up=time_is_up), verdict)
 
 
 def test_the_reason_says_what_failed_and_how() -> None:
     canary = Ends(succeeded=7, failed=Counter(timeout=2, ValueError=1))
 
-    assert judge_canary(canary, least_share=0.9, time_is_up=False) == Stop(
-        "of 10 canary turns, at least 9 had to succeed: 7 succeeded, 3 failed again (timeout 2, ValueError 1)"
+    assert judge_canary(canary, time_is_up=False) == Stop(
+        "the canary failed: 7 succeeded, 3 failed again (timeout 2, ValueError 1); at least 9 of 10 must succeed"
     )
 
 
 @pytest.mark.parametrize(
-    ("lately", "stop_share", "verdict"),
+    ("lately", "verdict"),
     [
-        (ends(succeeded=LEAST_ENDED), 0.5, GoOn),
-        (ends(failed=LEAST_ENDED - 1), 0.5, GoOn),
-        (ends(failed=LEAST_ENDED), 0.5, Stop),
-        (ends(succeeded=6, failed=5), 0.5, GoOn),
-        (ends(succeeded=5, failed=5), 0.5, Stop),
-        (ends(succeeded=2, failed=2, canceled=10), 0.5, GoOn),
-        (ends(failed=20), 0.0, GoOn),
-        (ends(succeeded=1, failed=19), 1.0, GoOn),
-        (ends(failed=20), 1.0, Stop),
+        (ends(succeeded=LEAST_ENDED), GoOn),
+        (ends(failed=LEAST_ENDED - 1), GoOn),
+        (ends(failed=LEAST_ENDED), Stop),
+        (ends(succeeded=6, failed=5), GoOn),
+        (ends(succeeded=5, failed=5), Stop),
+        (ends(succeeded=2, failed=2, canceled=10), GoOn),
     ],
 )
-def test_a_redrive_stops_when_a_share_of_the_last_ends_is_failures(
-    lately: Ends, stop_share: float, verdict: Any
-) -> None:
-    assert isinstance(judge_ends(lately, stop_share=stop_share), verdict)
+def test_a_redrive_stops_when_half_of_the_turns_that_ended_last_have_failed(lately: Ends, verdict: Any) -> None:
+    assert isinstance(judge_ends(lately), verdict)

@@ -1,8 +1,9 @@
-"""Redrive: makes dead-lettered turns PENDING again (G28). The steps, independent of the command line.
+"""Redrive: makes dead-lettered turns PENDING again.
 
 A redrive revives the rows (by compare-and-set), sends the wake-ups, then sweeps the dead letters. It may be killed at any point
 and run again: a revived turn without a sent wake-up has its `send_at`, and the next redrive sweeps remaining dead letters. Two
 concurrent redrives revive each turn once. It stops by itself when what it has put back fails again (`stop_rule`).
+It prints nothing: its caller may watch it with a `RedriveObserver`.
 """
 
 import asyncio
@@ -13,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import assert_never
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
@@ -24,19 +24,12 @@ from turnstile.ops.dead_letters.batches import BATCH
 from turnstile.ops.dead_letters.failed_turns import FailedFilter
 from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redriven_turns import RedrivenTurns
-from turnstile.ops.dead_letters.stop_rule import STOP_SHARE, Ends, GoOn, Stop, judge_ends
+from turnstile.ops.dead_letters.stop_rule import Ends, GoOn, Stop, judge_ends
 from turnstile.ops.dead_letters.sweep import sweep_queues
-from turnstile.ops.terminal.operator_access import describe_operator
-from turnstile.ops.terminal.output import Progress, many, say, short_duration
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive_audit import RedriveOutcome, RedriveRecord, begin
 from turnstile.statements.revive import Revived, find_compensated, revive
 from turnstile.turn.identifiers import start_trace
-
-CANARY_WAIT_SECONDS = 600.0
-
-SHOWN_OPEN = 5
-"""Turns of the canary that are named if they have not ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +39,7 @@ class Pace:
     rate: float | None = None
     """Turns a second at most."""
     canary: int = 0
-    """So many turns go back first. The others follow if enough of these succeed; 0: none."""
-    canary_share: float = 0.9
-    """The share of the canary that must succeed."""
-    canary_wait_seconds: float = CANARY_WAIT_SECONDS
-    stop_share: float = STOP_SHARE
-    """The share of failures, of the turns that ended last, at which the redrive stops; 0: never."""
+    """This many turns go back first. The others follow if enough of these succeed; 0: none."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,16 +72,42 @@ class RedriveResult:
     """How the turns put back had ended when it last looked. It does not wait for them at the end."""
 
 
+class RedriveObserver:
+    """What a redrive reports while it runs. This one ignores it."""
+
+    def put_back(self, result: RedriveResult, turns: int) -> None:
+        """A batch is done. `turns`: how many the redrive has."""
+
+    def broken_off(self, result: RedriveResult, turns: int) -> None:
+        """An error, or the operator, has ended the redrive before its end."""
+
+    def canary_put_back(self, canary: Ends) -> None:
+        """The redrive now waits for the canary to end."""
+
+    def canary_looked_at(self, canary: Ends) -> None:
+        """The canary is not decided yet. Comes about once a second."""
+
+    def canary_decided(self, canary: Ends, verdict: GoOn | Stop, open_ids: Sequence[UUID]) -> None:
+        """`open_ids`: the turns of the canary that have not ended, in the order in which they were put back."""
+
+
 class Redrive:
     """One redrive. `requested_by` is recorded."""
 
     def __init__(
-        self, database: Database, queues: MessageQueues, settings: Settings, *, requested_by: str | None = None
+        self,
+        database: Database,
+        queues: MessageQueues,
+        settings: Settings,
+        *,
+        requested_by: str,
+        observer: RedriveObserver | None = None,
     ) -> None:
         self._database = database
         self._queues = queues
         self._settings = settings
-        self._requested_by = requested_by or describe_operator()
+        self._requested_by = requested_by
+        self._observer = observer or RedriveObserver()
 
     async def run(self, wanted: FailedFilter, failed: Sequence[TurnRecord], pace: Pace | None = None) -> RedriveResult:
         """Revives those that are still FAILED in the same generation, at the given pace, sends their wake-ups, then sweeps.
@@ -119,7 +133,7 @@ class Redrive:
             outcome = RedriveOutcome.FINISHED if result.stopped is None else RedriveOutcome.STOPPED
             await record.finish(outcome, result.stopped, sent=result.sent, unsent=result.unsent)
         except BaseException as error:
-            say(f"broken off: {len(result.revived)} of {many(len(declared), 'turn')} put back")
+            self._observer.broken_off(result, len(declared))
             await record.broke_off(error, sent=result.sent, unsent=result.unsent)
             raise
         return result
@@ -131,7 +145,6 @@ class Redrive:
         # compensation could never run.
         turns = in_session_order(sorted(turns, key=lambda turn: turn.kind != "compensation"))
         redriven = RedrivenTurns(self._database)
-        progress = Progress()
         free_at = time.monotonic()
         size = BATCH if pace.rate is None else max(1, min(BATCH, math.ceil(pace.rate)))
         start, canary = 0, pace.canary > 0
@@ -139,14 +152,10 @@ class Redrive:
             await asyncio.sleep(max(0.0, free_at - time.monotonic()))
             # A turn that is left alone is no part of the canary.
             missing = pace.canary - len(result.revived)
-            match await self._judge(redriven, pace, canary=canary and missing <= 0):
-                case Stop(reason):
-                    result.stopped, result.not_tried = reason, len(turns) - start
-                    break
-                case GoOn():
-                    pass
-                case other:
-                    assert_never(other)
+            verdict = await self._judge(redriven, canary=canary and missing <= 0)
+            if isinstance(verdict, Stop):
+                result.stopped, result.not_tried = verdict.reason, len(turns) - start
+                break
             canary = missing > 0
             batch = turns[start : start + (min(size, missing) if canary else size)]
             start += len(batch)
@@ -158,25 +167,17 @@ class Redrive:
             begun = {one.message.wake_up.turn_id for one in revived}
             redriven.add((turn.id, turn.generation + 1) for turn in batch if turn.id in begun)
             result.ended = redriven.ends
-            progress.say(f"{len(result.revived)} of {many(len(turns), 'turn')} put back; of these {result.ended}")
+            self._observer.put_back(result, len(turns))
         result.ended = redriven.ends
 
-    async def _judge(self, redriven: RedrivenTurns, pace: Pace, *, canary: bool) -> GoOn | Stop:
+    async def _judge(self, redriven: RedrivenTurns, *, canary: bool) -> GoOn | Stop:
         """Whether to put back further turns. `canary`: those so far are the canary."""
         if not canary:
             await redriven.look()
-            return judge_ends(redriven.lately, stop_share=pace.stop_share)
-        say(
-            f"canary: {many(pace.canary, 'turn')} put back; "
-            f"waiting {short_duration(pace.canary_wait_seconds)} at most for the end"
-        )
-        verdict = await redriven.wait_for_canary(pace.canary_share, pace.canary_wait_seconds)
-        if isinstance(verdict, GoOn):
-            say(f"canary: {redriven.ends}")
-        if left := redriven.open_ids:
-            named = ", ".join(map(str, left[:SHOWN_OPEN]))
-            more = f" and {len(left) - SHOWN_OPEN} more" if left[SHOWN_OPEN:] else ""
-            say(f"canary: not ended yet: {named}{more}; look with turnstile why {left[0]}")
+            return judge_ends(redriven.lately)
+        self._observer.canary_put_back(redriven.ends)
+        verdict = await redriven.wait_for_canary(self._observer.canary_looked_at)
+        self._observer.canary_decided(redriven.ends, verdict, redriven.open_ids)
         return verdict
 
     async def revive(self, batch: Sequence[TurnRecord], result: RedriveResult) -> list[Revived]:

@@ -1,9 +1,10 @@
 """`turnstile redrive`: asks for confirmation, prints the result."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
@@ -18,14 +19,17 @@ from turnstile.ops.dead_letters.filter_options import (
     takes_filter,
 )
 from turnstile.ops.dead_letters.letter import LetterKind
-from turnstile.ops.dead_letters.redrive import CANARY_WAIT_SECONDS, Pace, Redrive, RedriveResult
-from turnstile.ops.dead_letters.stop_rule import LEAST_ENDED, STOP_SHARE, WINDOW
+from turnstile.ops.dead_letters.redrive import Pace, Redrive, RedriveObserver, RedriveResult
+from turnstile.ops.dead_letters.stop_rule import CANARY_SHARE, CANARY_WAIT_SECONDS, Ends, GoOn, Stop
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.operator_access import Operator, operate
-from turnstile.ops.terminal.options import AsJson, DryRun, Rate, Yes, age_option, confirm
-from turnstile.ops.terminal.output import many, print_json, print_text, say
+from turnstile.ops.terminal.operator_access import Operator, describe_operator, operate
+from turnstile.ops.terminal.options import AsJson, DryRun, Rate, Yes, confirm
+from turnstile.ops.terminal.output import Progress, many, print_json, print_text, say, short_duration
 from turnstile.queries.turns import TurnRecord
 from turnstile.statements.paused_queues import PausedQueue, read_paused_queues
+
+SHOWN_OPEN = 5
+"""Turns of the canary that are named if they have not ended."""
 
 
 @takes_filter()
@@ -35,32 +39,23 @@ def redrive(
     limit: MostTurns = None,
     rate: Rate = None,
     canary: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Put N turns back first; the others only if enough of them succeed.")
-    ] = 0,
-    canary_success: Annotated[
-        float, typer.Option(min=0, max=1, metavar="SHARE", help="How many of the canary are enough.")
-    ] = 0.9,
-    canary_wait: Annotated[
-        float, age_option("How long to wait for the ends of the canary.", CANARY_WAIT_SECONDS)
-    ] = CANARY_WAIT_SECONDS,
-    stop_at: Annotated[
-        float,
+        int,
         typer.Option(
             min=0,
-            max=1,
-            metavar="SHARE",
-            help=f"Stop when this share of the last {WINDOW} ends ({LEAST_ENDED} at least) is failures again; 0: never.",
+            metavar="N",
+            help=f"Put N turns back first; the others only if {CANARY_SHARE:.0%} of these succeed "
+            f"within {short_duration(CANARY_WAIT_SECONDS)}.",
         ),
-    ] = STOP_SHARE,
+    ] = 0,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Put FAILED turns back to work, at the end of their sessions, and tidy up their dead letters.
 
-    Can be stopped at any point and run again; two at once do no harm. Stops by itself (exit code 1) when the turns that it has
-    put back fail again. `turnstile redrives` lists what was done. Exit code 0 also if no turn matches a filter, 1 if of
-    turns named by --turn none is put back.
+    You can stop it at any point and run it again; two at once do no harm. It stops by itself (exit code 1) when at least half of
+    the turns that ended last have failed again. `turnstile redrives` lists what was done. The exit code is 0 also if no turn
+    matches a filter, and 1 if none of the turns named by --turn is put back.
 
     --json: dry_run, matched, by_error_class, oldest and newest (times of their failures), redrive_id, revived (how many),
     turn_ids, moved_on (no longer FAILED), compensated (left alone, for their compensation), undeclared (left alone, by queue),
@@ -68,13 +63,7 @@ def redrive(
     (obsolete ones, deleted and not deleted), unswept_queues, stopped (why it stopped by itself), not_tried, ended (succeeded,
     failed by error class, canceled, open: when it last looked).
     """
-    pace = Pace(
-        rate=rate,
-        canary=canary,
-        canary_share=canary_success,
-        canary_wait_seconds=canary_wait,
-        stop_share=stop_at,
-    )
+    pace = Pace(rate=rate, canary=canary)
     failed, paused = operate(settings, _find, wanted, limit)
     _refuse_or_warn(failed, paused, pace)
     if failed and not dry_run:
@@ -117,7 +106,42 @@ def _refuse_or_warn(failed: list[TurnRecord], paused: Mapping[str, PausedQueue],
 
 
 async def _redrive(operator: Operator, wanted: FailedFilter, failed: list[TurnRecord], pace: Pace) -> RedriveResult:
-    return await Redrive(operator.database, operator.queues, operator.settings).run(wanted, failed, pace)
+    redrive = Redrive(
+        operator.database,
+        operator.queues,
+        operator.settings,
+        requested_by=describe_operator(),
+        observer=PrintedRedrive(),
+    )
+    return await redrive.run(wanted, failed, pace)
+
+
+class PrintedRedrive(RedriveObserver):
+    """Prints how far a redrive is, on standard error."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+
+    def put_back(self, result: RedriveResult, turns: int) -> None:
+        self._progress.say(f"{len(result.revived)} of {many(turns, 'turn')} put back; of these {result.ended}")
+
+    def broken_off(self, result: RedriveResult, turns: int) -> None:
+        say(f"broken off: {len(result.revived)} of {many(turns, 'turn')} put back")
+
+    def canary_put_back(self, canary: Ends) -> None:
+        waits = f"waiting up to {short_duration(CANARY_WAIT_SECONDS)} for the canary to end"
+        say(f"canary: {many(canary.total, 'turn')} put back; {waits}")
+
+    def canary_looked_at(self, canary: Ends) -> None:
+        self._progress.say(f"canary: {canary}")
+
+    def canary_decided(self, canary: Ends, verdict: GoOn | Stop, open_ids: Sequence[UUID]) -> None:
+        if isinstance(verdict, GoOn):
+            say(f"canary: {canary}")
+        if open_ids:
+            named = ", ".join(map(str, open_ids[:SHOWN_OPEN]))
+            more = f" and {len(open_ids) - SHOWN_OPEN} more" if open_ids[SHOWN_OPEN:] else ""
+            say(f"canary: not ended yet: {named}{more}; see turnstile why {open_ids[0]}")
 
 
 def as_document(failed: list[TurnRecord], result: RedriveResult | None) -> dict[str, Any]:

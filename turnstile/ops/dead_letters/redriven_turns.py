@@ -3,14 +3,13 @@
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.ops.dead_letters.redriven_ends import RedrivenEnd, read_ends
-from turnstile.ops.dead_letters.stop_rule import WINDOW, Ends, GoOn, Stop, Wait, judge_canary
-from turnstile.ops.terminal.output import Progress
+from turnstile.ops.dead_letters.stop_rule import CANARY_WAIT_SECONDS, WINDOW, Ends, GoOn, Stop, Wait, judge_canary
 from turnstile.turn.status import TurnStatus
 
 LOOK_SECONDS = 1.0
@@ -73,16 +72,18 @@ class RedrivenTurns:
             canceled=counts[TurnStatus.CANCELED],
         )
 
-    async def wait_for_canary(self, least_share: float, wait_seconds: float) -> GoOn | Stop:
-        """Waits until the turns so far have decided whether the redrive goes on, at most `wait_seconds`."""
-        deadline = time.monotonic() + wait_seconds
-        progress = Progress()
+    async def wait_for_canary(self, report: Callable[[Ends], None]) -> GoOn | Stop:
+        """Waits until the turns so far have decided whether the redrive goes on, at most `CANARY_WAIT_SECONDS`.
+
+        Calls `report` after each look that decides nothing.
+        """
+        deadline = time.monotonic() + CANARY_WAIT_SECONDS
         while True:
             await self.look()
-            verdict = judge_canary(self.ends, least_share=least_share, time_is_up=time.monotonic() >= deadline)
+            verdict = judge_canary(self.ends, time_is_up=time.monotonic() >= deadline)
             if not isinstance(verdict, Wait):
                 return verdict
-            progress.say(f"canary: {self.ends}")
+            report(self.ends)
             await asyncio.sleep(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
 
 

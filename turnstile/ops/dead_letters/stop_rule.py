@@ -1,24 +1,29 @@
 """Whether a redrive goes on: judged by how the turns that it has put back have ended so far. Pure.
 
 A turn that fails again has cost another run, and is a dead letter once more. So a redrive may put a few turns back first (the
-canary) and go on only if enough of them succeed. Later it stops when, of the last `WINDOW` turns that ended, too large a share
-has FAILED.
+canary) and go on only if enough of them succeed. Later it stops when too many of the last `WINDOW` turns that ended have FAILED.
+
+The numbers are constants; `docs/runbooks/dead-letters.md` names them.
 """
 
 import math
 from collections import Counter
 from dataclasses import dataclass, field
 
-from turnstile.ops.terminal.output import many
+CANARY_SHARE = 0.9
+"""The share of the canary that must succeed."""
+
+CANARY_WAIT_SECONDS = 600.0
+"""How long a redrive waits for the canary to end."""
 
 WINDOW = 20
-"""How many of the turns that ended last are judged while a redrive goes on."""
+"""A redrive that goes on is judged by this many turns: those that ended last."""
 
 LEAST_ENDED = 10
-"""With fewer ends than these nothing is judged: a few failures may be of the turns themselves."""
+"""Nothing is judged before this many turns have ended: a few failures may have their causes in the turns themselves."""
 
 STOP_SHARE = 0.5
-"""The share of failures at which a redrive stops by default."""
+"""The share of failures at which a redrive stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,22 +68,21 @@ class Stop:
     reason: str
 
 
-def judge_canary(ends: Ends, *, least_share: float, time_is_up: bool) -> GoOn | Wait | Stop:
+def judge_canary(ends: Ends, *, time_is_up: bool) -> GoOn | Wait | Stop:
     """Decides as soon as the result is certain: enough have SUCCEEDED, or too few still can. `ends`: of one turn at least."""
-    needed, canary = math.ceil(least_share * ends.total), many(ends.total, "canary turn")
+    needed = math.ceil(CANARY_SHARE * ends.total)
     if ends.succeeded >= needed:
         return GoOn()
+    rule = f"at least {needed} of {ends.total} must succeed"
     if ends.succeeded + ends.open < needed:
-        return Stop(f"of {canary}, at least {needed} had to succeed: {ends}")
-    if time_is_up:
-        return Stop(f"of {canary}, at least {needed} had to succeed in time: {ends}")
-    return Wait()
+        return Stop(f"the canary failed: {ends}; {rule}")
+    return Stop(f"the canary did not end in time: {ends}; {rule}") if time_is_up else Wait()
 
 
-def judge_ends(lately: Ends, *, stop_share: float) -> GoOn | Stop:
-    """`lately`: the `WINDOW` turns that ended last. A `stop_share` of 0 never stops. Turns that were cancelled do not count."""
+def judge_ends(lately: Ends) -> GoOn | Stop:
+    """`lately`: the `WINDOW` turns that ended last. Turns that were cancelled do not count."""
     failed = lately.failed.total()
     ended = lately.succeeded + failed
-    if stop_share > 0 and ended >= LEAST_ENDED and failed >= stop_share * ended:
-        return Stop(f"of the last {ended} turns that ended {lately}")
+    if ended >= LEAST_ENDED and failed >= STOP_SHARE * ended:
+        return Stop(f"too many turns fail again: of the last {ended} that ended, {lately}")
     return GoOn()
