@@ -15,10 +15,10 @@ from turnstile.backends.sqs.sqs_client import CallRefusedError, SqsClient
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.ops.queues import pause_command
-from turnstile.ops.queues.queue_list import list_queues
-from turnstile.ops.terminal.operator_access import load_settings
+from turnstile.ops.queues.queue_overview import QUEUES, read_overview
+from turnstile.ops.terminal.operator_access import load_settings, operate
 from turnstile.ops.terminal.options import AsJson, make_typer
-from turnstile.ops.terminal.output import print_json, print_table
+from turnstile.ops.terminal.output import print_json, print_table, say
 
 DEAD_LETTER_RETENTION_SECONDS = 14 * 86_400
 MAX_RECEIVE_COUNT = 1000
@@ -74,7 +74,29 @@ async def _create(client: SqsClient, name: str, attributes: dict[str, str]) -> s
     return str(answer["QueueUrl"])
 
 
-commands.command("list")(list_queues)
+@commands.command("list")
+def list_queues(as_json: AsJson = False) -> None:
+    """List the declared queues: messages by SQS, backlog by the table, dead letters, workers, and who has paused them.
+
+    messages: visible, in flight and delayed. due: turns that are due and not claimed; ready: those that are the heads of
+    their sessions; oldest: for how long the oldest of these has been due; top tenant: who has the most of the due turns, and its
+    share of them. workers: those that are well
+    (a pause is no fault of theirs), of all.
+
+    --json: queues, each with queue, purpose, owner, sqs (depth: visible, in_flight, delayed; dead_letters; error), backlog (as
+    `turnstile stats --json`), top_tenant (null, or tenant_id, due, percent), halted_sessions, workers (by state), paused (null,
+    or queue, paused_by, reason, paused_at). If SQS is away, sqs.error says so and the rest is there.
+    """
+    found = operate(load_settings(), read_overview)
+    if as_json:
+        print_json({"queues": found})
+        return
+    print_table(QUEUES, found)
+    for one in found:
+        if one.sqs.error is not None:
+            say(f"the messages of queue {one.queue!r} are not known: {one.sqs.error}")
+
+
 commands.command("pause")(pause_command.pause)
 commands.command("resume")(pause_command.resume)
 
