@@ -1,22 +1,31 @@
-"""`turnstile dlq export`: FAILED turns and malformed messages as JSON lines."""
+"""`turnstile dlq export`: FAILED turns and malformed messages as JSON lines, to keep or to search elsewhere."""
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Any
 
 import typer
 
+from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.ops.dead_letters.export import Line, export_malformed, export_turns
+from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.failed_turns import FailedFilter
 from turnstile.ops.dead_letters.filter_options import find_failed, takes_filter
+from turnstile.ops.dead_letters.rowless import pick_malformed, read_rowless
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, operate
 from turnstile.ops.terminal.options import Malformed, ShowText
 from turnstile.ops.terminal.output import Progress, as_json_line, many, say
+from turnstile.ops.turns.attempts import read_attempts
+from turnstile.ops.turns.operator_turns import read_messages
+from turnstile.ops.turns.turn_document import attempt_document, turn_document
+from turnstile.queries.turns import TurnRecord
+from turnstile.turn.wire_format import DEAD_LETTER_REASON
+
+Line = dict[str, Any]
 
 READABLE_BY_ITS_OWNER = 0o600
 """The file may have what users said."""
@@ -86,3 +95,29 @@ async def _export(
 
 def _write(out: IO[str], line: Line) -> None:
     out.write(as_json_line(line) + "\n")
+
+
+async def export_turns(
+    database: Database, failed: Sequence[TurnRecord], *, show_text: bool
+) -> AsyncGenerator[Line, None]:
+    """A line for each turn. Raises DatabaseUnavailableError."""
+    for turn in failed:
+        attempts = [attempt_document(one) for one in await read_attempts(database, turn.tenant_id, turn.id)]
+        said = {"messages": await read_messages(database, turn.tenant_id, turn.id)} if show_text else {}
+        yield {"kind": "turn", "turn": turn_document(turn), "attempts": attempts, **said}
+
+
+async def export_malformed(queues: MessageQueues, queue: str, *, show_text: bool) -> AsyncGenerator[Line, None]:
+    """A line for each malformed message on the DLQ of a queue. Raises QueueUnavailableError or UnknownQueueError."""
+    async with aclosing(read_rowless(queues, queue, pick_malformed)) as messages:
+        async for message in messages:
+            # Attributes of strangers may quote what the body says.
+            text = {"body": message.body, "attributes": message.attributes} if show_text else {}
+            yield {
+                "kind": "malformed",
+                "queue": queue,
+                "message_id": message.message_id,
+                "reason": message.attributes.get(DEAD_LETTER_REASON),
+                "receive_count": message.receive_count,
+                **text,
+            }
