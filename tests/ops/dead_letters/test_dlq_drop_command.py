@@ -101,12 +101,23 @@ async def test_a_letter_that_sqs_does_not_delete_is_named(
     assert (ran.code, json.loads(ran.out)["unswept_queues"]) == (0, [settings.queue])
 
 
+async def test_a_drop_of_several_batches_gives_up_every_turn(
+    turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnstile.ops.dead_letters.drop_failed.BATCH", 2)
+    failed = await make_failed(database, settings, ["a", "b", "c"])
+
+    ran = await turnstile("dlq", "drop", "--yes", "--json")
+
+    assert sorted(json.loads(ran.out)["turn_ids"]) == sorted(map(str, failed))
+
+
 async def test_a_drop_that_breaks_off_is_recorded_so(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make_failed(database, settings, ["a"])
     away = AsyncMock(side_effect=DatabaseUnavailableError("gone"))
-    monkeypatch.setattr("turnstile.ops.dead_letters.drop.drop_failed", away)
+    monkeypatch.setattr("turnstile.ops.dead_letters.drop_failed.drop_failed", away)
 
     ran = await turnstile("dlq", "drop", "--yes")
     [entry] = json.loads((await turnstile("redrives", "--json")).out)["redrives"]

@@ -7,7 +7,7 @@ import typer
 
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
-from turnstile.ops.dead_letters.drop import DropResult, drop_turns
+from turnstile.ops.dead_letters.drop_failed import DropResult, drop_turns
 from turnstile.ops.dead_letters.failed_turns import FailedFilter
 from turnstile.ops.dead_letters.filter_options import MostTurns, describe_failed, find_failed, takes_filter
 from turnstile.ops.dead_letters.rowless import Pick, delete_rowless, pick_malformed, picking_unknown, read_rowless

@@ -6,13 +6,24 @@ this moment, is obsolete (`statements.revive.READ_GENERATIONS`), so the next swe
 still puts it back to work, and clears the mark.
 
 A turn that halts its session is not dropped: `ops.sessions.halted_session.skip` decides about it first.
+
+A drop may be killed at any point and run again: one statement gives up a batch, and the next sweep deletes the letters
+that are left.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.failed_turns import BATCH, FailedFilter
+from turnstile.ops.dead_letters.sweep import sweep_queues
+from turnstile.ops.terminal.operator_access import describe_operator
+from turnstile.ops.terminal.output import Progress, many
+from turnstile.queries.turns import TurnRecord
+from turnstile.statements.redrive_audit import RedriveRecord, begin
 from turnstile.statements.session_head import IS_FAILED
 
 DROP_FAILED: LiteralString = f"""
@@ -39,3 +50,59 @@ async def drop_failed(database: Database, failed: Sequence[tuple[UUID, int]], *,
         "dropped_by": dropped_by,
     }
     return [row["id"] for row in await database.fetch(DROP_FAILED, parameters)]
+
+
+@dataclass(slots=True, kw_only=True)
+class DropResult:
+    """The counts of a drop."""
+
+    dropped: list[UUID] = field(default_factory=list)
+    moved_on: int = 0
+    """Turns that were no longer FAILED in their generation, or had been dropped before."""
+    swept: int = 0
+    """Obsolete messages that were deleted from the DLQs, others among them."""
+    unswept_queues: list[str] = field(default_factory=list)
+    """Queues whose letters are left: SQS was away, refused a deletion, or has no such queue."""
+
+
+async def drop_turns(
+    database: Database, queues: MessageQueues, wanted: FailedFilter, failed: Sequence[TurnRecord]
+) -> DropResult:
+    """Gives up those that are still FAILED in the same generation, then sweeps the DLQs of their queues.
+
+    Raises DatabaseUnavailableError. Continues without SQS.
+    """
+    result = DropResult()
+    who = describe_operator()
+    record = await begin(
+        database, requested_by=who, queue=wanted.queue, wanted={"drop": wanted.as_recorded()}, matched=len(failed)
+    )
+    try:
+        await _drop(database, queues, failed, who, record, result)
+        await record.finish()
+    except BaseException as error:
+        await record.broke_off(error)
+        raise
+    return result
+
+
+async def _drop(
+    database: Database,
+    queues: MessageQueues,
+    failed: Sequence[TurnRecord],
+    who: str,
+    record: RedriveRecord,
+    result: DropResult,
+) -> None:
+    progress = Progress()
+    for start in range(0, len(failed), BATCH):
+        batch = failed[start : start + BATCH]
+        dropped = await drop_failed(database, [(turn.id, turn.generation) for turn in batch], dropped_by=who)
+        if dropped:
+            await record.note(dropped)
+        result.dropped += dropped
+        result.moved_on += len(batch) - len(dropped)
+        progress.say(f"{start + len(batch)} of {many(len(failed), 'turn')} dropped")
+    swept = await sweep_queues(database, queues, sorted({turn.queue for turn in failed}))
+    result.swept = sum(one.swept for one in swept.values() if one is not None)
+    result.unswept_queues = [queue for queue, one in swept.items() if one is None or one.unswept]

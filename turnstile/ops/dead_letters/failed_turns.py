@@ -1,4 +1,4 @@
-"""Dead letters in the table: which turns are FAILED. Their rows last longer than the queue's fourteen days (G29).
+"""Dead letters in the table: which turns are FAILED. Their rows last longer than the queue's fourteen days.
 
 The index `turns_failed` has all FAILED rows and no others: what is read is bounded by their number, however many turns there are.
 A session's turns and a trace's turns have indexes of their own.
@@ -43,6 +43,10 @@ SELECT count(*) AS turns
  CROSS JOIN LATERAL (SELECT t.* FROM turns t WHERE t.id = s.halted_by OFFSET 0) t
  WHERE {terms}
 """
+
+BATCH = 50
+"""Turns that one statement of a redrive or a drop changes. Few, because it locks their rows; a redrive also locks their
+sessions."""
 
 MOST_RECORDED_IDS = 100
 """Named turns in the filter of a record. Of more, only the number is recorded: the record has the turns themselves anyway."""
@@ -94,7 +98,7 @@ async def list_failed(database: Database, wanted: FailedFilter, limit: int | Non
     """The first `limit` matching FAILED turns, oldest first, without their replies; None: all.
 
     Left out are turns that halt their session, because they are not given up yet, and children that their parent has started
-    again. Turns without a dead letter (G27), and those that an operator has given up, are left out unless `turn_ids` names them.
+    again. Turns without a dead letter, and those that an operator has given up, are left out unless `turn_ids` names them.
     """
     terms = _terms(wanted)
 
