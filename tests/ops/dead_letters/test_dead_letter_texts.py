@@ -12,7 +12,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.dlq_command import _as_queued
-from turnstile.ops.dead_letters.letter import Letter, LetterKind
+from turnstile.ops.dead_letters.dlq_messages import Letter, LetterKind
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.wire_format import WakeUp
 

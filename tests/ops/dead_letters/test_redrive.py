@@ -14,8 +14,8 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
+from turnstile.ops.dead_letters.dlq_messages import LetterKind
 from turnstile.ops.dead_letters.failed_turns import FailedFilter, list_failed
-from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redrive import Pace, Redrive, RedriveResult
 from turnstile.statements.submit import submit
 from turnstile.turn.wire_format import WakeUp

@@ -74,7 +74,7 @@ MODULES = (
     "turnstile.submit.commit_then_wake",
     "turnstile.submit.wake_ups",
     "turnstile.ops.dead_letters.redrive",
-    "turnstile.ops.dead_letters.read_dlq",
+    "turnstile.ops.dead_letters.dlq_messages",
     "turnstile.ops.dead_letters.sweep",
 )
 

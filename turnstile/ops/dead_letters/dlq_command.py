@@ -10,11 +10,9 @@ from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.dead_letters.dlq_drop_command import drop
 from turnstile.ops.dead_letters.dlq_export_command import export
+from turnstile.ops.dead_letters.dlq_messages import DeadLetterPass, Letter, LetterKind, classify_letters
 from turnstile.ops.dead_letters.failed_turns import FailedFilter, FailedGroup, group_failed, list_failed
 from turnstile.ops.dead_letters.filter_options import count_left_out, say_halting, takes_filter
-from turnstile.ops.dead_letters.letter import Letter, LetterKind
-from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
-from turnstile.ops.dead_letters.sweep import classify_letters
 from turnstile.ops.sessions.redrive_refusals import why_left_alone
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Limit, ShowText, TenantId, TurnId, make_typer

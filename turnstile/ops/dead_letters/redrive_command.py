@@ -9,6 +9,7 @@ from uuid import UUID
 import typer
 
 from turnstile.config.settings import Settings
+from turnstile.ops.dead_letters.dlq_messages import LetterKind
 from turnstile.ops.dead_letters.failed_turns import FailedFilter
 from turnstile.ops.dead_letters.filter_options import (
     MostTurns,
@@ -18,7 +19,6 @@ from turnstile.ops.dead_letters.filter_options import (
     read_ends,
     takes_filter,
 )
-from turnstile.ops.dead_letters.letter import LetterKind
 from turnstile.ops.dead_letters.redrive import Pace, Redrive, RedriveObserver, RedriveResult
 from turnstile.ops.dead_letters.stop_rule import CANARY_SHARE, CANARY_WAIT_SECONDS, Ends, GoOn, Stop
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode

@@ -4,9 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 
 from turnstile.backends.postgres.database import Database
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.letter import LetterKind, read_wake_up
-from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
-from turnstile.ops.dead_letters.sweep import classify_letters
+from turnstile.ops.dead_letters.dlq_messages import DeadLetterPass, LetterKind, classify_letters, read_wake_up
 from turnstile.turn.envelope import ReceivedMessage
 
 Pick = Callable[[Sequence[ReceivedMessage]], Awaitable[list[ReceivedMessage]]]

@@ -4,17 +4,14 @@ It only reads rows and never changes a turn, so it may be killed, repeated, or r
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.letter import Letter, LetterKind, classify, read_wake_up
-from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
+from turnstile.ops.dead_letters.dlq_messages import DeadLetterPass, LetterKind, classify_letters
 from turnstile.ops.terminal.output import Progress, many
-from turnstile.statements.revive import read_generations
-from turnstile.turn.envelope import ReceivedMessage
 
 
 @dataclass(slots=True)
@@ -27,17 +24,7 @@ class SweepResult:
     @property
     def unswept(self) -> int:
         """How many obsolete messages SQS did not delete."""
-        return sum(many for kind, many in self.found.items() if kind.is_obsolete) - self.swept
-
-
-async def classify_letters(database: Database, messages: Sequence[ReceivedMessage]) -> list[Letter]:
-    """Compares each message with the current row of its turn."""
-    wake_ups = [read_wake_up(message) for message in messages]
-    rows = await read_generations(database, [wake_up.turn_id for wake_up in wake_ups if wake_up])
-    return [
-        Letter(message, wake_up, classify(message, wake_up, rows.get(wake_up.turn_id) if wake_up else None))
-        for message, wake_up in zip(messages, wake_ups, strict=True)
-    ]
+        return sum(count for kind, count in self.found.items() if kind.is_obsolete) - self.swept
 
 
 async def sweep(database: Database, queues: MessageQueues, queue: str) -> SweepResult:

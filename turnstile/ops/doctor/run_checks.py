@@ -19,9 +19,7 @@ from turnstile.backends.redis.operator_client import RedisUnreachableError
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError, ServerTooOldError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.dead_letters.letter import LetterKind
-from turnstile.ops.dead_letters.read_dlq import DeadLetterPass
-from turnstile.ops.dead_letters.sweep import classify_letters
+from turnstile.ops.dead_letters.dlq_messages import DeadLetterPass, LetterKind, classify_letters
 from turnstile.ops.doctor.check import Check
 from turnstile.ops.doctor.checks import BY_CODE, CHECKS, LIMIT
 from turnstile.ops.doctor.idle_timeout import find_roles_without_idle_timeout

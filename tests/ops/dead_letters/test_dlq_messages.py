@@ -9,8 +9,13 @@ from uuid import UUID
 import pytest
 
 from turnstile.errors import QueueUnavailableError
-from turnstile.ops.dead_letters.letter import LetterKind, classify, read_wake_up
-from turnstile.ops.dead_letters.read_dlq import FRUITLESS_RECEIVES, DeadLetterPass
+from turnstile.ops.dead_letters.dlq_messages import (
+    FRUITLESS_RECEIVES,
+    DeadLetterPass,
+    LetterKind,
+    classify,
+    read_wake_up,
+)
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.turn.wire_format import DEAD_LETTER_GENERATION, WakeUp
 
