@@ -7,7 +7,6 @@ one at each start. So the engine must be on this machine.
 import http.client
 import secrets
 import signal
-import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,11 @@ from pathlib import Path
 
 import docker.errors
 import psycopg
+import redis
 from psycopg.sql import SQL, Composed, Identifier
+from testcontainers.community.postgres import PostgresContainer
+from testcontainers.community.redis import RedisContainer
+from testcontainers.core.config import ConnectionMode, testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.image import DockerImage
@@ -33,6 +36,10 @@ EMULATOR = "turnstile-emulator:tests"
 START_SECONDS = 90.0
 STOP_SECONDS = 30
 USER = PASSWORD = DATABASE = "turnstile"
+
+
+# Where the tests run in a container, Testcontainers would look for the ports on the engine's bridge.
+testcontainers_config.connection_mode_override = ConnectionMode.docker_host
 
 
 class NoEngineError(Exception):
@@ -80,8 +87,8 @@ class ContainerService:
         clean_stop: signal.Signals = signal.SIGTERM,
         immediate_stop: signal.Signals = signal.SIGKILL,
     ) -> None:
-        # Testcontainers' own way of saying it knows no host address, and would open the port to the network.
-        container.ports[f"{inside}/tcp"] = (LOOPBACK, port)  # type: ignore[assignment]
+        # Testcontainers has no option for an address of the host, and would open the port to the network.
+        container.ports = {f"{inside}/tcp": (LOOPBACK, port)}  # type: ignore[dict-item]
         self._container = container
         self.port = port
         self.address = f"{scheme}://{LOOPBACK}:{port}"
@@ -128,13 +135,9 @@ class ContainerPostgres(ContainerService):
     """As the tests want it, which is not as production does: without fsync it is quicker, and survives all but the machine."""
 
     def __init__(self) -> None:
-        container = DockerContainer(POSTGRES).with_envs(
-            POSTGRES_USER=USER,
-            POSTGRES_PASSWORD=PASSWORD,
-            POSTGRES_DB=DATABASE,
-            # As in the embedded stack: sorted the same on every machine.
-            POSTGRES_INITDB_ARGS="--locale-provider=builtin --builtin-locale=C.UTF-8",
-        )
+        container = PostgresContainer(POSTGRES, username=USER, password=PASSWORD, dbname=DATABASE)
+        # As in the embedded stack: sorted the same on every machine.
+        container.with_env("POSTGRES_INITDB_ARGS", "--locale-provider=builtin --builtin-locale=C.UTF-8")
         settings = {"max_connections": "300", "jit": "off", "fsync": "off", "full_page_writes": "off"}
         settings["idle_in_transaction_session_timeout"] = "60s"
         container.with_command([word for name, value in settings.items() for word in ("-c", f"{name}={value}")])
@@ -181,15 +184,23 @@ class ContainerPostgres(ContainerService):
 
 class ContainerRedis(ContainerService):
     def __init__(self) -> None:
-        container = DockerContainer(REDIS).with_command(
+        self._redis = RedisContainer(REDIS)
+        self._redis.with_command(
             ["--save", "", "--appendonly", "no", "--maxmemory", "2gb", "--maxmemory-policy", "noeviction"]
         )
-        super().__init__(container, scheme="redis", port=choose_free(), inside=6379, answers=_pongs)
+        super().__init__(self._redis, scheme="redis", port=choose_free(), inside=6379, answers=self._pongs)
         self.url = f"{self.address}/0"
 
     def version(self) -> str:
-        answer = dict(line.split(":", 1) for line in _ask_redis(self.port, "INFO server").splitlines() if ":" in line)
-        return f"Redis {answer['redis_version']}"
+        with self._redis.get_client() as client:
+            return f"Redis {client.info('server')['redis_version']}"
+
+    def _pongs(self, _: int) -> bool:
+        try:
+            with self._redis.get_client(socket_timeout=2) as client:
+                return bool(client.ping())
+        except (redis.ConnectionError, redis.TimeoutError):
+            return False
 
 
 class ContainerSqs(ContainerService):
@@ -236,19 +247,6 @@ def container_stack() -> Iterator[ContainerStack]:
         finally:
             for service in services:
                 service.remove()
-
-
-def _ask_redis(port: int, command: str) -> str:
-    with socket.create_connection((LOOPBACK, port), timeout=2) as connection:
-        connection.sendall(f"{command}\r\nQUIT\r\n".encode())
-        return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
-
-
-def _pongs(port: int) -> bool:
-    try:
-        return _ask_redis(port, "PING").startswith("+PONG")
-    except OSError:
-        return False
 
 
 def _is_healthy(port: int) -> bool:
