@@ -12,7 +12,7 @@ def ceiling(attempt: int, base_seconds: float, cap_seconds: float) -> float:
 def full_jitter(attempt: int, fraction: float, base_seconds: float, cap_seconds: float) -> float:
     """Seconds to wait: `fraction` (0 to 1, random, from the caller) of the ceiling.
 
-    Full jitter spreads calls that failed together over the whole interval (G10; the AWS Architecture Blog's
+    Full jitter spreads calls that failed together over the whole interval (the AWS Architecture Blog's
     "exponential backoff and jitter").
     """
     return fraction * ceiling(attempt, base_seconds, cap_seconds)

@@ -72,7 +72,7 @@ class Settings(BaseSettings):
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
     """Slots of a worker process: how many handlers run at a time. A worker prefetches as many turns again at most."""
     tenant_slots: Annotated[int, Field(ge=1)] | Literal["fair", "all"] = "fair"
-    """How many sessions of one tenant a worker works on at a time (G20): a number, `all`, or `fair`. With `fair` a tenant has
+    """How many sessions of one tenant a worker works on at a time: a number, `all`, or `fair`. With `fair` a tenant has
     all slots but one while no other tenant has turns for this worker, else three quarters at most; all slots where the worker
     knows of one tenant only ([how](adr/0015-tenant-shares.md))."""
     redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{0,64}$")] = ""

@@ -48,7 +48,7 @@ class Context(Protocol):
 
     @property
     def fence(self) -> int:
-        """Increases with every claim of any turn. Send it with each external write; the target must refuse a lower one (L3)."""
+        """Increases with every claim of any turn. Send it with each external write; the target must refuse a lower one."""
         ...
 
     @property

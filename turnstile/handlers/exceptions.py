@@ -21,7 +21,7 @@ class Snooze(Exception):  # noqa: N818
 
 
 class Reject(Exception):  # noqa: N818
-    """Fails this turn without a retry. `dead_letter=False` sends no dead letter: for a turn not worth rerunning (G27)."""
+    """Fails this turn without a retry. `dead_letter=False` sends no dead letter: for a turn not worth rerunning."""
 
     def __init__(self, reason: str, *, dead_letter: bool = True) -> None:
         super().__init__(reason)

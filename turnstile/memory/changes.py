@@ -1,4 +1,4 @@
-"""Change events of a session's memory: published by the scripts, on one channel per session (H4). Hints, never work (G36)."""
+"""Change events of a session's memory: published by the scripts, on one channel per session. Hints, never work."""
 
 import asyncio
 import json

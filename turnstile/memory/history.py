@@ -10,7 +10,7 @@ from Postgres.
 The result is always the history as of the requested version: Redis changes only how long it takes. An entry is used only for the
 requested version, so an entry that is stale, lost, from a lagging replica or from before a restore of the database costs one
 query. A history as of one version never changes, so all writers of an entry write the same. The scripts prevent that an older
-entry overwrites a newer one. Only the handler of a session's claimed turn reads, so a missing entry has one reader (R7).
+entry overwrites a newer one. Only the handler of a session's claimed turn reads, so a missing entry has one reader.
 """
 
 import asyncio

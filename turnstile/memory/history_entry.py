@@ -21,7 +21,7 @@ from turnstile.turn.conversation import HistoryVersion, Message, StoredMessage
 from turnstile.turn.stored_json import encode
 
 MAX_CONTENT_BYTES = 100 * 1024
-"""Bytes of one content in Redis (R5). A larger message would cost every reader of its session more than a query."""
+"""Bytes of one content in Redis. A larger message would cost every reader of its session more than a query."""
 
 WHOLE, TAIL = "whole", "tail"
 

@@ -25,7 +25,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """A hint about a change (H4). Hints may get lost: no work depends on them."""
+    """A hint about a change. Hints may get lost: no work depends on them."""
 
     of: str
     """`item` or `context`."""
@@ -64,7 +64,7 @@ class Memory(Protocol):
     ) -> Written:
         """Keeps a JSON value of up to 100 KB for `ttl` seconds (in the bounds of its kind), by default for the kind's usual time.
 
-        `expected_version`: writes only if the item has this version (H8); 0: only if there is none. Raises MemoryFullError.
+        `expected_version`: writes only if the item has this version; 0: only if there is none. Raises MemoryFullError.
         """
         write = Write(
             key=key,
@@ -80,7 +80,7 @@ class Memory(Protocol):
         return (await self.set_many([write]))[0]
 
     async def set_many(self, writes: Sequence[Write]) -> Sequence[Written]:
-        """Several writes in one round trip (H9), each key once; the results have their order. Raises MemoryFullError."""
+        """Several writes in one round trip, each key once; the results have their order. Raises MemoryFullError."""
         ...
 
     async def delete(self, key: str, *, kind: str = "item", expected_version: int | None = None) -> bool:
@@ -96,7 +96,7 @@ class Memory(Protocol):
         min_priority: int = LOWEST_PRIORITY,
         limit: int = 50,
     ) -> Sequence[Item]:
-        """The items that match all arguments, the most important first, among equals the latest first (H2)."""
+        """The items that match all arguments, the most important first, among equals the latest first."""
         ...
 
     async def invalidate(
@@ -107,11 +107,11 @@ class Memory(Protocol):
         tag: str | None = None,
         before_version: int | None = None,
     ) -> int:
-        """Deletes all matching items (R1), returns their number. `before_version`, which needs a kind: only older versions."""
+        """Deletes all matching items, returns their number. `before_version`, which needs a kind: only older versions."""
         ...
 
     async def open_context(self, name: str, *, ttl: float | None = None) -> bool:
-        """Opens a context, which ends `ttl` seconds after the last read or write of an item in it (H3). False if Redis is away.
+        """Opens a context, which ends `ttl` seconds after the last read or write of an item in it. False if Redis is away.
 
         A write into a context opens it too, for the usual time.
         """

@@ -1,4 +1,4 @@
-"""Items of the working memory: their form, their limits and their encoding (H1). Pure."""
+"""Items of the working memory: their form, their limits and their encoding. Pure."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from turnstile.memory.kinds import (
 from turnstile.turn.stored_json import MAX_DEPTH, is_too_deep
 
 MAX_VALUE_BYTES = 100 * 1024
-"""Bytes of value and metadata together, as JSON (R5). Larger values belong in another store, and their address here."""
+"""Bytes of value and metadata together, as JSON. Larger values belong in another store, and their address here."""
 MAX_ITEMS = 200
 """Items of one session that are not durable."""
 MAX_BATCH = 100

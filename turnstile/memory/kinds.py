@@ -1,4 +1,4 @@
-"""The kinds of items, and how long each is kept (H5). The only table of these times to live. Pure."""
+"""The kinds of items, and how long each is kept. The only table of these times to live. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ LOW_PRIORITY = 3
 
 
 class Pressure(IntEnum):
-    """How full the memory's Redis is (H6)."""
+    """How full the memory's Redis is."""
 
     NONE = 0
     HIGH = 1
@@ -77,7 +77,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 """`item`: data in use. `result`: what was expensive to compute. `state`: of external things. `fact`: what must not get lost."""
 
 CONTEXT_LIFETIME = Lifetime(HOUR, 15 * MINUTE, 7 * DAY)
-"""Lifetime of a context, from the last read or write of an item in it (H3)."""
+"""Lifetime of a context, from the last read or write of an item in it."""
 
 
 def find_kind(name: str) -> Kind:

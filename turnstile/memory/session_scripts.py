@@ -2,11 +2,11 @@
 
     heads      hash    field -> "<end> <version> <created> <updated> <priority> <labels>", times in milliseconds
     values     hash    field -> JSON text of value and metadata
-    contexts   hash    name -> "<end> <time to live>" (H3)
+    contexts   hash    name -> "<end> <time to live>"
     state      hash    the highest fence that has written, and the last version
 
 A session has few and small heads, and each script reads all of them. They are the index by kind, context, tag, priority and
-end (H2); there is no second structure to keep in step. Each script first removes what has expired by the server's clock, and lets
+end; there is no second structure to keep in step. Each script first removes what has expired by the server's clock, and lets
 all keys end with the last item or context. So nothing is left over, and nothing needs KEYS or SCAN. If the server has evicted the
 heads or the values, the scripts drop the others, too. Of durable items, which are in Postgres, only their contexts are here.
 

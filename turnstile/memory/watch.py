@@ -1,4 +1,4 @@
-"""The memory watch: the fill level of the memory's Redis (H6, H10). Each worker has one, because workers write items, and so
+"""The memory watch: the fill level of the memory's Redis. Each worker has one, because workers write items, and so
 has each invocation of a function. A relay in its own process has one, too: functions export no metrics.
 
 At 80 % it warns, at 90 % it alerts, with one log line for each change of level. The level takes effect in the writes: items of
@@ -23,7 +23,7 @@ FACTS = (
     "instantaneous_ops_per_sec", "total_commands_processed", "keyspace_hits", "keyspace_misses", "evicted_keys",
     "expired_keys", "total_net_input_bytes", "total_net_output_bytes", "uptime_in_seconds",
 )  # fmt: skip
-"""What is measured of INFO (H10, M7)."""
+"""What is measured of INFO."""
 
 
 class MemoryWatch:

@@ -1,4 +1,4 @@
-"""A session's working memory for the handler of one turn (H1 to H4, H8): `ctx.memory`.
+"""A session's working memory for the handler of one turn: `ctx.memory`.
 
 Items of durable kinds are in Postgres, and are written under the turn's fence. All others are in Redis.
 """

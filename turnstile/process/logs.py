@@ -1,6 +1,6 @@
 """Logging: one line per event, as JSON or for a terminal, with the ids of its turn.
 
-Lines carry ids, counts and classes, never message text, receipt handles or keys (G24, and the canary test).
+Lines carry ids, counts and classes, never message text, receipt handles or keys.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Checks the configured servers once, when a process starts: their TLS certificates (H11, ADR 0028), and the version of Postgres.
+"""Checks the configured servers once, when a process starts: their TLS certificates (ADR 0028), and the version of Postgres.
 
 If a service does not respond, that is an outage: the process starts without it and waits. A certificate that does not verify
 means a misconfiguration or an impostor. Waiting does not help, nor does it with a Postgres that is too old, so the operator gets

@@ -21,7 +21,7 @@ REDRIVE_GRACE_MINUTES = 10
 MOST = 10_000
 """How many FAILED turns of a queue are read at most: those that failed last."""
 
-# A turn that halts its session is in `halted_lately` alone: one failure raises one alarm (G26).
+# A turn that halts its session is in `halted_lately` alone: one failure raises one alarm.
 # The index `turns_failed_at` has the queue and the end. Its predicate is an expression that only this statement uses, so no
 # other statement can use the index. A halted session's turn is looked up by its id, whatever the statistics are.
 # A letter is on the DLQ from when it was sent until SQS drops it. The letters of a redrive are there until its sweep, at its

@@ -1,4 +1,4 @@
-"""The attempt before another one, for the links of traces (G24).
+"""The attempt before another one, for the links of traces.
 
 An attempt of an earlier generation had the trace that its redrive replaced. One look-up by primary key a turn; it reads the
 attempts of that turn.

@@ -1,4 +1,4 @@
-"""Cancel: PENDING at once, RUNNING by request (G15); one turn, a session's open turns, or a turn not yet submitted.
+"""Cancel: PENDING at once, RUNNING by request; one turn, a session's open turns, or a turn not yet submitted.
 
 A PENDING turn becomes CANCELED at once. A RUNNING turn is marked. Its worker reads the mark with the heartbeat, sooner if a
 hint reaches it (`streaming.cancel_hints`). The settle makes the turn CANCELED whatever the handler returns, so that an

@@ -3,8 +3,8 @@
 What a claim guarantees, and how:
 
 - order: it takes the session's head or nothing, whatever the order of the messages;
-- exclusion: the partial unique index `turns_running` refuses a second RUNNING turn in a session (L4);
-- fencing: `fence` rises with every claim, and every later write of that claim names it (L3);
+- exclusion: the partial unique index `turns_running` refuses a second RUNNING turn in a session;
+- fencing: `fence` rises with every claim, and every later write of that claim names it;
 - attempts are counted here, before the handler runs, so a turn that kills its worker is charged for the attempt.
 
 The statement picks the head with a plain LIMIT 1, then locks it by id and in id order. (ORDER BY seq LIMIT 1 FOR UPDATE
@@ -176,7 +176,7 @@ class NoClaim(StrEnum):
     FOREIGN = "foreign"
     """The head is due, but on another queue. Our lock may have made that queue's worker skip it."""
     UNKNOWN = "unknown"
-    """No such session: the message is a phantom (G4)."""
+    """No such session: the message is a phantom."""
 
 
 Claim = ClaimedTurn | EndedAtClaim | LeftToTakeover | NoClaim

@@ -1,4 +1,4 @@
-"""Paused queues (M3): their workers begin no turn, and relays send none of their wake-ups. Workers and relays read the table with
+"""Paused queues: their workers begin no turn, and relays send none of their wake-ups. Workers and relays read the table with
 every heartbeat.
 
 Turns are accepted as usual, and wait. A pause does not move a turn's `expires_at`.

@@ -13,7 +13,7 @@ _UNPLACED: LiteralString = f"""
          WHERE t.send_at <= now() AND t.seq IS NULL AND t.status = 'PENDING' AND t.queue = q.name AND {LEFT_OUT.format(of="t")}
 """
 
-# A scheduled turn gets its place in the session when it is due, so that it delays no other turn before (G14).
+# A scheduled turn gets its place in the session when it is due, so that it delays no other turn before.
 # Lock order: sessions, then turns. Both with SKIP LOCKED: waiting for a locked session (an open psql is enough) would block each
 # round of each relay until its time-out. SKIP LOCKED applies before the LIMIT: otherwise the many due turns of a locked session
 # could fill it. A later round places the skipped turns. `last_seq` is that of the locked row.

@@ -1,7 +1,7 @@
-"""Redrive: a FAILED turn goes back to work (G28).
+"""Redrive: a FAILED turn goes back to work.
 
 A compare-and-set on the row: FAILED of generation g becomes PENDING of generation g + 1, once, however many redrives run
-at the same time. The turn gets new budgets, a new trace (G24) and a place at the end of its session: the conversation's later
+at the same time. The turn gets new budgets, a new trace and a place at the end of its session: the conversation's later
 turns stay as they are. `ctx.idempotency_key` does not change. The trace of the earlier run is kept (`KEEP_TRACE`).
 
 The order within a session is kept. One statement numbers its turns by their old `seq` (`numbered`), behind `last_seq`, which it

@@ -2,13 +2,13 @@
 
 At most one settlement per claim, and only by the newest claim: the row changes only where fence and RUNNING still
 match. (Rows guarded by status alone let a stalled worker settle its successor's run.) Status, reply, attempt record and
-what is owed next (`send_at`) commit together, so nothing can be half done (G5).
+what is owed next (`send_at`) commit together, so nothing can be half done.
 
 The next claim reads what the settle RETURNs: the partial unique index would otherwise still see the old RUNNING row. Both skip
 locked rows: otherwise the worker's other settles would wait behind one. A settle that changed no row is re-read, never guessed:
 the turn is still ours and the settle is retried, another claim has it, or an earlier call's response was lost (`turn_attempts`).
 
-On a queue that halts, a FAILED turn halts its session instead of owing a dead letter (G9). `turnstile retry` and `skip` are the
+On a queue that halts, a FAILED turn halts its session instead of owing a dead letter. `turnstile retry` and `skip` are the
 ways out.
 """
 
@@ -56,7 +56,7 @@ WITH s AS MATERIALIZED (
             OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = t.tenant_id AND x.session_id = t.session_id))
      ORDER BY s.id FOR NO KEY UPDATE OF t SKIP LOCKED
 ), verdict AS MATERIALIZED (
-    -- An acknowledged cancel wins over every outcome (G15), also if the handler finished a moment earlier.
+    -- An acknowledged cancel wins over every outcome, also if the handler finished a moment earlier.
     SELECT s.*, attempt, execute_at, CASE WHEN canceled THEN 'CANCELED' ELSE status END AS final,
            CASE WHEN canceled THEN 'canceled' ELSE outcome END AS final_outcome
       FROM s JOIN mine USING (id)

@@ -1,4 +1,4 @@
-"""Children: turns that a turn has started, known by their parent and the call that started them (G21).
+"""Children: turns that a turn has started, known by their parent and the call that started them.
 
 A child's id is derived from its parent's id, span and generation and from the call's key. So a handler that runs again after a
 retry, a crash or a join finds its children instead of starting them twice. The span id is random, and no other tenant knows it.

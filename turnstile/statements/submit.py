@@ -1,6 +1,6 @@
 """Submit: a turn is recorded PENDING, with its place in the session and its input. One statement for many requests.
 
-Commit first, then send (G1, G13): the row is inserted with `send_at` at the resend deadline. The caller sends the wake-up right
+Commit first, then send: the row is inserted with `send_at` at the resend deadline. The caller sends the wake-up right
 after the commit; if that fails, the relay sends it at the deadline. Normally nothing more is written. A scheduled turn is left to
 the relay: its `send_at` is the time it is due, and only then does it get its place.
 

@@ -17,7 +17,7 @@ from uuid import UUID
 import orjson
 
 MAX_PIECE_CHARACTERS = 16_384
-"""Characters of text in one event: below 100 KB in UTF-8 in any script (R5). A longer text becomes several events."""
+"""Characters of text in one event: below 100 KB in UTF-8 in any script. A longer text becomes several events."""
 
 LAST_WORDS = 10**15
 """First number of an attempt's events that the reader's side makes from the table, when no worker has published the end. Above

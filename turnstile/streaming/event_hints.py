@@ -1,4 +1,4 @@
-"""Hints that a turn has new events: one connection to Redis for all listeners of a process (R4).
+"""Hints that a turn has new events: one connection to Redis for all listeners of a process.
 
 A hint carries only the kind of the last event, and may get lost: a listener also polls, a little less often each time. Whenever
 hints may have been missed (the connection was new, or broke), all listeners are notified.

@@ -1,4 +1,4 @@
-"""The stream of a turn's events in Redis: written by the worker of the turn, read by the API (R4).
+"""The stream of a turn's events in Redis: written by the worker of the turn, read by the API.
 
     events:turn:{<tenant>/<session>}:<turn id>      a stream whose entry ids are our event ids, with a time to live
 

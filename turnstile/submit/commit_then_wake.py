@@ -1,4 +1,4 @@
-"""Submit: turns are recorded and committed first, then their wake-ups are sent (G1).
+"""Submit: turns are recorded and committed first, then their wake-ups are sent.
 
 The API, the handlers that start children and the operators' batch jobs all submit with this class. Each adds only its own rules:
 which turns share a statement, what a refusal means, and what to wait for.

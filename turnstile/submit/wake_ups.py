@@ -1,6 +1,6 @@
 """Sends a committed turn's wake-up at once, without making the client wait for a slow or unavailable SQS.
 
-Best effort by design: the wake-up is also owed by the row's `send_at`, so no failure here fails the request (G1).
+Best effort by design: the wake-up is also owed by the row's `send_at`, so no failure here fails the request.
 Normally the message is sent before the response.
 """
 

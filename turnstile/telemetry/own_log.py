@@ -1,7 +1,7 @@
 """The logger of Turnstile, which all modules use.
 
 It keeps processors and an output of its own. structlog's defaults are for the user's code: a handler's module, or a library that
-it imports, may configure them, and alarms count our lines (G24).
+it imports, may configure them, and alarms count our lines.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Traces of turns by OpenTelemetry (G24, ADR 0035): off unless its variables ask for them.
+"""Traces of turns by OpenTelemetry (ADR 0035): off unless its variables ask for them.
 
 While traces are off, `active` is None: that is all that a step of a turn looks at, and no module of the SDK is imported.
 """

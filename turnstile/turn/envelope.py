@@ -42,7 +42,7 @@ class OutgoingMessage:
 
     @property
     def attributes(self) -> Attributes:
-        """Its message attributes: the trace context, which is never in the body (G24)."""
+        """Its message attributes: the trace context, which is never in the body."""
         return string_attributes({TRACEPARENT: self.traceparent})
 
 

@@ -54,7 +54,7 @@ def begins_with(turn_id: UUID, unix_milliseconds: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """The turn's place in a distributed trace: W3C ids in lower-case hex (G6, G24).
+    """The turn's place in a distributed trace: W3C ids in lower-case hex.
 
     The last bit of `span_id` says whether the trace is sampled: the decision goes wherever the id goes, also through the table.
     """

@@ -3,7 +3,7 @@
 This file alone decides whether a status may follow another. The database enforces the same table with a trigger
 (`turn_status.sql` of migration 0001), and the diagram in ARCHITECTURE.md is generated from it; tests compare all three.
 
-The names are those of Google Cloud Batch, as the asynchronous guideline recommends (G7). There is no separate waiting status:
+The names are those of Google Cloud Batch, as the asynchronous guideline recommends. There is no separate waiting status:
 a scheduled turn, or a turn that waits for its retry, is PENDING with a future `execute_at`.
 """
 
@@ -22,7 +22,7 @@ class TurnStatus(StrEnum):
     FAILED = "FAILED"
     """Given up. Input and error are kept, and a redrive can make it PENDING again."""
     CANCELED = "CANCELED"
-    """Stopped on request. Never revived (G15)."""
+    """Stopped on request. Never revived."""
 
     @property
     def is_open(self) -> bool:

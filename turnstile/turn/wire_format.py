@@ -1,7 +1,7 @@
 """The wire format of SQS messages.
 
-A message carries ids only and means "look at this session" (G23: no personal data in the payload). The trace context
-is in the message attributes, never in the body (G24). `docs/asyncapi.yaml` describes the format.
+A message carries ids only, no personal data, and means "look at this session". The trace context
+is in the message attributes, never in the body. `docs/asyncapi.yaml` describes the format.
 """
 
 import json

@@ -85,12 +85,12 @@ class Claimer:
                     await self.leave_to_others(run)
                     return found
                 case NoClaim.UNKNOWN:
-                    # A row is committed before its message is sent, so no producer of ours sent this message (G4).
+                    # A row is committed before its message is sent, so no producer of ours sent this message.
                     log.warning("message.phantom", message_id=run.message and run.message.message_id)
                     MESSAGES_PHANTOM.add(1, self._terms.queue)
                     return found
                 case NoClaim.IDLE | NoClaim.RUNNING:
-                    # Done, not due yet, or running elsewhere. That is normal, and the message can go (G2), unless this run left
+                    # Done, not due yet, or running elsewhere. That is normal, and the message can go, unless this run left
                     # no waiting mark: the other worker may not know of the message's turn, which was committed during its settle.
                     if found is NoClaim.RUNNING and run.entry.lock is None and not run.turns:
                         run.stays = "another worker runs the session, and Redis took no waiting mark"

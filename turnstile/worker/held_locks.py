@@ -1,4 +1,4 @@
-"""The session locks that a worker holds now, and for how long (A4, L6).
+"""The session locks that a worker holds now, and for how long.
 
 A hold is measured while it lasts: one that never ends has no `session.unlock`.
 """

@@ -1,4 +1,4 @@
-"""Whether operators have paused the worker's queue (M3), as the last heartbeat read it. A paused worker begins no turn."""
+"""Whether operators have paused the worker's queue, as the last heartbeat read it. A paused worker begins no turn."""
 
 from collections.abc import Callable
 

@@ -1,11 +1,11 @@
-"""The session lock: one Redis key that says which worker runs a session now (A1, L1). All Redis calls that change it are here.
+"""The session lock: one Redis key that says which worker runs a session now. All Redis calls that change it are here.
 
     SET lock:session:{<tenant>/<session>} <token> NX PX <lease>
 
 It saves duplicate work and nothing depends on it: Postgres guarantees order, exclusion and one settlement per claim (see
 `statements.claim`). So Redlock would add nothing (ADR 0004), and while Redis is away a session run goes on without a lock.
 
-A worker does not wait for a busy session (L5). In the same script it leaves a *waiting* mark beside the lock, and moves on. The
+A worker does not wait for a busy session. In the same script it leaves a *waiting* mark beside the lock, and moves on. The
 lock's holder finds the mark at its unlock, and looks at the session once more before it releases the lock. Lock and mark share a
 hash tag, so that they are in one cluster slot.
 

@@ -39,8 +39,8 @@ from turnstile.worker.resources import Resources, name_worker
 from turnstile.worker.takeover import Takeover
 
 DATABASE_CONNECTIONS = 6
-"""Connections of the pool. Few, whatever the number of slots: claims and settles of all slots share statements (G20: caps protect
-the database)."""
+"""Connections of the pool. Few, to protect the database. More slots need no more: the claims and settles of all slots share
+statements."""
 
 HEARTBEAT_END_SECONDS = 2.0
 TASKS_END_SECONDS = 0.5

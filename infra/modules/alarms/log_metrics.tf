@@ -6,7 +6,7 @@ locals {
 
   # value: what one line adds, a number or a field of the line.
   log_metrics = {
-    # One line for each turn that finally failed, and never for a retry (G26): the first, or the second if it halts its session.
+    # One line for each turn that finally failed, and never for a retry: the first, or the second if it halts its session.
     turn_failed    = { pattern = "{ ($.event = \"turn.failed\") && ($.level = \"error\") }", value = "1" }
     session_halted = { pattern = "{ ($.event = \"turn.halted_session\") && ($.level = \"error\") }", value = "1" }
     # With turn_failed and session_halted, every turn that a worker has ended.
@@ -16,7 +16,7 @@ locals {
     waited_seconds = { pattern = "{ ($.event = \"turn.claimed\") && ($.waited_seconds = *) }", value = "$.waited_seconds" }
     # One line for each receive of a message that nobody understands, before it goes to the dead-letter queue.
     message_malformed = { pattern = "{ ($.event = \"message.malformed\") && ($.level = \"error\") }", value = "1" }
-    # L6: attempts to lock, how many found the session taken, how many were made without Redis.
+    # Attempts to lock, how many found the session taken, how many were made without Redis.
     lock_attempt   = { pattern = "{ $.event = \"session.lock\" }", value = "1" }
     lock_busy      = { pattern = "{ ($.event = \"session.lock\") && ($.result = \"busy\") }", value = "1" }
     lock_unguarded = { pattern = "{ ($.event = \"session.lock\") && ($.result = \"unguarded\") }", value = "1" }

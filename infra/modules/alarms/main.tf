@@ -1,4 +1,4 @@
-# What is alarmed on, and who hears of it (G25, G26, L6). Final failures and halted sessions page by what the tables say, which
+# What is alarmed on, and who hears of it. Final failures and halted sessions page by what the tables say, which
 # relays tell each minute (ADR 0024); where no relay's log is known, by the workers' ERROR lines. One failure pages once: as a turn
 # that has failed, or as a session that is halted. A dead letter alone pages nobody: its turn's failure has done so already. What
 # pages is a dead-letter queue that nobody has touched for a day, and messages on it that no failed turn explains.
@@ -86,22 +86,22 @@ locals {
       source      = "main", metric = "ApproximateNumberOfMessagesVisible", statistic = "Maximum", period = 300, all = 3
       actions     = local.tell
     }
-    # L6 counts by the hour. In three of its five-minute periods: one restart of Redis is in two at most.
+    # In three of an hour's five-minute periods: one restart of Redis is in two at most.
     lock-timeouts = {
-      description = "Again and again within an hour, lock commands were lost or came too late (L6)."
+      description = "Again and again within an hour, lock commands were lost or came too late."
       runbook     = "redis-down.md", owner = "operators"
       source      = "log", metric = "lock_timeout", statistic = "Sum", period = 300, all = 12, any = 3
       actions     = local.tell
     }
     # Threshold: local.by_queue. A worker tells of a hold while it lasts, so that one without an end is told of, too.
     lock-held-long = {
-      description = "Session locks are held three times as long as usual, or never released (L6)."
+      description = "Session locks are held three times as long as usual, or never released."
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
       source      = "log", metric = "lock_held", statistic = "Maximum", period = 300, all = 3, actions = local.tell
     }
     # How long a worker waits for Redis to lock a session. Beyond its time-out of a second at most, lock-timeouts tells.
     lock-slow = {
-      description = "On average it takes more than 0.1 s to lock a session (A4)."
+      description = "On average it takes more than 0.1 s to lock a session."
       runbook     = "redis-down.md", owner = "operators"
       source      = "log", metric = "lock_wait", statistic = "Average", period = 300, all = 3, actions = local.tell
     }
@@ -188,7 +188,7 @@ locals {
     }
     # Not in a drain, where relays tell of one: each waiting turn of a session has a message of its own, and its session is taken.
     lock-busy = {
-      description = "More than 5 % of the attempts to lock a session found it taken (L6). Bursts in one session do that too."
+      description = "More than 5 % of the attempts to lock a session found it taken. Bursts in one session do that too."
       runbook     = "doctor.md", owner = "operators"
       expression  = "IF(attempts > 100${local.backlog_is_told ? " AND FILL(due, 0) <= 100" : ""}, 100 * busy / attempts, 0)"
       above       = local.thresholds["lock-busy"], period = 300, all = 3, actions = local.tell
@@ -199,7 +199,7 @@ locals {
       } : id => one if id != "due" || local.backlog_is_told }
     }
     lock-unavailable = {
-      description = "More than 0.1 % of the attempts to lock were made without Redis (L6). Work goes on, at a higher price for Postgres."
+      description = "More than 0.1 % of the attempts to lock were made without Redis. Work goes on, at a higher price for Postgres."
       runbook     = "redis-down.md", owner = "operators"
       expression  = "IF(attempts > 0, 100 * unguarded / attempts, 0)", above = local.thresholds["lock-unavailable"], period = 300, all = 3, actions = local.tell
       metrics = {

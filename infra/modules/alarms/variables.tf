@@ -108,7 +108,7 @@ variable "load_balancer" {
 }
 
 variable "session_run_seconds" {
-  description = "TURNSTILE_SESSION_RUN_SECONDS: how long a session lock is usually held at most. Three times that is told (L6). `hold_seconds` of a queue replaces it, where one turn usually takes longer."
+  description = "TURNSTILE_SESSION_RUN_SECONDS: how long a session lock is usually held at most. A lock that is held three times as long is reported. `hold_seconds` of a queue replaces it, where one turn usually takes longer."
   type        = number
   default     = 30
 }

@@ -1,4 +1,4 @@
-# The status table's home: RDS for PostgreSQL, in two availability zones, reached by TLS only (H11). Clients connect with
+# The status table's home: RDS for PostgreSQL, in two availability zones, reached by TLS only. Clients connect with
 # sslmode=verify-full and the CA bundle of RDS, which is in the URL that Secrets Manager holds and not in Terraform.
 
 resource "aws_db_subnet_group" "postgres" {
@@ -36,7 +36,7 @@ locals {
     # doctor` looks for it (`idle-in-transaction-timeout`).
     "idle_in_transaction_session_timeout" = "60000"
     "log_min_duration_statement"          = "500"
-    # Without their values, which are what people and models have said; the log is exported, and kept longer than they may be (G23).
+    # Without their values, which are what people and models have said; the log is exported, and kept longer than they may be.
     "log_parameter_max_length"          = "0"
     "log_parameter_max_length_on_error" = "0"
     "log_lock_waits"                    = "1"

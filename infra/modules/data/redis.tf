@@ -1,6 +1,6 @@
-# Two caches, because they fail differently (R8): `locks` must never evict and may be lost whole; `memory` holds histories, working
-# memories and events, which are many, and are rebuilt from Postgres. One primary with a replica each, no Redlock (L1), failover
-# by ElastiCache (A3).
+# Two caches, because they fail differently: `locks` must never evict and may be lost whole; `memory` holds histories, working
+# memories and events, which are many, and are rebuilt from Postgres. One primary with a replica each, no Redlock, failover
+# by ElastiCache.
 
 locals {
   caches = {
@@ -47,7 +47,7 @@ resource "aws_elasticache_parameter_group" "redis" {
     value = "noeviction"
   }
 
-  # ElastiCache offers no append-only file beside replicas (A5): the replica is what survives a node, Postgres what survives both.
+  # ElastiCache offers no append-only file beside replicas: the replica is what survives a node, Postgres what survives both.
 }
 
 resource "aws_elasticache_replication_group" "redis" {

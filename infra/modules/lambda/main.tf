@@ -1,4 +1,4 @@
-# The second way to run workers: a function behind an SQS event source (G22). The function answers for each message by itself, so a
+# The second way to run workers: a function behind an SQS event source. The function answers for each message by itself, so a
 # batch of which one message failed brings back that one only.
 
 locals {

@@ -45,7 +45,7 @@ variable "timeout_seconds" {
 
   validation {
     condition     = var.timeout_seconds <= 900
-    error_message = "Lambda ends after 15 minutes. What takes longer belongs on ECS (G22)."
+    error_message = "Lambda ends after 15 minutes. What takes longer belongs on ECS."
   }
 
   validation {
@@ -72,7 +72,7 @@ variable "batch_size" {
 }
 
 variable "reserved_concurrency" {
-  description = "Invocations at a time that are kept for this function, and its limit: it protects the database (G22)."
+  description = "Invocations at a time that are kept for this function, and its limit: it protects the database."
   type        = number
   default     = 20
 }

@@ -1,4 +1,4 @@
-# Ways to AWS that do not leave the VPC (G23). With them the tasks need no NAT gateway, unless their handlers call a model outside.
+# Ways to AWS that do not leave the VPC. With them the tasks need no NAT gateway, unless their handlers call a model outside.
 
 data "aws_region" "here" {}
 

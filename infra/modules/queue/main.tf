@@ -1,4 +1,4 @@
-# A queue and its dead-letter queue (G12, G23, G27). The application counts attempts and sends the dead letters itself; the
+# A queue and its dead-letter queue. The application counts attempts and sends the dead letters itself; the
 # RedrivePolicy is the backstop only.
 
 locals {

@@ -4,7 +4,7 @@ output "name" {
 }
 
 output "declaration" {
-  description = "The queue as one entry of TURNSTILE_QUEUES: what the worker's settings must agree with, from the same source (G12)."
+  description = "The queue as one entry of TURNSTILE_QUEUES: what the worker's settings must agree with, from the same source."
   value = {
     name               = var.name
     purpose            = var.purpose

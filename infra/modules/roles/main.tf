@@ -1,4 +1,4 @@
-# Task roles, one for each kind of process, each with the calls that this process makes and no other (G23, ADR 0026). Queues are
+# Task roles, one for each kind of process, each with the calls that this process makes and no other (ADR 0026). Queues are
 # declared by URL, so nobody needs sqs:GetQueueUrl. Nobody may purge, delete or reconfigure a queue.
 
 locals {

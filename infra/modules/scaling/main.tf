@@ -1,4 +1,4 @@
-# Workers follow their queue (G22, G31): target tracking on work per task, and a step on the age of the oldest for when
+# Workers follow their queue: target tracking on work per task, and a step on the age of the oldest for when
 # messages are few and slow. ADR 0025 says why work in hand counts too, and why the table's numbers are better than SQS's.
 
 locals {

@@ -29,7 +29,7 @@ variable "minimum" {
 }
 
 variable "maximum" {
-  description = "Tasks at most. It protects the database and the model provider; there is always one (G20, G22)."
+  description = "Tasks at most. It protects the database and the model provider; there is always one."
   type        = number
   default     = 20
 

@@ -16,7 +16,7 @@ from turnstile.telemetry.backend_health import health_of
 from turnstile.telemetry.own_log import log
 
 CALLS = 20
-"""Most concurrent calls of one client (H9). Each call uses a connection; calls of histories, events and locks carry batches."""
+"""Most concurrent calls of one client. Each call uses a connection; calls of histories, events and locks carry batches."""
 
 REFUSES_SECONDS = 5.0
 """The pause between two lines about refusals for one reason: a full Redis refuses each call. As between two about an outage."""

@@ -1,4 +1,4 @@
-"""Submits without the API, for batch jobs with database credentials (G34).
+"""Submits without the API, for batch jobs with database credentials.
 
 It has the same rules and fingerprints as the API, so both recognise a repeat of the same request. Batches run one after the
 other, so the turns of a session keep their order.

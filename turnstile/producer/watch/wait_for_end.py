@@ -1,4 +1,4 @@
-"""Waits for a turn within a request (G18): `Prefer: wait=N` (RFC 7240) for a submit, `?wait=N` for a read.
+"""Waits for a turn within a request: `Prefer: wait=N` (RFC 7240) for a submit, `?wait=N` for a read.
 
 The wait ends with the turn or when the client disconnects. After a timeout, the client gets the reply with GET.
 """

@@ -1,4 +1,4 @@
-"""`ctx.submit` and `ctx.join`: fan-out and fan-in (G21). The parent occupies no slot, lock or lease while its children work.
+"""`ctx.submit` and `ctx.join`: fan-out and fan-in. The parent occupies no slot, lock or lease while its children work.
 
 A join ends its parent's attempt. When the children have ended, the handler runs again from its beginning: `ctx.once` returns the
 recorded values, `ctx.submit` returns the same children, and the join returns their results.

@@ -22,7 +22,7 @@ from turnstile.worker.attempt.event_buffer import Gathered, deltas, portion
 from turnstile.worker.attempt.reply import MAX_REPLY_CHARACTERS, clean
 
 MAX_EVENT_BYTES = 65_536
-"""The largest JSON event, in bytes of JSON (R5)."""
+"""The largest JSON event, in bytes of JSON."""
 
 PACE_SECONDS = 0.05
 """The pause between two appends of one turn. People do not read faster, and the tokens of a slow model share round trips, too."""

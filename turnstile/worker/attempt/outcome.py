@@ -127,7 +127,7 @@ def fault_in(outcome: Outcome) -> str | None:
 
 
 def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> Outcome:
-    """The outcome for a handler's exception. Only errors whose cause may go away are retried (G10); others fail at once (G11).
+    """The outcome for a handler's exception. Only errors whose cause may go away are retried; others fail at once.
 
     Raises any error that the inspection of the exception causes, such as ValueError for a Retry whose wait is no number.
     """

@@ -1,1 +1,1 @@
-"""The worker as a Lambda function behind an SQS event source (G22)."""
+"""The worker as a Lambda function behind an SQS event source."""

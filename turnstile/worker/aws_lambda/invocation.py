@@ -1,6 +1,6 @@
 """One invocation of the function: processes a batch of messages within the invocation's time.
 
-The end of an invocation is a shutdown at a known time, in the same two stages (G16): in the last third of the time, or for the
+The end of an invocation is a shutdown at a known time, in the same two stages: in the last third of the time, or for the
 grace period if that is shorter, no more turns are begun; then the turns that still run are handed back, PENDING and free of
 charge. After the end the invocation has no lock, no lease and no heartbeat, because the container may be frozen for an hour or
 for ever.

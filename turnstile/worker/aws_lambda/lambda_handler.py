@@ -1,4 +1,4 @@
-"""The worker as a Lambda function behind an SQS event source (G22): `turnstile.worker.aws_lambda.lambda_handler.handle`.
+"""The worker as a Lambda function behind an SQS event source: `turnstile.worker.aws_lambda.lambda_handler.handle`.
 
 The event loop, the settings and the connections live as long as the container; all else belongs to one invocation
 (`worker.aws_lambda.invocation`). The response has the format of ReportBatchItemFailures. The processor also deletes messages
@@ -29,8 +29,7 @@ from turnstile.worker.lifecycle.event_loop import WorkerLoop
 from turnstile.worker.resources import Resources, name_worker
 
 DATABASE_CONNECTIONS = 2
-"""Connections of each container; the heartbeat has one more. There may be as many containers as the function's concurrency
-(G20)."""
+"""Connections of each container; the heartbeat has one more. There may be as many containers as the function's concurrency."""
 
 LONG_REST_SECONDS = 60.0
 """After this long without an invocation, connections are made anew. The network between may have dropped them silently, and a

@@ -1,4 +1,4 @@
-"""Shutdown in two stages (G16): stop receiving and let turns run; then hand back the remaining turns, free of charge.
+"""Shutdown in two stages: stop receiving and let turns run; then hand back the remaining turns, free of charge.
 
 The first stop signal: the worker receives no messages and begins no turns; running turns may go on for the grace period. A second
 one ends the grace period at once. After it, handlers are stopped and their turns go back to PENDING, due at once, with the

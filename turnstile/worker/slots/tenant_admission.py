@@ -1,4 +1,4 @@
-"""The tenant cap of a worker's slots (G20): one tenant's flood leaves some of them to the others.
+"""The tenant cap of a worker's slots: one tenant's flood leaves some of them to the others.
 
 A session whose tenant already has its share is deferred in the table, and its message is deleted (if its row is locked, the
 message stays). So the worker reaches the messages behind it. When a slot is free for the tenant, the session that has waited

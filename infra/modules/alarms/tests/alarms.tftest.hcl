@@ -44,7 +44,7 @@ run "what_is_computed" {
       for name, alarm in merge(aws_cloudwatch_metric_alarm.computed, aws_cloudwatch_metric_alarm.plain) : [name]
       if strcontains(jsonencode([alarm.dimensions, alarm.metric_query]), "turnstile-turns-dlq")
     ])) == toset(["turns/dlq-untouched"])
-    error_message = "No other alarm looks at dead letters: their ERROR line has paged already (G26)."
+    error_message = "No other alarm looks at dead letters: their ERROR line has paged already."
   }
 
   assert {
