@@ -1,6 +1,6 @@
 """The name that pip knows Turnstile by.
 
-It is not the name that is imported: on the package index, `turnstile` is a program of somebody else.
+It differs from the name that is imported: on the package index, `turnstile` is somebody else's program.
 """
 
 NAME = "turnstile-sqs"

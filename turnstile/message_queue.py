@@ -99,7 +99,7 @@ class MessageQueues:
         return [letters[place] for place in await self._in_batches(SEND, queue, address.dlq_url, entries)]
 
     async def dead_letter_malformed(self, queue: str, message: ReceivedMessage, reason: str) -> None:
-        """Copies a malformed message to the DLQ, with its attributes and the reason if they have room beside its body.
+        """Copies a malformed message to the DLQ, with its attributes and the reason if they fit together with its body.
 
         Delete the original only after this returns.
         """

@@ -101,8 +101,8 @@ def test_one_error_names_every_offending_setting(monkeypatch: pytest.MonkeyPatch
         ("TURNSTILE_RESEND_SECONDS", "0", ".*"),
         ("TURNSTILE_QUEUES", "[{", ".*"),
         ("TURNSTILE_QUEUES", '{"name": "a"}', ".*"),
-        ("TURNSTILE_QUEUES", "", "is empty: leave it out, or declare at least one queue"),
-        ("TURNSTILE_CONFIG", "elsewhere.toml", r"there is no file elsewhere\.toml"),
+        ("TURNSTILE_QUEUES", "", "is empty: remove it, or declare at least one queue"),
+        ("TURNSTILE_CONFIG", "elsewhere.toml", r"the file elsewhere\.toml does not exist"),
         ("TURNSTILE_API_KEY", "pass-word\n", "must be printable ASCII.*"),
         ("TURNSTILE_API_KEY", "pass-word-schlüssel", "must be printable ASCII.*"),
         ("DATABASE_URL", "", "must be postgresql://.*"),
@@ -113,9 +113,9 @@ def test_one_error_names_every_offending_setting(monkeypatch: pytest.MonkeyPatch
         # Without this, libpq would say that it finds no host `pass-word@db`.
         ("DATABASE_URL", "postgresql://a:x@pass-word@db/x", ".* with % @ : / of the password as %25 %40 %3A %2F"),
         ("REDIS_URL", "redis://cache/pass-word", "must end with the number of a database, as redis://HOST:6379/0"),
-        ("ECS_AGENT_URI", "169.254.170.2", "is not an http URL"),
-        ("ECS_AGENT_URI", "https://agent", "is not an http URL"),
-        ("ECS_AGENT_URI", "http://agent:port", "is not an http URL"),
+        ("ECS_AGENT_URI", "169.254.170.2", "must be an http URL"),
+        ("ECS_AGENT_URI", "https://agent", "must be an http URL"),
+        ("ECS_AGENT_URI", "http://agent:port", "must be an http URL"),
         ("TURNSTILE_API_URL", "ftp://a:pass-word@api", "must be http://HOST or https://HOST.*"),
         ("TURNSTILE_API_URL", "localhost:8080", "must be http://HOST or https://HOST.*"),
         ("TURNSTILE_API_URL", "http://[::1", "must be http://HOST or https://HOST.*"),
@@ -187,7 +187,7 @@ def test_a_name_of_a_schema_that_needs_quotes_or_is_postgres_s_own_is_refused(
 def test_the_arn_of_a_queue_is_refused(fields: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNSTILE_QUEUES", json.dumps([fields]))
 
-    assert refusal().endswith("TURNSTILE_QUEUES, queue 1: dlq: is an ARN: give the name or the URL of the queue")
+    assert refusal().endswith("TURNSTILE_QUEUES, queue 1: dlq: is an ARN: use the name or the URL of the queue")
 
 
 def test_a_fault_in_the_file_is_named_by_the_file_and_its_own_words(

@@ -20,7 +20,7 @@ def test_unknown_variables_are_named_and_settings_are_not(monkeypatch: pytest.Mo
     line = describe_unknown_variables()
 
     assert line == (
-        "no settings, so they have no effect: TURNSTILE_COLOUR, turnstile_concurency (for TURNSTILE_CONCURRENCY?)"
+        "not settings, so without effect: TURNSTILE_COLOUR, turnstile_concurency (for TURNSTILE_CONCURRENCY?)"
     )
 
 

@@ -19,4 +19,4 @@ async def test_a_process_whose_postgres_is_too_old_ends_with_one_line(
     assert process.exit_code == ExitCode.USAGE
     [line] = process.log_path.read_text().splitlines()
     assert "DATABASE_URL: the server is PostgreSQL 14." in line
-    assert "Turnstile needs 15 or newer: upgrade it, or let DATABASE_URL name another" in line
+    assert "Turnstile needs 15 or newer: upgrade it, or set DATABASE_URL to another server" in line

@@ -200,7 +200,7 @@ async def test_a_name_that_another_program_has_taken_in_the_schema_is_refused_in
         assert (ran.code, ran.out) == (ExitCode.USAGE, "")
         assert len(ran.err.splitlines()) == 1
         assert "already exists" in ran.err
-        assert "let TURNSTILE_DATABASE_SCHEMA name a schema that is Turnstile's own; nothing was changed" in ran.err
+        assert "set TURNSTILE_DATABASE_SCHEMA to a schema that only Turnstile uses; nothing was changed" in ran.err
         assert other.execute(OURS).fetchall() == before
 
 

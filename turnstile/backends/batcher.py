@@ -22,10 +22,11 @@ class Batcher(Generic[Item, Result]):
     """Offers a call for one item on top of `flush`, which serves many.
 
     `flush` gets 1 to `limit` items and returns as many results, in the same order. If it raises an error other than
-    TurnstileError (an outage), each item is retried alone, so that one bad item fails alone: `flush` must be safe to repeat.
-    Up to `lanes` flushes run at a time. With `patience_seconds`, a flush starts beside running ones only with a full batch, or
-    if all of them started that long ago: for calls that cost the same for one item as for many. Without `line_of`, the items are
-    served in the order of the calls. With it, the lines that it names take turns (`backends.lines`).
+    TurnstileError (an outage), each item is retried alone, so that one bad item fails alone: `flush` must be safe to
+    repeat. Up to `lanes` flushes run at a time. With `patience_seconds`, a flush starts while others run only with a
+    full batch, or if all of them started that long ago: for calls that cost the same for one item as for many. Without
+    `line_of`, the items are served in the order of the calls. With it, the lines that it names take turns
+    (`backends.lines`).
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Batcher(Generic[Item, Result]):
         return self._busy_lanes < self._lanes and self._is_due(len(self._waiting) - self._limit * self._starting)
 
     def _is_due(self, waiting: int) -> bool:
-        """Whether a flush of so many items may start now, beside those under way."""
+        """Whether a flush of this many items may start now, in addition to those under way."""
         if not self._patience_seconds:
             return waiting > 0
         # There is no timer: fewer items wait for the next call, or for the end of a flush that has just started. They do not wait

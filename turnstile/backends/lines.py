@@ -8,7 +8,8 @@ Item = TypeVar("Item")
 
 
 class Lines(Generic[Item]):
-    """Items in lines, of which `line_of` tells the name. First in, first out in each line; the lines take turns."""
+    """Items in lines: `line_of` returns the name of an item's line. First in, first out in each line; the lines take
+    turns."""
 
     def __init__(self, line_of: Callable[[Item], str]) -> None:
         self._line_of = line_of

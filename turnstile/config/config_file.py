@@ -11,7 +11,8 @@ from turnstile.errors import SettingsError
 
 
 def load(**overrides: Any) -> Settings:
-    """The settings of this process. `overrides` (from the command line) win over the environment, and it over the config file.
+    """The settings of this process. `overrides` come from the command line. They win over the environment, and the
+    environment wins over the config file.
 
     Raises SettingsError with every invalid setting in one message.
     """
@@ -36,7 +37,9 @@ def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], 
         document = tomllib.loads(config.read_text("utf-8-sig"))
     except FileNotFoundError:
         if named:
-            raise SettingsError(f"TURNSTILE_CONFIG: there is no file {config}") from None
+            raise SettingsError(
+                f"TURNSTILE_CONFIG: the file {config} does not exist; create it, or correct the variable"
+            ) from None
         # A single queue, with any name, needs no file.
         return ({"name": only},)
     except OSError as error:
@@ -46,10 +49,12 @@ def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], 
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{config}: {error}") from None
     if unknown := sorted(document.keys() - {"queues"}):
-        raise SettingsError(f"{config}: unknown: {', '.join(unknown)}; only [[queues]] may stand there")
+        raise SettingsError(
+            f"{config}: unknown: {', '.join(unknown)}; a config file may contain only [[queues]]; remove the rest"
+        )
     queues = document.get("queues")
     if not isinstance(queues, list) or not queues:
-        raise SettingsError(f"{config}: declares no [[queues]]")
+        raise SettingsError(f"{config}: declares no queue: add a [[queues]] table")
     return tuple(queues)
 
 
@@ -60,7 +65,7 @@ def _explain(fault: Any, declared_by: str) -> str:
         case ():
             return message
         case ("queues", int(index), *keys):
-            # Keys stand in the file, and in the variable, as they are here.
+            # The file and the variable use the keys under these names.
             if fault["type"] == "extra_forbidden":
                 message = "is not an option of a queue"
             return ": ".join([f"{declared_by}, queue {index + 1}", *map(str, keys), message])

@@ -34,19 +34,21 @@ class QueueSettings(BaseModel):
     max_crashes: Annotated[int, Field(ge=1, le=100)] = 3
     """Workers that a turn may cost before it ends FAILED as `crash_loop`."""
     on_failure: Literal["dead_letter", "halt"] = "dead_letter"
-    """`dead_letter`: a session goes on behind a FAILED turn. `halt`: it waits for `turnstile retry` or `turnstile skip`."""
+    """`dead_letter`: the session goes on after a FAILED turn. `halt`: the session waits for `turnstile retry` or
+    `turnstile skip`."""
     timeout_seconds: Seconds = 300.0
-    """Of one attempt. A submit's own value wins, then the handler's, then this."""
+    """Timeout of one attempt. A submit's own value wins, then the handler's, then this."""
     visibility_seconds: Annotated[float, Field(ge=1, le=MAX_VISIBILITY_SECONDS)] = 60.0
     """Visibility timeout of a received message. A worker extends it while it works on the turn."""
     expires_in_seconds: Seconds = 900.0
-    """From the submit or `execute_at`: no retry and no snooze begins later. A first attempt is made however late it comes."""
+    """Time after the submit or `execute_at` in which retries and snoozes may begin. The first attempt may begin
+    later."""
 
     @field_validator("sqs", "dlq")
     @classmethod
     def _check_address(cls, address: str) -> str:
         if address.startswith("arn:"):
-            raise ValueError("is an ARN: give the name or the URL of the queue")
+            raise ValueError("is an ARN: use the name or the URL of the queue")
         return address
 
     @property
@@ -64,7 +66,7 @@ class QueueSettings(BaseModel):
 
 
 def find_conflicts(queues: Sequence[QueueSettings], heartbeat_seconds: float, lease_seconds: float) -> list[str]:
-    """What does not fit together: the queues with each other, and their visibility timeouts with heartbeat and lease."""
+    """Conflicts between the queues, and between their visibility timeouts and heartbeat and lease."""
     problems = []
     for queue in queues:
         visibility = f"the visibility timeout of queue {queue.name!r} ({queue.visibility_seconds:g} s)"

@@ -36,7 +36,8 @@ class Settings(BaseSettings):
     database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL", repr=False)
     """PostgreSQL 15 or newer. In production with `?sslmode=verify-full&sslrootcert=FILE`."""
     database_schema: str = DEFAULT_SCHEMA
-    """Schema of the tables. `turnstile migrate` makes it. The rest of the database may be another application's."""
+    """Schema of the tables. `turnstile migrate` creates it. The rest of the database may belong to another
+    application."""
     redis_url: str = Field("redis://localhost:6379/0", validation_alias="REDIS_URL", repr=False)
     """Redis 6.2 or newer, for the session locks: `redis[s]://host/0`, `redis[s]+sentinel://host,host/name/0` or
     `redis[s]+cluster://host,host`, with `?ssl_ca_certs=FILE` ([forms](runbooks/redis-and-tls.md)). TLS is always verified."""
@@ -45,7 +46,7 @@ class Settings(BaseSettings):
     aws_region: str | None = Field(None, validation_alias="AWS_REGION")
     """Region of the queues. Left out: the region of the AWS configuration."""
     sqs_endpoint_url: str | None = Field(None, validation_alias="AWS_ENDPOINT_URL_SQS")
-    """Another SQS than AWS's."""
+    """URL of an SQS other than AWS's, such as a local one."""
 
     ecs_agent_uri: Annotated[str | None, AfterValidator(validators.check_agent_uri)] = Field(
         None, validation_alias="ECS_AGENT_URI"
@@ -54,10 +55,10 @@ class Settings(BaseSettings):
     ecs_metadata_uri: Annotated[str | None, AfterValidator(validators.check_agent_uri)] = Field(
         None, validation_alias="ECS_CONTAINER_METADATA_URI_V4"
     )
-    """Set by ECS. The task's id is read there, and stands in every log line."""
+    """Set by ECS. The task's id is read there and added to every log line."""
 
     secrets: dict[str, str] | None = Field(None, repr=False)
-    """For a Lambda function: JSON, which variable stands in which secret of Secrets Manager."""
+    """For a Lambda function: JSON that maps each variable to the secret of Secrets Manager that contains its value."""
 
     config: Path = Path("turnstile.toml")
     """File that declares the queues. Without the file there is one queue."""
@@ -70,64 +71,66 @@ class Settings(BaseSettings):
     release: Annotated[str, Field(max_length=128)] = ""
     """Name of the handler's release, such as its image tag. Workers, attempts, `dlq list --groups` and `stats` show it."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
-    """Slots of a worker process: how many handlers run at a time. A worker prefetches as many turns again at most."""
+    """Slots of a worker process: how many handlers run at a time. A worker prefetches at most as many more turns."""
     tenant_slots: Annotated[int, Field(ge=1)] | Literal["fair", "all"] = "fair"
     """How many sessions of one tenant a worker works on at a time: a number, `all`, or `fair`. With `fair` a tenant has
-    all slots but one while no other tenant has turns for this worker, else three quarters at most; all slots where the worker
-    knows of one tenant only ([how](adr/0015-tenant-shares.md))."""
+    all slots but one while no other tenant has turns for this worker, otherwise at most three quarters. If the worker
+    knows only one tenant, that tenant has all slots ([how](adr/0015-tenant-shares.md))."""
     redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{0,64}$")] = ""
     """Put before every Redis key."""
 
     api_host: str = "127.0.0.1"
-    """Address that the API listens at. Another address than the loopback needs keys."""
+    """Address that the API listens on. An address other than loopback requires `TURNSTILE_API_KEYS`."""
     api_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     """Port of the API; 0 picks a free one."""
     api_connections: Annotated[int, Field(ge=16, le=100_000)] | None = None
     """Connections of clients to an API process, half of them for event streams and waits. Left out: three quarters of the files
-    that it may open, 10,000 at most ([what happens beyond](adr/0020-api-limits.md))."""
+    that it may open, at most 10,000 ([what happens beyond](adr/0020-api-limits.md))."""
     api_keys: Annotated[tuple[tuple[str, str], ...], NoDecode, Field(repr=False)] = ()
-    """`tenant:key` pairs, separated by commas; a key has 8 characters or more. A tenant is in messages and logs: name no person.
-    Left out: everything is tenant `default`."""
+    """`tenant:key` pairs, separated by commas; a key has 8 characters or more. Tenants appear in messages and logs: do
+    not use a person's name. Left out: everything is tenant `default`."""
     api_url: Annotated[str, AfterValidator(validators.check_api_url)] = "http://127.0.0.1:8080"
-    """Where `turnstile submit` sends."""
+    """URL of the API that `turnstile submit` calls."""
     api_key: Annotated[str | None, AfterValidator(validators.check_api_key), Field(repr=False)] = None
-    """The key that `turnstile submit` shows."""
+    """API key that `turnstile submit` sends."""
     api_docs: bool | None = None
-    """Whether the API serves `/docs`, where a browser tries its calls. Left out: only at the loopback address."""
+    """Whether the API serves `/docs`, where a browser can try the calls. Left out: only at the loopback address."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 65_536
-    """Largest body of a request."""
+    """Largest request body, in bytes."""
 
     lease_seconds: Seconds = 30.0
-    """Of a claim and of the session lock. Not longer than a queue's visibility timeout."""
+    """Duration of a claim and of the session lock. At most a queue's visibility timeout."""
     heartbeat_seconds: Seconds | None = None
     """Time between two renewals of the leases. Left out: a third of the lease."""
     resend_seconds: Seconds = 60.0
-    """How long the relay waits at least before it sends a PENDING turn's wake-up again, in case the first was lost."""
+    """Shortest wait of the relay before it sends a PENDING turn's wake-up again, in case the first was lost."""
     relay: bool = True
     """Whether a worker process runs the relay, too."""
     relay_tick_seconds: Seconds = 1.0
     """Time between two rounds of the relay."""
     relay_stamp_seconds: Seconds = 15.0
-    """What a relay took and did not send, because it died, is due again after this."""
+    """Time after which the rows of a relay that died before it sent them are due again."""
     takeover_resend_seconds: Seconds = 5.0
     """Time between two wake-ups of a turn whose lease ran out, and between two looks at parents that wait for children."""
     receive_wait_seconds: Annotated[int, Field(ge=0, le=20)] = 20
-    """Length of a long poll, and the longest that an idle worker takes to stop."""
+    """Length of a long poll. It is also the longest time that an idle worker takes to stop."""
     pollers: Annotated[int, Field(ge=1, le=16)] = 1
-    """Long polls at a time. Two more go beside them while there is a backlog, so more pay with hundreds of slots only."""
+    """Concurrent long polls. During a backlog a worker adds two, so a higher value helps only with hundreds of
+    slots."""
     session_run_turns: Annotated[int, Field(ge=1)] = 20
-    """Turns of one session in a row where other sessions wait for the slot, or the tenant has its share."""
+    """Most turns of one session in a row while other sessions wait for the slot, or while the tenant has its share of
+    the slots."""
     session_run_seconds: Seconds = 30.0
-    """The longest that a worker keeps one session, whether or not others wait."""
+    """Longest time that a worker keeps one session, whether or not others wait."""
     grace_seconds: Annotated[float, Field(ge=0, le=7_200)] = 90.0
-    """From SIGTERM until running turns are handed back. ECS kills at stopTimeout (120 s at most on Fargate)."""
+    """Time from SIGTERM until running turns are handed back. ECS kills at stopTimeout (120 s at most on Fargate)."""
     cancel_grace_seconds: Annotated[float, Field(ge=0, le=600)] = 5.0
-    """How long a cancelled handler may take to end. The worker goes on without it then."""
+    """How long a cancelled handler may take to end. After that the worker goes on without it."""
     watchdog_seconds: Seconds = 60.0
-    """A worker whose event loop is stuck for so long exits with 70."""
+    """A worker whose event loop is stuck for this long exits with 70."""
     deaf_seconds: Seconds = 120.0
-    """`/healthz` is 503 when no receive call has returned for so long (a failed call counts once one has succeeded), or when
-    handlers that ignored their cancellation occupy every slot for so long."""
+    """`/healthz` is 503 when no receive call has returned for this long, or when handlers that ignored their
+    cancellation have occupied every slot for this long. Failed receive calls count only after one has succeeded."""
     health_host: str = ""
     """Address of a worker's `/healthz` and `/readyz`. Left out: all interfaces."""
     health_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
@@ -137,55 +140,56 @@ class Settings(BaseSettings):
     retry_cap_seconds: Seconds = 120.0
     """Longest wait before any attempt."""
     history_messages: Annotated[int, Field(ge=1, le=1000)] = 200
-    """Last messages of a session that Redis keeps. A request for more is answered from Postgres."""
+    """How many of a session's last messages Redis keeps. A request for more is answered from Postgres."""
     history_ttl_seconds: Seconds = 86_400.0
-    """How long Redis keeps them after the session's last turn."""
+    """How long Redis keeps a session's messages after its last turn."""
     events_ttl_seconds: Seconds = 600.0
-    """How long a turn's events can be read again after the last of them. The reply stays in the table."""
+    """How long a turn's events can be read after its last event. The reply stays in the table."""
     events_cap: Annotated[int, Field(ge=100, le=1_000_000)] = 5_000
-    """Events that are kept of one turn. With more, its stream begins anew with the text so far."""
+    """Most events that are kept for one turn. Beyond that, its stream restarts with the text so far."""
     stream_heartbeat_seconds: Seconds = 15.0
-    """Silence of an event stream before the API sends a heartbeat comment."""
+    """Seconds without an event before the API sends a heartbeat comment on an event stream."""
     max_wait_seconds: Annotated[float, Field(ge=0, le=900)] = 60.0
     """Longest `Prefer: wait` or `?wait=`."""
     idempotency_days: Annotated[float, Field(gt=0, le=365)] = 1.0
-    """How long an `Idempotency-Key` is remembered, at least."""
+    """Shortest time that an `Idempotency-Key` is remembered."""
 
     webhook_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """Where webhooks may go: `host`, `*.domain` or `*`, separated by commas. For the API and for each process with a relay."""
+    """Hosts that webhooks may be sent to: `host`, `*.domain` or `*`, separated by commas. Set it for the API and for
+    each process with a relay."""
     webhook_secrets: Annotated[tuple[str, ...], NoDecode, Field(repr=False)] = ()
-    """`whsec_...`: the secrets that webhooks are signed with. Two while one replaces the other."""
+    """`whsec_...`: the secrets that sign webhooks. Set two while one replaces the other."""
 
     metrics_host: str = ""
     """Address of the metrics' port. Left out: all interfaces."""
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     """Port of the metrics of an API, a worker or a relay, for Prometheus ([all metrics](metrics.md)); 0 picks a free one. It
-    asks for no key: keep it inside. Left out: nothing listens."""
+    requires no key: do not expose it. Left out: the port is not opened."""
     otlp_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT", repr=False)
     """OpenTelemetry's variable: where telemetry is sent by OTLP over HTTP. Needs the extra `telemetry`. The exporter reads its
     other variables, such as `OTEL_EXPORTER_OTLP_HEADERS`, too."""
     otlp_metrics_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", repr=False)
-    """The same, for metrics alone."""
+    """OpenTelemetry's variable: the same for metrics only; the whole URL."""
     otlp_metrics_exporter: str = Field("otlp", validation_alias="OTEL_METRICS_EXPORTER")
-    """OpenTelemetry's variable; without `otlp` in it, as in `none`, no metrics are sent."""
+    """OpenTelemetry's variable: metrics are sent only if it contains `otlp`; `none` turns them off."""
     otlp_metrics_milliseconds: str = Field("60000", validation_alias="OTEL_METRIC_EXPORT_INTERVAL")
     """OpenTelemetry's variable: milliseconds between two exports of the metrics."""
     otlp_traces_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", repr=False)
-    """The same for traces alone; the whole URL."""
+    """OpenTelemetry's variable: the endpoint for traces only; the whole URL."""
     traces_exporter: str = Field("", validation_alias="OTEL_TRACES_EXPORTER")
-    """`otlp`: export traces also without an endpoint, to `http://localhost:4318`. `none`: no traces."""
+    """`otlp`: export traces even without an endpoint, to `http://localhost:4318`. `none`: no traces."""
     otel_disabled: str | None = Field(None, validation_alias="OTEL_SDK_DISABLED")
-    """`true`: nothing is exported by OpenTelemetry."""
+    """`true`: OpenTelemetry exports nothing."""
     xray: bool = False
-    """Whether messages carry `AWSTraceHeader` beside `traceparent`, and a request without a `traceparent` continues the trace of
-    its `X-Amzn-Trace-Id`."""
+    """Whether messages carry `AWSTraceHeader` in addition to `traceparent`, and a request without a `traceparent`
+    continues the trace of its `X-Amzn-Trace-Id`."""
 
     keep_tracebacks: bool = True
     """Whether the table keeps the traceback of each failed attempt, without local variables. `turnstile status` shows it."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe level that is logged. Operators' commands log from `warning` on, unless this is set."""
     log_format: Literal["json", "console", "auto"] = "auto"
-    """`auto`: `console` on a terminal, else `json`."""
+    """`auto`: `console` on a terminal, otherwise `json`."""
 
     @field_validator("queues", mode="before")
     @classmethod
@@ -194,7 +198,7 @@ class Settings(BaseSettings):
             value = json.loads(value) if value.strip() else []
         # The default, an empty tuple, means that the file declares the queues.
         if value == []:
-            raise ValueError("is empty: leave it out, or declare at least one queue")
+            raise ValueError("is empty: remove it, or declare at least one queue")
         return value
 
     @field_validator("queue")
@@ -218,9 +222,11 @@ class Settings(BaseSettings):
         problems = validators.find_heartbeat_conflicts(self.heartbeat, self.watchdog_seconds, self.lease_seconds)
         problems += find_conflicts(self.queues, self.heartbeat, self.lease_seconds)
         if not self.api_keys and self.api_host not in LOCAL_HOSTS:
-            problems.append("without api_keys the API serves the loopback address only; set TURNSTILE_API_KEYS")
+            problems.append("without API keys the API serves only the loopback address; set TURNSTILE_API_KEYS")
         if self.webhook_hosts and not self.webhook_secrets:
-            problems.append("webhooks are signed; set TURNSTILE_WEBHOOK_SECRETS, or no TURNSTILE_WEBHOOK_HOSTS")
+            problems.append(
+                "webhooks need a secret to be signed; set TURNSTILE_WEBHOOK_SECRETS, or remove TURNSTILE_WEBHOOK_HOSTS"
+            )
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -273,7 +279,8 @@ class Settings(BaseSettings):
 
     @property
     def has_several_tenants(self) -> bool:
-        """Whether several tenants have keys. A worker may have no keys in its settings, and learns of tenants by their turns."""
+        """Whether several tenants have keys. A worker may have no keys in its settings. It learns about tenants from
+        their turns."""
         return len({tenant for tenant, _ in self.api_keys}) > 1
 
     @property

@@ -1,4 +1,4 @@
-"""Finds environment variables with the prefix of settings that are no settings.
+"""Finds environment variables that have the prefix of settings but are not settings.
 
 They are not an error. After a rollback the environment still has the variables of the newer release, and the older release must
 start. Kubernetes also adds some (TURNSTILE_SERVICE_HOST) if a service is called turnstile.
@@ -26,7 +26,7 @@ def describe_unknown_variables(more: Collection[str] = ()) -> str | None:
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | _OF_TOOLS | set(more)
     unknown = sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in known)
     return (
-        f"no settings, so they have no effect: {', '.join(_with_guess(name, known) for name in unknown)}"
+        f"not settings, so without effect: {', '.join(_with_guess(name, known) for name in unknown)}"
         if unknown
         else None
     )

@@ -42,7 +42,7 @@ def check_database_url(url: str) -> str:
 
 
 def find_heartbeat_conflicts(heartbeat: float, watchdog: float, lease: float) -> list[str]:
-    """What does not fit between these three times in seconds: one sentence for each fault."""
+    """Conflicts between these three times in seconds: one sentence for each."""
     beat = f"a heartbeat ({heartbeat:g} s: TURNSTILE_HEARTBEAT_SECONDS, or a third of TURNSTILE_LEASE_SECONDS)"
     faults = []
     if not heartbeat < lease:
@@ -56,8 +56,8 @@ def check_database_schema(name: str) -> str:
     """Accepts a plain lower-case name: a search path folds others, or reads them as several."""
     if not _SCHEMA.fullmatch(name):
         raise ValueError(
-            "must be 1 to 63 of a-z 0-9 _, the first no digit; names that begin with pg_, and information_schema, are "
-            "Postgres's own"
+            "must be 1 to 63 of a-z 0-9 _, and must not begin with a digit; names that begin with pg_, and "
+            "information_schema, are Postgres's own"
         )
     return name
 
@@ -67,7 +67,7 @@ def check_redis_url(url: str | None) -> str | None:
     if url is None:
         return None
     if not all(Path(file).is_file() for file in read_redis_url(url).files):
-        raise ValueError("names a certificate or key file that is not there")
+        raise ValueError("names a certificate or key file that does not exist")
     return url
 
 
@@ -81,7 +81,7 @@ def check_agent_uri(uri: str | None) -> str | None:
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError("is not an http URL")
+        raise ValueError("must be an http URL, such as http://HOST:PORT")
     return uri.rstrip("/")
 
 
@@ -93,7 +93,7 @@ def check_api_url(url: str) -> str:
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError("must be http://HOST or https://HOST, perhaps with :PORT")
+        raise ValueError("must be http://HOST or https://HOST, optionally with :PORT")
     return url
 
 
@@ -119,7 +119,7 @@ def check_api_keys(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str],
     if not all(is_valid_id(tenant) for tenant, _ in pairs):
         raise ValueError(f"each tenant must be {ID_RULE}")
     if len({key for _, key in pairs}) != len(pairs):
-        raise ValueError("each key may stand only once")
+        raise ValueError("each key may appear only once")
     return pairs
 
 
@@ -131,7 +131,7 @@ def parse_list(value: Any) -> Any:
 def check_webhook_hosts(rules: tuple[str, ...]) -> tuple[str, ...]:
     """Accepts valid host rules for completion webhooks; returns them in lower case."""
     if not all(is_rule(rule.lower()) for rule in rules):
-        raise ValueError("must be host, *.domain or *, each perhaps with :port, separated by commas")
+        raise ValueError("must be host, *.domain or *, each optionally with :port, separated by commas")
     return tuple(rule.lower() for rule in rules)
 
 

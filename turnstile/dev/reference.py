@@ -25,8 +25,8 @@ SETTINGS = """# Settings
 Generated from `turnstile/config/settings.py` by `python -m turnstile.dev.reference`.
 
 A process reads its settings once, when it starts, and refuses to start if one is wrong. The AWS SDK's own variables apply
-as well. A variable `TURNSTILE_…` that is no setting is named in one line on standard error. It refuses
-nothing: after a rollback the environment still has the variables of the newer release.
+as well. A variable `TURNSTILE_…` that is not a setting is named in one line on standard error. It does not
+keep the process from starting: after a rollback the environment still has the variables of the newer release.
 
 Every option of a command is a variable, too: `TURNSTILE_REDRIVE_LIMIT` is `turnstile redrive --limit`. Only `--yes` is
 none: whoever changes something says so each time. With `TURNSTILE_DEBUG=1` an error is a stack trace in place of a line.

@@ -161,7 +161,8 @@ async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[Wr
 async def delete_items(
     database: Database, turn: ClaimedTurn, places: Sequence[tuple[Place, int | None]], write_id: UUID
 ) -> list[Change]:
-    """Deletes items of the turn's session, each once, if their version is the given one (None: any). Else as `write_items`."""
+    """Deletes items of the turn's session, each once, if their version is the given one (None: any). Otherwise like
+    `write_items`."""
     parameters = {
         "kinds": [place.kind.name for place, _ in places],
         "keys": [place.key for place, _ in places],

@@ -1,5 +1,5 @@
-"""The history of a session as its handlers read it: the last messages of its answered turns, from Redis if it has them, else
-from Postgres.
+"""The history of a session as its handlers read it: the last messages of its answered turns, from Redis if it has them,
+otherwise from Postgres.
 
     version        from the claim: exactly what the handler must see
     read           the entry of that version; if it is missing or stale, the reader rebuilds it from Postgres
@@ -7,10 +7,11 @@ from Postgres.
 
     history:session:{<tenant>/<session>}     the entry: see turnstile.memory.history_entry
 
-The result is always the history as of the requested version: Redis changes only how long it takes. An entry is used only for the
-requested version, so an entry that is stale, lost, from a lagging replica or from before a restore of the database costs one
-query. A history as of one version never changes, so all writers of an entry write the same. The scripts prevent that an older
-entry overwrites a newer one. Only the handler of a session's claimed turn reads, so a missing entry has one reader.
+The result is always the history at the requested version: Redis changes only how long it takes. An entry is used only
+for the requested version, so an entry that is stale, lost, from a lagging replica or from before a restore of the
+database costs one query. A history at one version never changes, so all writers of an entry write the same. The scripts
+prevent that an older entry overwrites a newer one. Only the handler of a session's claimed turn reads, so a missing
+entry has one reader.
 """
 
 import asyncio
@@ -98,7 +99,7 @@ class History:
         self._run = Batcher(self._run_many, limit=BATCH)
 
     async def read(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> list[Message]:
-        """The last `limit` messages of the session as of `version`, oldest first. Raises DatabaseUnavailableError."""
+        """The last `limit` messages of the session at `version`, oldest first. Raises DatabaseUnavailableError."""
         if version == NOTHING_SAID:
             return []
         entry = await self._load(tenant_id, session_id, version, min(limit, self._depth))

@@ -70,7 +70,7 @@ def decode_entry(header: str, *elements: str, limit: int) -> Entry:
 
 
 def decode_message(element: str) -> Message:
-    """Raises ValueError: another version of this program may have written the element, or no program of ours."""
+    """Raises ValueError: another version of this program may have written the element, or another program."""
     known, _, text = element.partition("\n")
     try:
         turn_id, seq, ordinal, role, created_at = json.loads(known)

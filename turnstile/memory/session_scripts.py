@@ -136,7 +136,7 @@ return show(found, 1, math.min(#found, tonumber(ARGV[2])))
 
 # ARGV: channel, fence, most items, priority up to which to shed, a new context's time to live, then for each write five values:
 # field, expected version or "", time to live, priority and labels, value.
-# Returns -1 if superseded; else 0, then for each write its version, or 0 for a conflict, -1 for no room.
+# Returns -1 if superseded; otherwise 0, then for each write its version, or 0 for a conflict, -1 for no room.
 WRITE = (
     _SESSION
     + """
@@ -171,7 +171,7 @@ return answer
 )
 
 # ARGV: channel, fence, then for each item its field and its expected version or "".
-# Returns -1 if superseded; else 0, then for each item 1 if it was there, 0 if not or if its version was another.
+# Returns -1 if superseded; otherwise 0, then for each item 1 if it was there, 0 if not or if its version was another.
 DELETE = (
     _SESSION
     + """
@@ -204,7 +204,7 @@ keep()
 """
 )
 
-# ARGV: channel, fence, name, time to live. Returns -1 if superseded, else 0.
+# ARGV: channel, fence, name, time to live. Returns -1 if superseded, otherwise 0.
 OPEN_CONTEXT = (
     _SESSION
     + """
@@ -216,7 +216,7 @@ return {0}
 """
 )
 
-# ARGV: channel, fence, name. Returns -1 if superseded, else 0.
+# ARGV: channel, fence, name. Returns -1 if superseded, otherwise 0.
 END_CONTEXT = (
     _SESSION
     + """

@@ -23,7 +23,7 @@ FACTS = (
     "instantaneous_ops_per_sec", "total_commands_processed", "keyspace_hits", "keyspace_misses", "evicted_keys",
     "expired_keys", "total_net_input_bytes", "total_net_output_bytes", "uptime_in_seconds",
 )  # fmt: skip
-"""What is measured of INFO."""
+"""The values of INFO that are measured."""
 
 
 class MemoryWatch:
@@ -34,7 +34,7 @@ class MemoryWatch:
         self.pressure = Pressure.NONE
 
     async def run(self, stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS) -> None:
-        """Checks again and again until `stopping`. No failure ends it or reaches the tasks beside it."""
+        """Checks again and again until `stopping`. No failure ends it or affects other tasks."""
         while not stopping.is_set():
             try:
                 await self.look()

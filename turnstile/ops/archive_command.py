@@ -17,7 +17,7 @@ from turnstile.ops.terminal.output import Progress, many, print_json, print_text
 def parse_rest(text: str | float) -> float:
     """Parses an age of hours or more to seconds: an `m` that means minutes here may have been meant as months."""
     if str(text).strip().lower()[-1:] in {"s", "m"}:
-        raise typer.BadParameter(f"{text!r} is no age for an archive; try 90d, 12w or 36h")
+        raise typer.BadParameter(f"{text!r} is not an age for an archive; try 90d, 12w or 36h")
     return parse_age(text)
 
 
@@ -25,11 +25,11 @@ def archive(
     older_than: Annotated[
         float,
         typer.Option(
-            parser=parse_rest, metavar="AGE", help="How long a session must have been at rest: 90d, 12w, 36h."
+            parser=parse_rest, metavar="AGE", help="Shortest time that a session must have been at rest: 90d, 12w, 36h."
         ),
     ],
     failed: Annotated[
-        bool, typer.Option("--failed", help="FAILED turns as well. They can't be redriven afterwards.")
+        bool, typer.Option("--failed", help="Also archive FAILED turns. They can't be redriven afterwards.")
     ] = False,
     pause: Annotated[
         float | None,
@@ -46,10 +46,11 @@ def archive(
 ) -> None:
     """Move the turns of sessions that have long been at rest out of the table, into its archive.
 
-    A session goes as a whole, and only if nothing depends on any of its turns. Its turns are still found by their ids;
-    lists and the session's history are without them.
+    A session is moved as a whole, and only if nothing depends on any of its turns. Its turns can still be found by
+    their ids; lists and the session's history no longer contain them.
 
-    Can be stopped at any point and run again; two at once do no harm. Exit code 1: some sessions took too long, and were left.
+    The command can be stopped at any point and run again; two at once do no harm. Exit code 1: some sessions took too
+    long and were not moved.
 
     --json: dry_run, cutoff, failed, sessions, turns, skipped (sessions that took too long, or met a lock).
     """
@@ -108,5 +109,5 @@ def _question(cutoff: datetime, *, failed: bool) -> str:
     which = ", FAILED ones as well," if failed else ""
     return (
         f"Move the turns{which} of sessions that have been at rest since {short_time(cutoff)} into the archive? "
-        "There is no way back."
+        "This cannot be undone."
     )

@@ -58,7 +58,7 @@ COMMANDS = {
     ),
     "stats": (
         "ops.stats.stats_command:stats",
-        "Show how many turns have ended lately and how, how long they waited and ran.",
+        "Show how many turns have ended recently, how they ended, and how long they waited and ran.",
     ),
     "completion": ("ops.completion_command:completion", "Print the completion script of a shell."),
 }
@@ -72,12 +72,12 @@ if importlib.util.find_spec("turnstile.dev") is not None:
     COMMANDS |= {
         "local": ("dev.local_command:commands", "The embedded stack: PostgreSQL, Redis and SQS on loopback."),
         "up": ("dev.up:up", "Run the local stack with an API and a worker, until Ctrl-C."),
-        "demo": ("dev.demo.run:demo", "The whole thing at work, and a check at the end."),
+        "demo": ("dev.demo.run:demo", "Run a demonstration of the whole system, with a check at the end."),
     }
 
 
 class LazyCommand(TyperCommand):
-    """Stands for a command or a group whose module is not imported yet."""
+    """A placeholder for a command or group whose module is not imported yet."""
 
     def __init__(self, name: str, where: str, help: str) -> None:  # noqa: A002 - the name is the base class's
         super().__init__(name, help=help, rich_markup_mode=None)

@@ -13,14 +13,18 @@ from turnstile.ops.terminal.output import say
 
 def migrate(
     revision: Annotated[str | None, typer.Option(help="Up (or down) to this revision.  [default: head]")] = None,
-    sql: Annotated[bool, typer.Option("--sql", help="Print the SQL that is missing, run nothing.")] = False,
-    down: Annotated[bool, typer.Option("--down", help="Go back to --revision. Drops what was added since.")] = False,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL of the missing migrations without running it.")
+    ] = False,
+    down: Annotated[
+        bool, typer.Option("--down", help="Go back to --revision. Drops everything that was added since.")
+    ] = False,
     wait: Annotated[float, typer.Option(min=0, max=DAY_SECONDS, help="Seconds to wait for the database.")] = 30.0,
     yes: Yes = False,
 ) -> None:
     """Bring the database's tables to the version of this program."""
     if down and revision is None:
-        raise typer.BadParameter("--down needs --revision (`base` drops everything)")
+        raise typer.BadParameter("--down requires --revision; `base` drops everything")
     settings = load_settings()
     if down and not sql:
         confirm(f"Go down to {revision} and drop what was added since?", yes=yes)

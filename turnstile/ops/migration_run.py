@@ -26,11 +26,12 @@ _TAKEN = frozenset({"42P07", "42710", "42723"})
 """duplicate_table (also an index or a sequence), duplicate_object, duplicate_function."""
 
 _IN_THE_WAY = (
-    "another transaction has locked what is to be changed for long (a backup, a report); pg_stat_activity shows it by its "
-    "xact_start. The migration would have held up turns, so it was given up, with nothing half done: run it again later"
+    "another transaction, such as a backup or a report, has long locked what the migration changes; find it in "
+    "pg_stat_activity by its xact_start. To hold up no turns, the migration was given up, with nothing half done: "
+    "run it again later"
 )
 
-_OWN_SCHEMA = "let TURNSTILE_DATABASE_SCHEMA name a schema that is Turnstile's own; nothing was changed"
+_OWN_SCHEMA = "set TURNSTILE_DATABASE_SCHEMA to a schema that only Turnstile uses; nothing was changed"
 _NOT_ALLOWED = frozenset({"42501", "3F000"})
 """insufficient_privilege, and invalid_schema_name: of a schema that the role may not use."""
 
@@ -73,8 +74,8 @@ def _refuse_later(current: str | None) -> None:
     known = known_revisions()
     if current is not None and current not in known:
         raise CommandError(
-            f"the tables are at {current}, which a later version of this program has made; this one knows none after "
-            f"{known[0]}, and nothing was changed",
+            f"the tables are at {current}, a revision of a later version of this program; this version "
+            f"knows none after {known[0]}. Nothing was changed: run the later version",
             ExitCode.NOT_FOUND,
         )
 
@@ -113,8 +114,8 @@ def _named_outages(place: DatabasePlace) -> Iterator[None]:
 def _not_allowed(error: psycopg.Error, place: DatabasePlace) -> str:
     refused = str(error).partition("\n")[0]
     return (
-        f"{refused}: let DATABASE_URL name the role that owns the schema {place.schema}; where there is no such schema, the "
-        f"database's owner makes it: CREATE SCHEMA {place.schema} AUTHORIZATION role; nothing was changed"
+        f"{refused}: set DATABASE_URL to the role that owns the schema {place.schema}; if the schema does not exist, "
+        f"the database's owner creates it: CREATE SCHEMA {place.schema} AUTHORIZATION role; nothing was changed"
     )
 
 
@@ -130,8 +131,8 @@ def warn_of_shared_schema(place: DatabasePlace) -> str | None:
     if schema != place.schema:
         return None
     return (
-        f"every program that connects as {role} makes its tables in the schema {place.schema}, and may drop Turnstile's: where "
-        f"other programs use this role, too, ALTER ROLE {Identifier(role).as_string()} SET search_path = public"
+        f"every program that connects as {role} creates its tables in the schema {place.schema}, and may drop "
+        f"Turnstile's: if other programs use this role, too, ALTER ROLE {Identifier(role).as_string()} SET search_path = public"
     )
 
 

@@ -36,7 +36,7 @@ _bound: ContextVar[Mapping[str, Any]] = ContextVar("bound", default=MappingProxy
 def configure(settings: Settings) -> None:
     """Configures our own log for this process; the standard library's loggers (uvicorn, boto3) write to the same stream.
 
-    So do structlog's loggers of a handler, unless its module configures them otherwise, which changes no line of ours.
+    So do structlog's loggers of a handler, unless its module configures them otherwise. That does not change our lines.
 
     In an ECS task every line has the task's id. If the id can't be read, there is one warning.
     """
@@ -141,7 +141,8 @@ def _at_least(level: int) -> Callable[["WrappedLogger", str, "EventDict"], "Even
 
 
 def _name(_: "WrappedLogger", __: str, event: "EventDict") -> "EventDict":
-    """Libraries log sentences, for which nobody can search: their events have the logger's name, with the sentence beside it."""
+    """Libraries log sentences, which nobody can search for: the event is the logger's name, and the sentence is a
+    field."""
     return {**event, "event": event["_record"].name, "message": event["event"]}
 
 

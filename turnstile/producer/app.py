@@ -79,10 +79,12 @@ KEEP_ALIVE_SECONDS = 130
 flight gets no response. uvicorn's default of 5 s loses requests behind any load balancer."""
 
 HEADERS = [("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store")]
-"""Of every response of the application: caches must not store conversations, and browsers must treat JSON only as JSON."""
+"""Headers of every response of the application: caches must not store conversations, and browsers must treat JSON only
+as JSON."""
 
 DESCRIPTION = """
-Takes the turns of chat sessions and answers them one at a time per session, in the order they came, each once.
+Accepts the turns of chat sessions. Each is answered once, in the order of arrival, one at a time
+per session.
 
 Errors are `application/problem+json`; their `type` is stable.
 """

@@ -13,20 +13,23 @@ from turnstile.producer.backend import Backend, FoundBackend
 from turnstile.producer.http.problems import Kind, ProblemError
 
 PREFIX = "/v1/"
-"""Of the paths that need a key."""
+"""Prefix of the paths that need a key."""
 TENANT = "turnstile.tenant"
 """Key of the scope: the caller's tenant."""
 
 HELD = "turnstile.held"
 """Key of a request's scope: the ExitStack that is closed when the response has ended."""
 
-_bearer = HTTPBearer(auto_error=False, description="A key of TURNSTILE_API_KEYS. Where none are set, none is needed.")
+_bearer = HTTPBearer(
+    auto_error=False, description="One of the keys in TURNSTILE_API_KEYS. If no keys are set, none is needed."
+)
 
 
 def identify(backend: Backend, headers: Sequence[tuple[bytes, bytes]]) -> str:
     """The tenant of the bearer key. Raises the 401.
 
-    Called before the routing: FastAPI parses the query before the first dependency runs, and nobody without a key is worth that.
+    Called before the routing: FastAPI parses the query before the first dependency runs, and a request without a key
+    must not cost that.
     """
     given = [value for name, value in headers if name == b"authorization"]
     scheme, credentials = get_authorization_scheme_param(given[0].decode("latin-1") if len(given) == 1 else None)

@@ -17,7 +17,7 @@ from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.identifiers import may_choose
 
 LANES = 2
-"""Concurrent cancels, beside one of a session that is known to be locked."""
+"""Concurrent cancels, in addition to one for a session that is known to be locked."""
 CONNECTIONS = LANES + LOCKED_LANES + 1
 """Database connections for cancels only: a locked session does not delay submits. One is for looking up the sessions of turns."""
 LOOKUPS = 200

@@ -21,7 +21,7 @@ from turnstile.telemetry.own_log import log
 
 LANES = 4
 LOCKED_LANES = 1
-"""The lane of a gate for sessions that are known to be locked, beside its other lanes."""
+"""The lane of a gate for sessions that are known to be locked, in addition to its other lanes."""
 LOCKED_SECONDS = 30.0
 """How long a session counts as locked after the last lock that a call met. Then one call tries the other lanes: otherwise a
 session that is free again could wait behind locked ones for as long as those are locked."""
@@ -50,7 +50,7 @@ class _Line:
         """Counts one call for the duration of the block. Raises NoPlaceError, noted in `refused`."""
         if self._calls >= MOST_OF_SESSION:
             refused.note(what="requests for one session", tenant_id=tenant_id, own=self._calls)
-            detail = f"{self._calls} requests wait for this session; send fewer at a time"
+            detail = f"{self._calls} requests already wait for this session; send fewer at a time"
             raise NoPlaceError(Kind.TOO_MANY_REQUESTS, detail, headers=LATER)
         self._calls += 1
         try:
@@ -123,7 +123,9 @@ class SessionGate:
     async def _refuse(self, session: Session, own: int, before: int) -> Exception:
         """When the call began to wait, its tenant had `own` others here, and the database had responded to `before`."""
         if self._is_locked(session):
-            return RowLockedError("other requests wait for this session, which another transaction has locked")
+            return RowLockedError(
+                "another transaction has locked this session, and other requests wait for it; try again later"
+            )
         return await self._places.refuse_wait(session[0], own, answered=lambda: self._answered > before)
 
     def _is_locked(self, session: Session) -> bool:

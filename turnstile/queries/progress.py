@@ -13,7 +13,8 @@ from turnstile.backends.postgres.database import Database
 from turnstile.statements.worker_registry import ALIVE
 
 PATIENCE_SECONDS = 300.0
-"""How long it is usual that nothing ends, at least. Where turns take longer: twice as long as 99 of 100 turns took lately."""
+"""Shortest time without an ended turn that counts as a standstill. If turns take longer: twice what 99 of 100 recent
+turns took."""
 
 MOST = 10_000
 """Turns of a queue that are read of those that are due, and of those that are put off: the first ones of each."""

@@ -24,7 +24,7 @@ SELECT p.turn_id, p.seq, p.ordinal, p.role, p.content, p.created_at, p.found
  ORDER BY p.seq DESC, p.ordinal DESC
 """
 
-# The inner query's FETCH also keeps the planner from converting each content to text twice.
+# The FETCH in the inner query also makes the planner convert each content to text only once.
 HISTORY_AS_TEXT: LiteralString = """
 SELECT h.turn_id, h.seq, h.ordinal, h.role, h.created_at,
        CASE WHEN octet_length(h.text) <= %(max_bytes)s THEN h.text END AS text

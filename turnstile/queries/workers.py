@@ -52,7 +52,7 @@ class WorkerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredWorker:
-    """A row of the registry, as of the worker's last heartbeat (`seen_at`)."""
+    """A row of the registry, written by the worker's last heartbeat (`seen_at`)."""
 
     worker_id: str
     queue: str
@@ -73,7 +73,7 @@ class RegisteredWorker:
     lost_at: datetime | None
     """When a relay found it lost; None after a later heartbeat."""
     alive: bool
-    """Whether it was seen lately, by its own lease."""
+    """Whether its last heartbeat is recent, measured by its own lease."""
     paused: bool
     """Whether its queue is paused now."""
     read_at: datetime

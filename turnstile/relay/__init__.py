@@ -1,1 +1,1 @@
-"""The relay: sends what is due. Runs beside each worker, or in a process of its own."""
+"""The relay: sends what is due. Runs in each worker's process, or in a process of its own."""

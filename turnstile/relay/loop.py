@@ -163,7 +163,7 @@ class Relay:
                 self.nudge()
 
     def _begin_forgetting(self) -> None:
-        """Beside the rounds: where the disk is slow, a delete may take as long as a statement may."""
+        """Runs in parallel with the rounds, because on a slow disk a delete may take as long as a statement may."""
         if not self._forgetting and time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
             self._forgot_at = time.monotonic()
             task = asyncio.create_task(self._forget())

@@ -52,7 +52,7 @@ class RenewalEvidence:
         self._working_since: float | None = None
 
     def worked(self, at: datetime, asked: float, answered: float) -> None:
-        """Records a renewal that has committed and has skipped no row of ours. An empty one counts, too.
+        """Records a renewal that has committed and has skipped none of our rows. An empty one counts, too.
 
         `at` is the database's clock at some time between the question and the answer.
         """

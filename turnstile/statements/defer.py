@@ -13,8 +13,8 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.statements.session_head import DUE
 
-# The first PENDING turn, head or not: while the head is RUNNING, its worker may have looked for the next turn just before it
-# was submitted.
+# The first PENDING turn, head or not: while the head is RUNNING, its worker may have looked for the next turn just
+# before this turn was submitted.
 DEFER: LiteralString = f"""
 WITH due AS MATERIALIZED (
     SELECT w.place, w.seconds, p.id

@@ -54,7 +54,7 @@ WITH waiting AS MATERIALIZED (
 
 
 async def wake_parents(database: Database, parents: Sequence[UUID]) -> dict[UUID, str]:
-    """Makes the turns among `parents` due whose join is over; returns their trace ids by their ids. The relay sends the wake-ups.
+    """Makes due those `parents` whose join is complete. Returns {turn id: trace id}. The relay sends the wake-ups.
 
     Raises DatabaseUnavailableError; may be called again.
     """

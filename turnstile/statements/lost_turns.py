@@ -22,7 +22,7 @@ from turnstile.statements.worker_registry import HOLDS, LOST_LEASES, LOST_WITH_T
 OVER: LiteralString = "t.lease_until < least(now(), %(by)s::timestamptz)"
 
 # It also returns the workers that it is the first to find lost (`lost_at`), with their turns that were just marked; and the
-# owners of marked turns that are no longer registered, each time that turns of theirs are marked.
+# owners of marked turns that are no longer registered, each time that their turns are marked.
 MARK_LOST: LiteralString = f"""
 WITH lost AS MATERIALIZED (
     SELECT t.id FROM turns t

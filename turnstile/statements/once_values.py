@@ -21,7 +21,7 @@ ON CONFLICT DO NOTHING
 RETURNING value
 """
 
-# A separate statement: the snapshot of RECORD_VALUE lacks what a lost call of ours committed meanwhile.
+# A separate statement: the snapshot of RECORD_VALUE lacks what a lost call of this process committed meanwhile.
 REREAD_VALUE: LiteralString = f"""
 SELECT v.value FROM turns t JOIN turn_values v ON v.turn_id = t.id AND v.key = %(key)s
  WHERE t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING}

@@ -1,5 +1,5 @@
-"""Paused queues: their workers begin no turn, and relays send none of their wake-ups. Workers and relays read the table with
-every heartbeat.
+"""Paused queues: their workers do not begin turns, and relays do not send their wake-ups. Workers and relays read the
+table with every heartbeat.
 
 Turns are accepted as usual, and wait. A pause does not move a turn's `expires_at`.
 """
@@ -31,7 +31,8 @@ class PausedQueue:
 
 
 async def pause_queue(database: Database, queue: str, *, paused_by: str, reason: str | None) -> bool:
-    """Pauses the queue; of one that is paused already only a new `reason` is taken, with its author. False if nothing changed."""
+    """Pauses the queue. If it is paused already, only a new `reason` and its author are recorded. False if nothing
+    changed."""
     return bool(await database.fetch(PAUSE, {"queue": queue, "paused_by": paused_by, "reason": reason}))
 
 

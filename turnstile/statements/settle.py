@@ -4,9 +4,10 @@ At most one settlement per claim, and only by the newest claim: the row changes 
 match. (Rows guarded by status alone let a stalled worker settle its successor's run.) Status, reply, attempt record and
 what is owed next (`send_at`) commit together, so nothing can be half done.
 
-The next claim reads what the settle RETURNs: the partial unique index would otherwise still see the old RUNNING row. Both skip
-locked rows: otherwise the worker's other settles would wait behind one. A settle that changed no row is re-read, never guessed:
-the turn is still ours and the settle is retried, another claim has it, or an earlier call's response was lost (`turn_attempts`).
+The next claim reads the rows that the settle RETURNs. Without that, the partial unique index would still see the old
+RUNNING row. Both skip locked rows: otherwise the worker's other settles would wait behind one. A settle that changed no
+row is re-read, never guessed: the turn is still ours and the settle is retried, another claim has it, or an earlier
+call's response was lost (`turn_attempts`).
 
 On a queue that halts, a FAILED turn halts its session instead of owing a dead letter. `turnstile retry` and `skip` are the
 ways out.

@@ -41,7 +41,7 @@ QUEUE_LATENCY: LiteralString = f"""
       WHERE w.queue = {{queue}} AND {ALIVE})
 """
 """The queue latency in seconds, 900 at most: the highest of the queue's workers that are alive. A shorter resend deadline would
-send messages in vain; one of hours would be useless."""
+send useless messages; one of hours would be too late to help."""
 
 ANSWER: LiteralString = """jsonb_build_object('id', {of}.id, 'session_id', {of}.session_id, 'queue', {of}.queue,
         'execute_at', {of}.{execute_at}, 'expires_at', {of}.expires_at, 'created_at', {of}.created_at,

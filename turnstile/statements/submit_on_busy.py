@@ -36,7 +36,8 @@ from turnstile.turn.identifiers import turn_id_key
 from turnstile.turn.on_busy import LastInLine, Merge, OnBusy, Record, Refuse, SessionState, decide
 from turnstile.turn.stored_json import encode
 
-# An interrupt learns here of the cancel that came before it. SUBMIT would tell too late: after the cancels made for it.
+# An interrupt learns here of the cancel that came before it. SUBMIT would find it too late: after the cancels made for
+# it.
 TAKE_KEY: LiteralString = """
 WITH taken AS (
     INSERT INTO submissions (tenant_id, key, fingerprint, turn_id, answer)
@@ -184,7 +185,7 @@ async def _record(connection: Connection, submission: Submission, resend_seconds
     # Without its key: this transaction has recorded it already.
     row = await _first(connection, SUBMIT, submit_parameters([replace(submission, key=None)], resend_seconds))
     if row is None:
-        # This also rolls back the cancels made for it.
+        # Rolls back the cancels of this submit, too.
         raise TurnIdTakenError(submission.turn_id)
     return row
 

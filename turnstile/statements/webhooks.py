@@ -67,7 +67,7 @@ UPDATE webhooks SET error = %(error)s, due_at = clock_timestamp() + make_interva
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwedWebhook:
-    """A webhook that this process alone may try until `stamp`. `tries` includes this try."""
+    """A webhook leased to this process until `stamp`. `tries` includes this try."""
 
     turn_id: UUID
     generation: int

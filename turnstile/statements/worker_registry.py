@@ -9,9 +9,9 @@ from uuid import UUID
 from turnstile import distribution
 from turnstile.backends.postgres.database import Database
 
-# After its last heartbeat, in leases of the worker's own: workers may differ, and nobody else's lease says anything of it.
+# Times after the worker's last heartbeat, in leases of that worker: the leases of workers may differ.
 SILENT_LEASES = 4 / 3
-"""From then on nobody counts on a worker: a lease and, by default, a heartbeat."""
+"""From then on a worker counts as silent: a lease and, by default, a heartbeat."""
 LOST_LEASES = 2.0
 """From then on a relay reports a worker as lost: its heartbeats may be a lease apart."""
 LOST_WITH_TURNS_LEASES = 0.67
@@ -22,7 +22,7 @@ ALIVE: LiteralString = f"w.seen_at > now() - make_interval(secs => {SILENT_LEASE
 HOLDS: LiteralString = "t.id = ANY (w.unrenewed) AND w.seen_at > now() - make_interval(secs => w.lease_seconds)"
 """Whether the worker `w` runs the turn `t`, although it could not renew its lease: it lives, and has said so."""
 LOST_LATELY: LiteralString = "w.lost_at > now() - interval '10 min'"
-"""Whether a relay has found the worker `w` lost so lately that operators still look for it. NULL: it is not lost."""
+"""Whether a relay has found the worker `w` lost so recently that operators still look for it. NULL: it is not lost."""
 
 # It skips a locked row instead of waiting, because the same thread renews leases. A later heartbeat updates the row.
 ANNOUNCE: LiteralString = """

@@ -3,8 +3,8 @@
 With a hint, the handler of a running turn learns of the cancel within a second, not at the next heartbeat. A client that
 follows a waiting turn, or waits for its end, learns of it at once, not at the next look: no worker publishes this turn's end.
 
-A hint decides nothing (rule 2): the row changes before the hint is published, and a receiver reads the row. If a hint is
-lost, doubled, forged or not sent because Redis is away, that costs the wait for the next heartbeat or look, and nothing else.
+A hint decides nothing (rule 2): the row changes before the hint is published, and a receiver reads the row. A hint
+that is lost, doubled, forged or not sent because Redis is away costs only the wait for the next heartbeat or look.
 
 All workers share one channel: cancels of running turns are few, and a worker knows its own turns without a query. Watchers
 listen on their turn's own channel, which also has the hints about its events (`streaming.event_hints`).

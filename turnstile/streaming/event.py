@@ -4,7 +4,7 @@ An id is `<fence>-<n>`: the fence of the claim that produced the event, and its 
 gaps, except before a `reset`. Ids rise strictly over all attempts of a turn, because fences do. The worker assigns the numbers,
 so they continue after a flush of Redis; a reader that missed events gets the whole text again (`reset`).
 
-A reader's text is the deltas since the last event that *begins anew*: the first of an attempt, or a reset.
+A reader's text is the deltas since the last event that *restarts* the text: the first of an attempt, or a reset.
 """
 
 import re

@@ -27,9 +27,9 @@ READ_BATCH = 200
 PAGE = 100
 """Events of one turn in one response: how far a reader may be ahead of its client."""
 
-# An append is applied whole or not at all, and a repeat after a lost response finds its own entries. It begins the stream
-# anew (and drops earlier entries) or continues it without a gap. If entries before it are missing, after a flush or a failover,
-# the result is 'lost': a gap would be invisible to readers.
+# An append is applied whole or not at all, and a repeat after a lost response finds its own entries. It restarts the
+# stream (and drops earlier entries) or continues it without a gap. If entries before it are missing, after a flush or a
+# failover, the result is 'lost': a gap would be invisible to readers.
 APPEND = """
 local fence, first = tonumber(ARGV[1]), tonumber(ARGV[2])
 local final = first + (#ARGV - 5) / 2 - 1
@@ -58,7 +58,7 @@ return 'appended'
 class Appended(StrEnum):
     APPENDED = "appended"
     LOST = "lost"
-    """Not applied: the entries before it are not in the stream (any more). The caller must begin anew."""
+    """Not applied: the entries before it are not in the stream (any more). The caller must restart the stream."""
     SUPERSEDED = "superseded"
     """Not applied: a newer claim has written."""
     AWAY = "away"
@@ -148,6 +148,6 @@ def _read_entries(entries: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Turn
         try:
             place = EventId.parse(entry_id)
         except MalformedEventIdError:
-            # Beyond the ids of all workers; nothing of theirs can come after it.
+            # Beyond the ids of all workers, so none of their events can come after it.
             return
         yield TurnEvent(place, Saying.read(fields.get("kind", ""), fields.get("data", "")))

@@ -1,4 +1,5 @@
-"""Idempotency of a submit: the key that it is recorded under, and the fingerprint that tells a repeat from another request.
+"""Idempotency of a submit: the key that it is recorded under, and the fingerprint that distinguishes a repeat from
+another request.
 
 `statements.submit` compares both with what is recorded.
 """

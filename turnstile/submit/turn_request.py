@@ -55,7 +55,7 @@ def _check_input(value: Any) -> Any:
     match value:
         case str():
             if not value.strip():
-                raise ValueError("must say something")
+                raise ValueError("must not be blank")
         case dict():
             if not value:
                 raise ValueError("must have a member")
@@ -102,40 +102,44 @@ class TurnRequest(BaseModel):
         Field(description="What the user said: text that is not blank, or an object that the handler understands."),
     ]
     queue: Annotated[
-        str | None, Field(max_length=128, description="One of the declared queues; the usual one when left out.")
+        str | None, Field(max_length=128, description="One of the declared queues; the default queue when left out.")
     ] = None
     execute_at: Annotated[
         Moment | None,
-        Field(description="Not before this time, with its zone, 366 days ahead at most. In the past: at once."),
+        Field(description="The turn begins at this time at the earliest: with its zone, at most 366 days ahead."),
     ] = None
-    max_attempts: Annotated[int | None, Field(ge=1, le=MAX_ATTEMPTS, description="The queue's own when left out.")] = (
-        None
-    )
-    timeout_seconds: Annotated[Seconds | None, Field(description="Of one attempt; the queue's when left out.")] = None
+    max_attempts: Annotated[
+        int | None, Field(ge=1, le=MAX_ATTEMPTS, description="Attempts of the turn; the queue's value when left out.")
+    ] = None
+    timeout_seconds: Annotated[
+        Seconds | None, Field(description="Timeout of one attempt; the queue's value when left out.")
+    ] = None
     expires_in_seconds: Annotated[
         Seconds | None,
-        Field(description="No retry later than this after `execute_at`, or after now; the queue's when left out."),
+        Field(
+            description="Time after `execute_at`, or after now, in which retries begin; the queue's value when left out."
+        ),
     ] = None
     metadata: Annotated[
         Metadata | None,
-        Field(description=f"Kept with the turn as it is; {MAX_METADATA_BYTES} bytes of JSON at most."),
+        Field(description=f"Kept unchanged with the turn; at most {MAX_METADATA_BYTES} bytes of JSON."),
     ] = None
     webhook_url: Annotated[
         WebhookUrl | None,
-        Field(description="Where to POST how the turn ended, signed. The host must be one that the deployment allows."),
+        Field(description="URL that gets a signed POST when the turn has ended. The deployment must allow its host."),
     ] = None
     turn_id: Annotated[
         UUID | None,
         Field(
-            description="The id the turn shall have, chosen by the client: a repeat finds the same turn. It begins with the"
-            " twelve hex digits that are the tenant's (the error of another id names them), and is not of version 7."
+            description="The turn's id, chosen by the client: a repeat finds the same turn. It begins with the"
+            " twelve hex digits of the tenant (the error for another id names them), and is not of version 7."
         ),
     ] = None
     on_busy: Annotated[
         OnBusy,
         Field(
-            description="If a turn of the session is open: wait in line, be refused, cancel what is open and go"
-            " first, or be added to the turn that is still waiting. Scheduled turns make no session busy."
+            description="What to do if a turn of the session is open: wait in line, be refused, cancel the open turns and"
+            " go first, or be added to the turn that is still waiting. Scheduled turns do not make a session busy."
         ),
     ] = OnBusy.ENQUEUE
 
@@ -166,20 +170,20 @@ def read_turn_request(body: bytes, now: datetime) -> TurnRequest:
         fault = f"must lie between {EARLIEST:%Y-%m-%d} and {MAX_AHEAD.days} days from now"
         raise InvalidRequestError([("/execute_at", fault)])
     if request.on_busy is not OnBusy.ENQUEUE and request.execute_at is not None:
-        raise InvalidRequestError([("/on_busy", "is about now, and execute_at about another time")])
+        raise InvalidRequestError([("/on_busy", "applies to the time of the submit; leave out on_busy or execute_at")])
     if request.on_busy is OnBusy.MERGE and request.turn_id is not None:
-        raise InvalidRequestError([("/on_busy", "what is merged becomes no turn that could have the turn_id")])
+        raise InvalidRequestError([("/on_busy", "merged input does not become a turn of its own; leave out turn_id")])
     if request.on_busy is OnBusy.MERGE and request.webhook_url is not None:
         # The merged turn keeps its own options, so this webhook_url would be silently dropped.
         raise InvalidRequestError(
-            [("/on_busy", "what is merged becomes no turn whose end the webhook_url could be told")]
+            [("/on_busy", "merged input does not become a turn of its own; leave out webhook_url")]
         )
     return request
 
 
 def refuse_repeated_members(text: bytes) -> None:
     """Raises InvalidRequestError if an object of the JSON text has two members of one name: readers disagree which one counts."""
-    # Parsed once more, because pydantic keeps the last member and does not tell. It costs a few microseconds for a usual body.
+    # Parsed once more, because pydantic silently keeps the last member. It costs a few microseconds for a usual body.
     _DISTINCT.decode(text.decode())
 
 
@@ -235,7 +239,7 @@ def _usual_queue(settings: Settings) -> str:
 
 
 def given_fields(request: TurnRequest) -> dict[str, Any]:
-    """The fields of a request that tell it from another one."""
+    """The fields of a request that distinguish it from another one."""
     said = request.model_dump(mode="json", exclude_none=True)
     if request.on_busy is OnBusy.ENQUEUE:
         # The default must give the same fingerprint as an omitted field.

@@ -1,1 +1,1 @@
-"""What a process tells of itself: metrics and traces, and how they leave the process."""
+"""What a process reports about itself: metrics and traces, and how they leave the process."""

@@ -18,14 +18,14 @@ SUPERSEDED = "superseded"
 class AttemptSpan:
     """Use it on the event loop. An attempt that is not sampled records nothing, and its handler's own spans neither.
 
-    A worker that dies exports nothing of its attempt: the next attempt's link names a span that is nowhere.
+    A worker that dies exports nothing of its attempt: the next attempt's link names a span that was never exported.
     """
 
     def __init__(self, spans: Spans, turn: ClaimedTurn, message_id: str | None, asked_at: int | None) -> None:
         self._spans = spans
         self._turn = turn
         self.trace = turn.trace
-        """What the handler's own calls belong to."""
+        """The span that contains the handler's own calls."""
         self._span: Span | None = None
         self._handler: Span | None = None
         self._settle_began_at: int | None = None

@@ -4,7 +4,7 @@ prometheus_client's default registry for metrics of its own, and the scrape port
 The numbers are kept here. Those of prometheus_client's own classes go into files of the folder that PROMETHEUS_MULTIPROC_DIR
 names, in every process that has the variable, and a handler's metrics may need it.
 
-They record only in a process that exports them: else a call is one comparison (ADR 0034).
+They record only in a process that exports them. Otherwise a call is one comparison (ADR 0034).
 """
 
 import math
@@ -48,7 +48,7 @@ class Process(StrEnum):
 
 
 class Instrument(Collector):
-    """One metric, with what its reference says of it."""
+    """One metric, with its description for the reference."""
 
     kind: str
 
@@ -176,7 +176,7 @@ class Gauge(Instrument):
 
     def forget(self, *labels: str) -> None:
         """Shows nothing until the next `set`, of one series or, without `labels`, of all: a number that could not be read must
-        not be told as of now."""
+        not look current."""
         if not self.labels:
             self.set(math.nan)
             return

@@ -1,7 +1,8 @@
 """All metrics of Turnstile. `docs/metrics.md` is generated from here.
 
-Names and units are those of Prometheus: base units, `_total` for what only rises. No label has a tenant, a session or a turn:
-their number has no bound. Several relays report the same facts of the tables: read these gauges by maximum, never by sum.
+Names and units are those of Prometheus: base units, `_total` for what only rises. No label has a tenant, a session or a
+turn, because their number has no bound. Several relays report the same facts of the tables: read these gauges by
+maximum, never by sum.
 """
 
 from turnstile.telemetry.bounded_values import BoundedValues
@@ -30,12 +31,12 @@ TURN_WAITING = Histogram(
 )  # fmt: skip
 ATTEMPT_RUNNING = Histogram(
     W, "turnstile_attempt_running_seconds",
-    "How long an attempt took, from its claim to its settle. Lost attempts are not in it.",
+    "How long an attempt took, from its claim to its settle. Lost attempts are not counted.",
     ["queue", "outcome"], unit="seconds", buckets=RUNS,
 )  # fmt: skip
 TURNS_ENDED = Counter(
     W, "turnstile_turns_ended_total",
-    "Turns that a worker ended. `error_class` is empty unless FAILED; beyond 50 classes a process it is `other`.",
+    "Turns that a worker ended. `error_class` is empty unless FAILED; after 50 classes per process it is `other`.",
     ["queue", "status", "error_class"], limits={"error_class": ERROR_CLASSES},
 )  # fmt: skip
 TAKEOVERS = Counter(
@@ -50,7 +51,7 @@ LEASES_LOST = Counter(
 )  # fmt: skip
 HANDLER_TOKENS = Counter(
     W, "turnstile_handler_tokens_total",
-    "Tokens that handlers reported; `kind` is `input` or `output`. Beyond 50 models a process `model` is `other`.",
+    "Tokens that handlers reported; `kind` is `input` or `output`. After 50 models per process `model` is `other`.",
     ["queue", "model", "kind"], limits={"model": MODELS},
 )  # fmt: skip
 HANDLER_COST = Counter(
@@ -66,7 +67,7 @@ LOCK_ACQUISITIONS = Counter(
     ["queue", "result"],
 )  # fmt: skip
 LOCK_WAIT = Histogram(
-    W, "turnstile_session_lock_wait_seconds", "How long such an attempt took, if it locked the session.", ["queue"],
+    W, "turnstile_session_lock_wait_seconds", "How long an attempt to lock a session took, if it succeeded.", ["queue"],
     unit="seconds", buckets=CALLS,
 )  # fmt: skip
 LOCK_HOLD = Histogram(
@@ -76,7 +77,7 @@ LOCK_HOLD = Histogram(
 
 LOCK_LONGEST = Gauge(
     W, "turnstile_session_lock_longest_seconds",
-    "For how long the lock has been held that was taken first of those that the process holds now; 0 if it holds none.",
+    "How long the process has held the oldest of its current session locks; 0 if it holds none.",
     ["queue"], unit="seconds",
 )  # fmt: skip
 
@@ -84,19 +85,19 @@ LOCK_LONGEST = Gauge(
 
 HEARTBEAT_LATENESS = Gauge(
     W, "turnstile_heartbeat_lateness_seconds",
-    "By how much the renewal of the leases is overdue; 0 while on time. Leases run out at a lease less a heartbeat.",
+    "How overdue the renewal of the leases is; 0 while on time. Leases run out at a lease minus a heartbeat.",
     ["queue"], unit="seconds",
 )  # fmt: skip
 SLOTS = Gauge(W, "turnstile_slots", "Slots of the process.", ["queue"])
 SLOTS_BUSY = Gauge(W, "turnstile_slots_busy", "Slots whose handler runs, or ignored its cancellation.", ["queue"])
 ATTEMPT_LONGEST = Gauge(
     W, "turnstile_attempt_longest_seconds",
-    "For how long the attempt has been running that began first of those that run now; 0 if none runs.", ["queue"],
+    "How long the oldest of the running attempts has been running; 0 if none runs.", ["queue"],
     unit="seconds",
 )  # fmt: skip
 EVENT_LOOP_BLOCKED = Counter(
     W, "turnstile_event_loop_blocked_seconds_total",
-    "How long the event loop was blocked, by blocks of a second or more; counted while they last.", ["queue"],
+    "Time that the event loop was blocked, in blocks of a second or more; counted while they last.", ["queue"],
     unit="seconds",
 )  # fmt: skip
 
@@ -106,10 +107,10 @@ MESSAGES_RECEIVED = Counter(
     W, "turnstile_messages_received_total", "Messages that were received.", ["queue"],
 )  # fmt: skip
 MESSAGES_MALFORMED = Counter(
-    W, "turnstile_messages_malformed_total", "Messages that could not be read, and went to the DLQ.", ["queue"],
+    W, "turnstile_messages_malformed_total", "Messages that could not be read and were sent to the DLQ.", ["queue"],
 )  # fmt: skip
 MESSAGES_PHANTOM = Counter(
-    W, "turnstile_messages_phantom_total", "Messages of a session that no row knows.", ["queue"],
+    W, "turnstile_messages_phantom_total", "Messages of a session that has no row.", ["queue"],
 )  # fmt: skip
 
 # --- relay: sends
@@ -117,7 +118,7 @@ MESSAGES_PHANTOM = Counter(
 RELAY_SENT = Counter(
     R, "turnstile_relay_sent_total", "Messages that the relay sent: `wake_up` or `dead_letter`.", ["queue", "kind"],
 )  # fmt: skip
-QUEUE_PAUSED = Gauge(R, "turnstile_queue_paused", "1 while operators have paused the queue, else 0.", ["queue"])
+QUEUE_PAUSED = Gauge(R, "turnstile_queue_paused", "1 while operators have paused the queue, otherwise 0.", ["queue"])
 RELAY_LAG = Histogram(
     R, "turnstile_relay_lag_seconds", "How long after its `send_at` a row's message was sent.", ["queue"],
     unit="seconds", buckets=WAITS,
@@ -139,7 +140,7 @@ WEBHOOKS = Counter(
 
 BACKLOG = Gauge(
     R, "turnstile_backlog_turns",
-    "Turns that are `due` and unclaimed, at most 10,000; of these the heads of their sessions (`ready`); and `running`.",
+    "Turns that are `due` and unclaimed, up to 10,000; the heads of sessions among them (`ready`); and `running` turns.",
     ["queue", "state"],
 )  # fmt: skip
 BACKLOG_OLDEST = Gauge(
@@ -147,44 +148,46 @@ BACKLOG_OLDEST = Gauge(
 )  # fmt: skip
 STANDSTILL = Gauge(
     R, "turnstile_standstill_seconds",
-    "How long the first turn of the queue has waited while none ends; 0 while turns end, or none waits for long.",
+    "How long the first turn of the queue has waited while no turn ends; 0 while turns end or none waits for long.",
     ["queue"], unit="seconds",
 )  # fmt: skip
 WORKERS = Gauge(
-    R, "turnstile_workers", "Registered workers by `state`, as `turnstile workers` has it.", ["queue", "state"],
+    R, "turnstile_workers", "Registered workers by `state`, as `turnstile workers` shows it.", ["queue", "state"],
 )  # fmt: skip
 FAILED_TURNS = Gauge(
     R, "turnstile_failed_turns",
-    "Turns that finally failed in the last five minutes, are FAILED still and do not halt their session.", ["queue"],
+    "Turns that finally failed in the last five minutes, are still FAILED and do not halt their session.", ["queue"],
 )  # fmt: skip
 SESSIONS_HALTED = Gauge(R, "turnstile_sessions_halted", "Sessions that a FAILED turn halts.", ["queue"])
 SESSIONS_HALTED_SECONDS = Gauge(
-    R, "turnstile_sessions_halted_seconds", "For how long the longest of them has been halted.", ["queue"],
+    R, "turnstile_sessions_halted_seconds", "How long the session halted first has been halted.", ["queue"],
     unit="seconds",
 )  # fmt: skip
 DEAD_LETTERS_EXPECTED = Gauge(
     R, "turnstile_dead_letters_expected",
-    "Messages that FAILED turns explain on the DLQ, at most, and for ten minutes those of turns put back or dropped; NaN if "
-    "there are too many to count.", ["queue"],
+    "Most messages on the DLQ that FAILED turns can explain, and for ten minutes those of turns put back or dropped; NaN "
+    "if there are too many to count.", ["queue"],
 )  # fmt: skip
-DLQ_MESSAGES = Gauge(R, "turnstile_dlq_messages", "Messages on the DLQ, as SQS counts them approximately.", ["queue"])
+DLQ_MESSAGES = Gauge(
+    R, "turnstile_dlq_messages", "Approximate number of messages on the DLQ, as SQS counts them.", ["queue"]
+)
 DLQ_UNTOUCHED = Gauge(
-    R, "turnstile_dlq_untouched_seconds", "How long ago the oldest dead letter was sent whose turn is FAILED still.",
+    R, "turnstile_dlq_untouched_seconds", "Age of the oldest dead letter whose turn is still FAILED.",
     ["queue"], unit="seconds",
 )  # fmt: skip
 WEBHOOKS_OWED = Gauge(
-    R, "turnstile_webhooks_owed", "Webhooks that are due and not being posted. 10,000 are counted at most.",
+    R, "turnstile_webhooks_owed", "Webhooks that are due and not being posted, counted up to 10,000.",
 )  # fmt: skip
 
 # --- all: the servers behind
 
 BACKEND_UP = Gauge(
     ALL, "turnstile_backend_up",
-    "1 if the last call got a response, else 0: `postgres`, `redis_lock`, `redis_memory`, `sqs`. Of a process that calls nothing "
-    "it is old: alarm on failures that go on.", ["backend"],
+    "1 if the last call to the server got a response, otherwise 0. In a process that makes no calls "
+    "the value is old: alarm on continuing failures.", ["backend"],
 )  # fmt: skip
 BACKEND_FAILURES = Counter(
-    ALL, "turnstile_backend_failures_total", "Calls without a response, and calls whose credentials SQS refuses.",
+    ALL, "turnstile_backend_failures_total", "Calls without a response, and calls whose credentials SQS refused.",
     ["backend"],
 )  # fmt: skip
 
@@ -200,12 +203,12 @@ REDIS_RESPONSE = Gauge(
 )  # fmt: skip
 REDIS_INFO = Gauge(
     M, "turnstile_redis_info",
-    "What INFO says of memory, clients, commands, hits, evictions, network and uptime, under Redis's own names.",
+    "Values of INFO about memory, clients, commands, hits, evictions, network and uptime, under Redis's own names.",
     ["role", "fact"],
 )  # fmt: skip
 MEMORY_WRITES_CUT = Counter(
     W, "turnstile_memory_writes_cut_total",
-    "Writes of items of low priority that were kept for the shortest time (`high`) or not at all (`critical`): memory ran short.",
+    "Writes of low-priority items that were kept for the shortest time (`high`) or not at all (`critical`), to save memory.",
     ["level"],
 )  # fmt: skip
 
@@ -218,7 +221,7 @@ TURNS_SUBMITTED = Counter(
 )  # fmt: skip
 HTTP_REQUESTS = Counter(
     A, "turnstile_http_requests_total",
-    "Responses. `route` is the path's template, or `none`; `code` is 0 if the client left before the response.",
+    "Responses. `route` is the path's template, or `none`; `code` is 0 if the client disconnected before the response.",
     ["route", "method", "code"],
 )  # fmt: skip
 HTTP_SECONDS = Histogram(

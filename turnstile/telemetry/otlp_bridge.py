@@ -30,7 +30,7 @@ UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "dollars": "{USD}"}
 
 
 def as_metrics_data(families: Iterable[Family], resource: Resource, *, since: int, now: int) -> MetricsData:
-    """Everything as of `now`; what only rises counts from `since`. Both are nanoseconds since 1970."""
+    """All metrics at `now`; counters start at `since`. Both are nanoseconds since 1970."""
     metrics = [
         Metric(family.name, family.documentation, UNITS.get(family.unit, ""), data)
         for family in families
@@ -41,7 +41,7 @@ def as_metrics_data(families: Iterable[Family], resource: Resource, *, since: in
 
 
 def _data(family: Family, since: int, now: int) -> Sum | Gauge | Histogram | None:
-    """None for a kind that Turnstile has not."""
+    """None for a kind that Turnstile does not use."""
     match family.type:
         case "counter":
             points = [_number(sample, since, now) for sample in family.samples if sample.name.endswith("_total")]

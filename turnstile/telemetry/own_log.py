@@ -9,7 +9,8 @@ from typing import Any
 import structlog
 
 PROCESSORS: list[Any] = list(structlog.get_config()["processors"])
-"""What each line passes. Until `process.logs` fills it, as structlog has it. Changed in place: the logger holds this list."""
+"""The processors of each line: structlog's own until `process.logs` fills the list. It is changed in place, because the
+logger holds this list."""
 
 
 class Output:

@@ -44,7 +44,7 @@ class _Request(WSGIRequestHandler):
     """For each read."""
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: a scrape is no event."""
+        """Logs nothing: a scrape is not an event."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -79,7 +79,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, *_: Any) -> None:
-        """Nothing: the client has left, or was too slow. The default would print a stack."""
+        """Logs nothing: the client has disconnected, or was too slow. The default would print a stack."""
 
 
 Registry = CollectorRegistry | RestrictedRegistry

@@ -1,6 +1,6 @@
 """What the ports for health and for metrics have in common: their sockets, and their bounds.
 
-They ask for no key. Without bounds, idle connections would use up the files that the process may open.
+They require no key. Without bounds, idle connections would use up the files that the process may open.
 """
 
 import socket

@@ -39,7 +39,7 @@ class _UnseededIds(RandomIdGenerator):
 
 
 class _Ids(threading.local, _UnseededIds):
-    """The next span's ids: given ones, else random ones."""
+    """The next span's ids: the given ones, otherwise random ones."""
 
     trace_id: int | None = None
     span_id: int | None = None
@@ -84,7 +84,7 @@ class Spans:
         return cls(provider)
 
     def flush(self, seconds: float) -> None:
-        """Exports what is recorded. May take longer than it is told, because the exporter retries."""
+        """Exports what is recorded. May take longer than its timeout, because the exporter retries."""
         self._provider.force_flush(int(seconds * 1000))
 
     def decide(self, trace: TraceContext) -> TraceContext:

@@ -1,6 +1,6 @@
 """Traces of turns by OpenTelemetry (ADR 0035): off unless its variables ask for them.
 
-While traces are off, `active` is None: that is all that a step of a turn looks at, and no module of the SDK is imported.
+While traces are off, `active` is None: a step of a turn checks only that, and no module of the SDK is imported.
 """
 
 from threading import Thread
@@ -60,7 +60,7 @@ def stop() -> None:
 
 
 def _flush(spans: "TurnSpans") -> None:
-    # On a thread: the exporter takes longer than it is told if its endpoint hangs.
+    # On a thread: the exporter takes longer than its timeout if its endpoint hangs.
     flushing = Thread(target=spans.flush, args=(FLUSH_SECONDS,), name="last spans", daemon=True)
     flushing.start()
     flushing.join(FLUSH_SECONDS)

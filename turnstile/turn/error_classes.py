@@ -17,11 +17,12 @@ UNFIT_REPLY = "unfit_reply"
 
 _TOLD = frozenset({REJECT, RETRY, TIMEOUT, EXPIRED, SHUTDOWN_LOOP, CRASH_LOOP})
 _OURS = _TOLD | {UNFIT_REPLY}
-"""The text of an unfit reply is not told: it quotes the encoder, which may quote an object of the handler's."""
+"""Clients do not see the text of an unfit reply: it quotes the encoder, which may quote an object of the handler's."""
 
 
 def name_class(error: BaseException) -> str:
-    """The class of an error that is none of ours. With its module if its name is one of ours: its text would be told."""
+    """The class of an error that is not one of ours. If it has the name of one of ours, its module is added: otherwise
+    clients would see its text."""
     kind = type(error)
     return f"{kind.__module__}.{kind.__name__}" if kind.__name__ in _OURS else kind.__name__
 

@@ -96,7 +96,7 @@ def _lets_through(target: WebhookTarget, rule: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether a resolved address belongs to the public internet. False for a text that is no address."""
+    """Whether a resolved address belongs to the public internet. False for a text that is not an address."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The one seam for what the events of an attempt cause beside the turn's own way.
+"""The one seam for what the events of an attempt cause in addition to the turn's own steps.
 
     received         a wake-up has reached this worker: its session is locked, busy or deferred
     claimed          this worker has the turn; its handler begins next

@@ -1,4 +1,5 @@
-"""Calls that run beside the heartbeat's beats: one at a time. A call that comes while another is under way is skipped."""
+"""Calls that run while the heartbeat goes on beating: one at a time. A call that comes while another is under way is
+skipped."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

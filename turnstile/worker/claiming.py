@@ -85,7 +85,7 @@ class Claimer:
                     await self.leave_to_others(run)
                     return found
                 case NoClaim.UNKNOWN:
-                    # A row is committed before its message is sent, so no producer of ours sent this message.
+                    # A row is committed before its message is sent, so none of our producers sent this message.
                     log.warning("message.phantom", message_id=run.message and run.message.message_id)
                     MESSAGES_PHANTOM.add(1, self._terms.queue)
                     return found
@@ -100,7 +100,8 @@ class Claimer:
                     run.leave_quarantine()
                     run.seat = self.quarantine.enter(crashes)
                     if run.seat is None:
-                        # It may not run beside the turns in quarantine here. Takeover here retries, or the message stays.
+                        # It may not run together with the turns that are in quarantine here. Takeover here retries, or
+                        # the message stays.
                         run.stays = None if self._takes_over else "a turn with as many crashes runs alone"
                         return NoClaim.IDLE
                 case ClaimedTurn():

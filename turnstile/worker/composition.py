@@ -130,8 +130,8 @@ class TurnWork:
         begins_paused: bool = False,
         longest_attempt_seconds: float = math.inf,
     ) -> None:
-        """`deaf_for`: for how long no receive has returned, in seconds. The heartbeat's thread calls it. `begins_paused`: as of
-        `QueuePause`."""
+        """`deaf_for`: for how long no receive has returned, in seconds. The heartbeat's thread calls it.
+        `begins_paused`: see `QueuePause`."""
         loop = asyncio.get_running_loop()
         settings = resources.settings
         self._resources = resources

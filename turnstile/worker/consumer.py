@@ -1,7 +1,7 @@
 """The consumer: a long poll for as many turns as there is room for, and a task for each message.
 
-A poll that returns ten messages shows a backlog. During a backlog, two more polls run beside the long ones (ADR 0006): a single
-poll brings only ten messages a round trip, and the batches of later steps would stay small.
+A poll that returns ten messages shows a backlog. During a backlog, two more polls run in addition to the long ones (ADR
+0006): a single poll brings only ten messages a round trip, and the batches of later steps would stay small.
 
 No message and no handler may end the poll: a worker that looks healthy and receives nothing is the failure that operators of
 queue workers report most. The health check uses `deaf_for`.
@@ -30,13 +30,14 @@ from turnstile.worker.slots.slots import Slots
 from turnstile.worker.turns_in_flight import TurnsInFlight
 
 BESIDE = 2
-"""Extra polls beside the long ones during a backlog (ADR 0006)."""
+"""Extra polls during a backlog, in addition to the long ones (ADR 0006)."""
 BACKOFF_BASE_SECONDS = 0.25
 BACKOFF_CAP_SECONDS = 5.0
 STAYS_BASE_SECONDS = 2.0
 STAYS_CAP_SECONDS = 30.0
-"""When a message is delivered again that stays in the queue: at most this much later, and twice as long with each receive up to
-the cap. Each visit takes a slot for half a second, and after a thousand receives SQS moves the message to the DLQ."""
+"""How much later a message that stays in the queue is delivered again, at most. The first delay doubles with each
+receive, up to the cap. Each visit takes a slot for half a second, and after a thousand receives SQS moves the message
+to the DLQ."""
 
 ALONE_SECONDS = 1.0
 """No extra poll begins for this long after one that returned fewer than ten messages: SQS charges by the call."""

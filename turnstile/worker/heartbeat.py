@@ -85,7 +85,7 @@ class Heartbeat:
         self._entries: dict[int, HeartbeatEntry] = {}
         self._nudged: set[UUID] = set()
         self._unrenewed: set[UUID] = set()
-        """Turns of ours that the last renewal has skipped, because another transaction had locked their rows."""
+        """Our turns that the last renewal has skipped, because another transaction had locked their rows."""
         self._guard = threading.Lock()
         self._stopping = False
         self._wanted_at = 0.0

@@ -73,7 +73,8 @@ class Processor:
         # Bound to every log line of this run; `TurnLog` binds the ids of each claimed turn.
         logs.bind(turn_id=str(wake_up.turn_id), session_id=wake_up.session_id, trace_id=message.trace_id)
         if self._runs.visit(wake_up):
-            # Before the tenant's cap: a deferred session would be woken in place of a session that really waits for a slot.
+            # Before the tenant's cap: otherwise a deferred session would be woken instead of one that really waits for
+            # a slot.
             self._report_lock(wake_up, message, Guard.BUSY, 0.0)
             await self.delivery.delete(message)
             return None

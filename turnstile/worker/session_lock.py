@@ -5,9 +5,9 @@
 It saves duplicate work and nothing depends on it: Postgres guarantees order, exclusion and one settlement per claim (see
 `statements.claim`). So Redlock would add nothing (ADR 0004), and while Redis is away a session run goes on without a lock.
 
-A worker does not wait for a busy session. In the same script it leaves a *waiting* mark beside the lock, and moves on. The
-lock's holder finds the mark at its unlock, and looks at the session once more before it releases the lock. Lock and mark share a
-hash tag, so that they are in one cluster slot.
+A worker does not wait for a busy session. In the same script it leaves a *waiting* mark next to the lock, and moves on.
+The lock's holder finds the mark at its unlock, and looks at the session once more before it releases the lock. Lock and
+mark share a hash tag, so that they are in one cluster slot.
 
 A key without a time to live, or with more than two leases, does not belong to a worker (`FOREIGN`). It would turn away every
 wake-up of its session, so the claim decides, as it does without Redis.
@@ -98,7 +98,7 @@ class Extension(StrEnum):
     RETAKEN = "retaken"
     """The lock was gone (a flush, a failover, a long pause) and is ours again. A waiting mark may be gone too."""
     FREE = "free"
-    """The lock is gone, because its session run has released it meanwhile."""
+    """The lock was released by its own run since the beat began."""
     LOST = "lost"
     """Another worker has the lock."""
     UNKNOWN = "unknown"

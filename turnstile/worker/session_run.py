@@ -100,9 +100,10 @@ class SessionRun:
     def must_look_again(self, released: Release) -> bool:
         """Whether the session must be looked at once more before the run ends. Asked once for each release.
 
-        The waiting mark may be missing: without a lock, after the lock was lost for a while, or if Redis's response was lost. A
-        turn that was committed during the last settle has had a wake-up that found the session RUNNING. So after work the session
-        is looked at once more. Only once: while Redis is away every response is lost, and the relay sends the wake-up again.
+        The waiting mark may be missing: if there was no lock, if the lock was lost for a while, or if Redis's response
+        was lost. Then a turn that was committed during the last settle has no other wake-up: its own found the session
+        RUNNING. So after work the session is looked at once more. Only once: while Redis is away every response is
+        lost, and the relay sends the wake-up again.
         """
         again = self.entry.look_again or released is Release.LOOK_AGAIN
         if released in (Release.LOST, Release.UNKNOWN):
@@ -120,8 +121,8 @@ class SessionRun:
 class SessionRuns:
     """The sessions that this worker runs now, each until the release of its lock begins.
 
-    A wake-up for one of them needs no call to Redis: it sets `look_again` instead of the waiting mark beside the lock (ADR 0005).
-    A session with many turns in the queue has a wake-up for each, and they all arrive during one run.
+    A wake-up for one of them needs no call to Redis: it sets `look_again` instead of the waiting mark next to the lock
+    (ADR 0005). A session with many turns in the queue has a wake-up for each, and they all arrive during one run.
     """
 
     def __init__(self) -> None:

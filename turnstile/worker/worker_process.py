@@ -65,7 +65,7 @@ def serve(settings: Settings) -> int:
     # Not asyncio.run, which waits for every remaining task: neither a handler that ignores its cancellation, in a task or in a
     # thread, nor an unfinished long poll may keep the process alive.
     tracing.stop()
-    # As Python does at an exit of its own. What handlers have forked would stay behind.
+    # As Python does at an ordinary exit. Otherwise processes that handlers have forked would stay behind.
     for child in multiprocessing.active_children():
         child.terminate()
     logging.shutdown()
@@ -98,8 +98,8 @@ async def _run(settings: Settings, handler: Handler) -> int:
         worker_id = name_worker()
         logs.identify(worker_id=worker_id)
         resources = Resources.open(stack, settings, handler, worker_id, database, queues, address)
-        # Best effort. A cold client first reads a cluster's slots and commands. Within a lock call that may exceed the timeout,
-        # and the first sessions would run without a lock.
+        # Best effort. A cold client first reads a cluster's slots and commands. In a lock call, this might exceed the
+        # timeout, and the first sessions would run without a lock.
         if not await resources.redis.lock.ping():
             log.warning(
                 "worker.without_redis",

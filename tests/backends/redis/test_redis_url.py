@@ -61,5 +61,5 @@ def test_an_invalid_url_is_refused_and_not_quoted(url: str, complaint: str) -> N
 def test_a_certificate_file_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "rediss://cache?ssl_ca_certs=/nowhere/ca.pem")
 
-    with pytest.raises(SettingsError, match="REDIS_URL: names a certificate or key file that is not there"):
+    with pytest.raises(SettingsError, match="REDIS_URL: names a certificate or key file that does not exist"):
         load()

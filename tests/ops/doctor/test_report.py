@@ -118,7 +118,7 @@ def test_the_commands_of_an_advice_can_be_pasted(finding: DoctorFinding, advice:
 
 
 def test_the_summary_counts_by_severity() -> None:
-    assert summary([]) == "nothing found (what is less than 10 s late is not reported)"
+    assert summary([]) == "nothing found (delays of less than 10 s are not reported)"
     assert summary([found("no-worker"), found("redrive-policy")]) == "1 error, 1 warning"
     assert summary([found("session-stuck", fixed=True)]) == "1 error, 1 repaired"
 

@@ -89,7 +89,8 @@ async def test_a_query_that_postgres_refuses_is_reported_as_not_looked_at(settin
 
 
 @pytest.mark.parametrize(
-    ("serves_from", "said"), [("0001", "they are newer, and serve this program"), ("9998", "start a newer release")]
+    ("serves_from", "said"),
+    [("0001", "they are newer, and this program can use them"), ("9998", "start a newer release")],
 )
 async def test_tables_of_another_version_are_found(settings: Settings, serves_from: str, said: str) -> None:
     await tamper(settings, f"UPDATE turnstile_version SET version_num = '9999', serves_from = '{serves_from}'")

@@ -141,8 +141,8 @@ async def test_a_turn_that_halts_nothing_is_refused_with_one_line(
 
     assert [ran.code for ran in refused] == [1, 1, 3]
     assert [ran.err.count("\n") for ran in refused] == [1, 1, 1]
-    assert "is FAILED and halts no session; nothing was changed; try turnstile redrive" in refused[0].err
-    assert "is PENDING and halts no session" in refused[1].err
+    assert "is FAILED and does not halt a session; nothing was changed; try turnstile redrive" in refused[0].err
+    assert "is PENDING and does not halt a session" in refused[1].err
 
 
 @pytest.mark.parametrize("command", ["retry", "skip"])
@@ -155,7 +155,7 @@ async def test_a_command_that_comes_second_says_so_and_ends_with_1(
     ran = await turnstile(command, str(failed), "--yes")
 
     assert (ran.code, ran.out) == (1, "")
-    assert "no longer halts its session: another command was faster; nothing was changed" in ran.err
+    assert "no longer halts its session: another command has resumed it; nothing was changed" in ran.err
 
 
 async def test_a_skip_works_after_the_queue_is_gone_from_the_settings(

@@ -120,7 +120,7 @@ async def test_a_direct_submit_without_sqs_says_in_one_line_that_the_turn_is_rec
     [line] = ran.stderr.splitlines()
     assert line.startswith("1 turn recorded; submitted before: 0; not sent yet: 1 (SQS does not answer: ")
     assert "no connection to 127.0.0.1 port 1: " in line
-    assert line.endswith("a relay sends them, do not submit them again")
+    assert line.endswith("a relay sends them; do not submit them again")
     document = json.loads(as_json.stdout)
     assert (document["unsent"], document["trouble"].startswith("SQS does not answer: ")) == (1, True)
 

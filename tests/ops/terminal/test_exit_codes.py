@@ -102,8 +102,8 @@ def test_what_goes_wrong_is_one_line(line: str, environment: dict[str, str], cod
         (429, b'{"detail": "why"}', True, ExitCode.UNAVAILABLE, "429: why"),
         (503, b'{"detail": "why"}', True, ExitCode.UNAVAILABLE, "503: why"),
         (200, b"<html>", True, ExitCode.UNAVAILABLE, "http://api answered 200, but not as a Turnstile API does"),
-        (401, b"{}", True, ExitCode.USAGE, "401: the API does not know the key in TURNSTILE_API_KEY"),
-        (401, b"{}", False, ExitCode.USAGE, f"401: the API wants a key, and TURNSTILE_API_KEY is not set: {LOCAL_ENV}"),
+        (401, b"{}", True, ExitCode.USAGE, "401: the API does not know this key: correct TURNSTILE_API_KEY"),
+        (401, b"{}", False, ExitCode.USAGE, f"401: the API requires a key: set TURNSTILE_API_KEY; {LOCAL_ENV}"),
     ],
 )
 def test_a_refusal_of_the_api_has_an_exit_code_and_a_line(
@@ -121,7 +121,7 @@ def test_an_api_that_is_not_there_is_named_with_what_to_do() -> None:
     assert ran.code == ExitCode.UNAVAILABLE
     assert ran.err == (
         "turnstile: the API at http://127.0.0.1:1 does not answer: Connect call failed ('127.0.0.1', 1); "
-        "`turnstile api` starts one, TURNSTILE_API_URL names another\n"
+        "start one with `turnstile api`, or set TURNSTILE_API_URL\n"
     )
 
 
@@ -144,7 +144,7 @@ def test_a_variable_that_is_no_setting_is_named_in_one_line_and_refuses_nothing(
     ran = invoke_plain("worker", TURNSTILE_CONCURENCY="5", TURNSTILE_REDRIVE_LIMIT="3", TURNSTILE_HOME="/nowhere")
 
     named, refused = ran.err.splitlines()
-    assert named == "turnstile: no settings, so they have no effect: TURNSTILE_CONCURENCY (for TURNSTILE_CONCURRENCY?)"
+    assert named == "turnstile: not settings, so without effect: TURNSTILE_CONCURENCY (for TURNSTILE_CONCURRENCY?)"
     assert refused == "turnstile: settings: TURNSTILE_HANDLER: is not set; name a module:function"
 
 

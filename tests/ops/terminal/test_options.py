@@ -172,7 +172,7 @@ def test_no_variable_answers_a_question() -> None:
     ignored, refused = ran.err.splitlines()
 
     assert ran.code == ExitCode.USAGE
-    assert ignored == "turnstile: no settings, so they have no effect: TURNSTILE_MIGRATE_YES"
+    assert ignored == "turnstile: not settings, so without effect: TURNSTILE_MIGRATE_YES"
     assert "give --yes" in refused
 
 

@@ -62,7 +62,7 @@ def test_secrets_override_the_settings_of_their_names(monkeypatch: pytest.Monkey
     ("named", "reason"),
     [
         ({"DATABASE_URL": "arn:gone"}, "ResourceNotFoundException"),
-        ({"DATABASE_ULR": "arn:database"}, '"DATABASE_ULR" is no setting'),
+        ({"DATABASE_ULR": "arn:database"}, '"DATABASE_ULR" is not a setting'),
     ],
 )
 def test_a_secret_that_can_not_be_read_is_refused_and_not_named(named: dict[str, str], reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Tells an invalid certificate of Postgres from an outage."""
+"""Distinguishes an invalid certificate of Postgres from an outage."""
 
 import re
 

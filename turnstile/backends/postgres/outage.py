@@ -34,7 +34,8 @@ def is_outage(error: psycopg.Error) -> bool:
 
 
 class NewestConnection:
-    """Why a pool's newest attempt to connect failed. The pool itself logs it, and tells its callers of a timeout only."""
+    """Why a pool's newest attempt to connect failed. The pool itself logs it, and reports only a timeout to its
+    callers."""
 
     def __init__(self) -> None:
         self._failure: psycopg.Error | None = None

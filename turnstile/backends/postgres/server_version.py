@@ -19,7 +19,7 @@ def server_refused(connection: Connected) -> str | None:
         return None
     return (
         f"the server is PostgreSQL {describe_version(connection)}, and Turnstile needs {OLDEST_SERVER} or newer: "
-        "upgrade it, or let DATABASE_URL name another"
+        "upgrade it, or set DATABASE_URL to another server"
     )
 
 

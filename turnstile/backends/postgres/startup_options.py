@@ -24,7 +24,7 @@ SELECT name, CASE name WHEN '{_TRANSACTION_TIMEOUT}' THEN set_config(name, %s, f
 
 FORM = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "extra_float_digits": "1", "array_nulls": "on"}
 """The form of values, which the owner of the database may have set differently: psycopg reads times in no other, floats keep all
-their digits, and NULL in an array is no text."""
+their digits, and NULL in an array is not a text."""
 
 
 def as_flags(options: Mapping[str, str]) -> str:

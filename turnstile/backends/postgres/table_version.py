@@ -40,7 +40,8 @@ def tables_refused(found: Mapping[str, Any] | None) -> str | None:
 
 
 async def schema_refused(connection: psycopg.AsyncConnection[Any]) -> str | None:
-    """Why the role sees no table in the schema; None if it would. Postgres tells such a role that there are none."""
+    """Why the role sees no table in the schema; None if it would. For such a role Postgres reports that there are
+    none."""
     cursor = connection.cursor(row_factory=scalar_row)
     schema = await (await cursor.execute(_HIDDEN)).fetchone()
     return None if schema is None else f"permission denied for schema {schema}; {FORBIDDEN}"

@@ -72,13 +72,13 @@ class Service(ABC):
         return ServiceStatus(self.name, version is not None, self.address, pid, version)
 
     def start(self) -> None:
-        """Returns once the service responds, at once if it already runs. Raises LocalStackError with the end of its log if it
-        ends, or does not respond within 45 seconds."""
+        """Waits until the service responds. Returns at once if it already runs. Raises LocalStackError with the end of
+        its log if it ends, or does not respond within 45 seconds."""
         if self.process.pid() is None:
             if not is_free(self.port):
                 raise LocalStackError(
-                    f"port {self.port} of {self.name} is taken by another program: end that, or `turnstile local down` "
-                    "and up again on other ports"
+                    f"port {self.port} of {self.name} is taken by another program: stop it, or run "
+                    "`turnstile local down` and start again on other ports"
                 )
             self.process.start(self.prepare())
         deadline = time.monotonic() + _START_SECONDS

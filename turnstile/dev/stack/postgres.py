@@ -96,7 +96,7 @@ class Postgres(Service):
         return self.database_url(name)
 
     def drop_database(self, name: str) -> None:
-        """Drops a database, and ends the connections to it. A missing database is no error."""
+        """Drops a database, and ends the connections to it. A missing database is not an error."""
         self._administer(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
 
     def prefer_public(self) -> None:

@@ -9,13 +9,13 @@ class Severity(StrEnum):
     """How bad a finding is. Both end the command with the exit code for findings."""
 
     ERROR = "error"
-    """Turns wait for longer than they should, or will, or fail."""
+    """Turns wait longer than they should, will do so, or fail."""
     WARNING = "warning"
     """Turns go on, and an operator has something to decide or to set."""
 
 
 class Remedy(StrEnum):
-    """What `--fix` does. It may be repeated, and changes no status, no attempt and no reply."""
+    """What `--fix` does. It may be repeated. It does not change any status, attempt or reply."""
 
     WAKE = "wake"
     """Marks the turn as due, so that a relay sends its wake-up."""

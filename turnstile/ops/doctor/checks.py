@@ -20,7 +20,8 @@ LIMIT = 1000
 """Findings of one check in one run, at most."""
 
 FRUITLESS_SENDS = 4
-"""After so many wake-ups a due head counts as stuck: with resend deadlines of 60 s after 8 minutes, in a long queue later."""
+"""After so many wake-ups a due head counts as stuck: with resend deadlines of 60 s after 8 minutes, later in a long
+queue."""
 
 _SCAN: LiteralString = "50000"
 
@@ -125,35 +126,35 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "service-unreachable",
         _ERROR,
-        "this service can't be used: it does not answer, or it refuses",
-        "see the reason: docs/runbooks/{page}",
+        "this service can't be used: it does not respond, or refuses calls",
+        "see the reason and docs/runbooks/{page}",
         blinding=True,
     ),
     Check(
         "server-too-old",
         _ERROR,
-        "no process works with this server, and no table was looked at",
-        "upgrade the server, or let DATABASE_URL name another",
+        "no process works with this server; the tables were not checked",
+        "upgrade the server, or set DATABASE_URL to another one",
         blinding=True,
     ),
     Check(
         "not-looked-at",
         _WARNING,
-        "this could not be checked, or not all of it",
-        "see the reason, and check again",
+        "this could not be checked completely",
+        "see the reason, then run the check again",
         blinding=True,
     ),
     Check(
         "schema-revision",
         _ERROR,
         "the tables are of another version than this program",
-        "see the reason; newer tables that serve this program, after going back to it: nothing",
+        "see the reason; do nothing if you went back to this program and the newer tables serve it",
     ),
     Check(
         "table-locked",
         _ERROR,
-        "a transaction keeps these tables locked, or waits for their lock: nobody writes to them until it ends",
-        "in psql, as the database's owner: `SELECT pg_terminate_backend({subject})`, and check again: no table was looked at",
+        "a transaction has locked these tables, or waits to lock them: until it ends, nothing is written to them",
+        "in psql, as the database's owner: `SELECT pg_terminate_backend({subject})`, then check the tables again",
         blinding=True,
     ),
     Check(
@@ -165,32 +166,37 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "redis-refuses",
         _ERROR,
-        "this Redis answers and refuses to write: workers go on without it",
+        "this Redis responds but refuses writes: workers go on without it",
         "see docs/runbooks/redis-down.md for NOREPLICAS, OOM, READONLY",
     ),
     Check(
         "redis-slow",
         _ERROR,
-        "this Redis answers, and later than workers wait: they go on without it",
-        "see docs/runbooks/redis-down.md; from the network of the workers, if it is far from here",
+        "this Redis responds later than workers wait for it: they go on without it",
+        "see docs/runbooks/redis-down.md; if this Redis is far from here, check from the network of the workers",
     ),
     Check(
         "foreign-lock",
         _WARNING,
-        "no worker has set this session lock: it has no time to live, or more than two leases",
+        "this session lock was not set by a worker: it has no time to live, or one of more than two leases",
         "find out who writes to Redis, change its password, and delete the key",
     ),
     Check(
         "clocks-differ",
         _WARNING,
-        "the clock of the database differs from this machine's: all times are the database's",
-        "see which of them a third clock agrees with, and let NTP keep the other",
+        "the clocks of the database and of this machine differ; all times are the database's",
+        "compare both with a third clock, and correct the wrong one by NTP",
     ),
-    Check("queue-missing", _ERROR, "SQS has no such queue", "`turnstile queues create`, or Terraform"),
+    Check(
+        "queue-missing",
+        _ERROR,
+        "this queue does not exist in SQS",
+        "create it with `turnstile queues create` or Terraform",
+    ),
     Check(
         "fences-behind",
         _ERROR,
-        "Redis has seen higher fences than Postgres gives out: the database has gone back, or its clock",
+        "Redis has seen higher fences than Postgres issues: the database was restored, or its clock was set back",
         "start the workers: after a restore, this corrects it; if it stays, correct the clock of the database server",
         Remedy.ADVANCE,
     ),
@@ -198,9 +204,9 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "send-overdue",
         _ERROR,
-        "messages of this queue are due, and nobody has sent them",
-        "see the log of its workers and relays: relay.not_sent says why SQS took none; "
-        "without any, start a worker or `turnstile relay` that declares the queue",
+        "messages of this queue are due and have not been sent",
+        "see the log of its workers and relays: relay.not_sent says why SQS accepted none; "
+        "if there is none, start a worker or `turnstile relay` that declares the queue",
         statement=_SEND_OVERDUE,
     ),
     Check(
@@ -220,8 +226,8 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "queue-paused",
         _WARNING,
-        "operators have paused the queue: none of its turns begins",
-        "`turnstile queues resume {queue}`, when the reason is gone",
+        "operators have paused the queue: its turns do not begin",
+        "`turnstile queues resume {queue}`, once the reason for the pause is gone",
         statement=_QUEUE_PAUSED,
     ),
     Check(
@@ -236,7 +242,7 @@ CHECKS: tuple[Check, ...] = (
         "session-stuck",
         _ERROR,
         "the session's next turn is due, and no worker takes it",
-        "see `turnstile why {turn}`; look for the session in the log of the workers",
+        "see `turnstile why {turn}`; then search the workers' log for the session",
         Remedy.WAKE,
         statement=_SESSION_STUCK,
     ),
@@ -244,14 +250,14 @@ CHECKS: tuple[Check, ...] = (
         "webhooks-overdue",
         _WARNING,
         "completion webhooks are due, and no relay delivers them",
-        "set TURNSTILE_WEBHOOK_HOSTS where the relay runs, too",
+        "set TURNSTILE_WEBHOOK_HOSTS for the relay's process, too",
         statement=_WEBHOOKS_OVERDUE,
     ),
     Check(
         "trace-grows",
         _WARNING,
-        "turns of this trace go on starting children",
-        "if no program means it: `turnstile cancel --trace {subject}`, until no open turn matches",
+        "turns of this trace keep starting children",
+        "if this is not intended: repeat `turnstile cancel --trace {subject}` until no open turn matches",
         statement=TRACE_GROWS,
     ),
     Check(
@@ -271,26 +277,26 @@ CHECKS: tuple[Check, ...] = (
         "dead-letters-outlived",
         _WARNING,
         "messages on the DLQ are obsolete: their turns have moved on",
-        "the next redrive sweeps them; for moved_by_sqs find out why they were received so often",
+        "the next redrive deletes them; for moved_by_sqs, find out why they were received so often",
         Remedy.SWEEP,
     ),
     Check(
         "dead-letters-unexplained",
         _WARNING,
-        "messages are on the DLQ that no turn explains: malformed, of another environment, of a restored database",
+        "messages on the DLQ belong to no known turn: malformed, of another environment, of a restored database",
         "`turnstile dlq list --messages --queue {queue}`, then `turnstile dlq drop --malformed --queue {queue}`; "
-        "those of unknown turns: the same with --unknown",
+        "for those of unknown turns, the same with --unknown",
     ),
     Check(
         "redrive-policy",
         _WARNING,
         "the queue's RedrivePolicy moves wake-ups too early, or to another DLQ",
-        "maxReceiveCount 1000, and the declared DLQ",
+        "set maxReceiveCount to 1000, and the target to the declared DLQ",
     ),
     Check(
         "idle-in-transaction-timeout",
         _WARNING,
-        "an idle transaction may lock rows of turns without end",
+        "an idle transaction may lock rows of turns without a time limit",
         "in psql: `ALTER DATABASE {subject} SET idle_in_transaction_session_timeout = '1min'`, or `ALTER ROLE` for each",
     ),
 )

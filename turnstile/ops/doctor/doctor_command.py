@@ -23,23 +23,21 @@ DOCS = Path(turnstile.__file__).with_name("docs").resolve()
 def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="Repair what is safe to repair.")] = False,
     yes: Yes = False,
-    dlq: Annotated[
-        bool, typer.Option("--dlq/--no-dlq", help="Look at the messages on dead-letter queues as well.")
-    ] = True,
+    dlq: Annotated[bool, typer.Option("--dlq/--no-dlq", help="Also check the messages on dead-letter queues.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Check a live system: services, queues, relays, workers, turns, dead letters.
 
-    Reads only, in short statements that lock nothing. On Redis it takes locks as a worker does: nobody else wants them, and they
-    expire in a second. While a table is locked, it names who has locked it and looks at no table. Messages on a dead-letter queue
-    are invisible to others while they are looked at (--no-dlq leaves them alone). Late means 10 s later than usual: it reports no
-    shorter delay.
+    The check only reads, in short statements that lock nothing. In Redis it takes locks as a worker does: nothing else
+    uses these locks, and they expire in a second. While a table is locked, it names the transaction and does not check
+    the tables. Messages on a dead-letter queue are invisible to others while they are looked at (--no-dlq leaves them
+    alone). Late means 10 s later than usual: shorter delays are not reported.
 
-    --fix marks lost and stuck turns as due, so that a relay sends their wake-ups, deletes dead letters whose turn has moved on,
-    and sets the fences of a restored database above those in Redis. It leaves a running turn alone that no relay has marked as
-    lost. It never changes a status, an attempt or a reply.
+    --fix marks lost and stuck turns as due, so that a relay sends their wake-ups, deletes dead letters whose turn has
+    moved on, and sets the fences of a restored database above those in Redis. It does not touch a running turn that no
+    relay has marked as lost. It never changes a status, an attempt or a reply.
 
-    Exit codes: 0 nothing is wrong, or all of it was repaired; 5 something is wrong; 4 something could not be looked at.
+    Exit codes: 0 nothing is wrong, or everything was repaired; 5 something is wrong; 4 something could not be checked.
 
     --json: checked_at, complete, findings. A finding: severity, code, subject, tenant_id, session_id, turn_id, queue, since,
     meaning, detail, advice, remedy, fixed (null: no repair was tried).

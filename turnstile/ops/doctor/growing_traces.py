@@ -1,9 +1,9 @@
-"""The statement that finds traces which grow without end: handlers that go on starting handlers."""
+"""The statement that finds traces that keep growing: handlers that keep starting handlers."""
 
 from typing import LiteralString
 
 _MOST: LiteralString = "10000"
-"""Turns of one trace from which on it is found. A turn may start 1,000 children."""
+"""A trace with this many turns is reported. A turn may start 1,000 children."""
 
 # Only of traces with open children, of which 50,000 are read at most. Each trace is counted up to the bound.
 TRACE_GROWS: LiteralString = f"""

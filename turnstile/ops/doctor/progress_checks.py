@@ -6,10 +6,10 @@ from turnstile.ops.doctor.check import Check, Severity
 from turnstile.statements.worker_registry import ALIVE
 
 MOST_FAILING_PERCENT = 20
-"""Of the turns that ended lately, more may not have FAILED."""
+"""Largest percentage of FAILED turns among those that ended recently."""
 
 FEWEST_FAILURES = 3
-"""Fewer are no share: each of them is a dead letter, which has its own code."""
+"""Fewer failures are not reported as a share: each is a dead letter, which has its own code."""
 
 _FAILING: LiteralString = f"""
 SELECT e.queue AS subject, e.queue, min(e.finished_at) FILTER (WHERE e.status = 'FAILED') AS since,
@@ -70,28 +70,28 @@ PROGRESS_CHECKS: tuple[Check, ...] = (
     Check(
         "worker-blocked",
         Severity.ERROR,
-        "a handler blocks the event loop of this worker: none of its turns goes on",
+        "a handler blocks the event loop of this worker: all its turns are stopped",
         _PAGE,
         statement=_BLOCKED,
     ),
     Check(
         "worker-starved",
         Severity.ERROR,
-        "Postgres answers this worker's heartbeat, and no other call: the worker claims and settles nothing",
+        "Postgres answers this worker's heartbeat but no other call: the worker claims and settles nothing",
         "stop the worker, so that another process takes its place; see docs/runbooks/deaf-or-silent-worker.md",
         statement=_STARVED,
     ),
     Check(
         "worker-deaf",
         Severity.ERROR,
-        "this worker has free slots and receives nothing",
+        "this worker has free slots but receives nothing",
         _PAGE,
         statement=_DEAF,
     ),
     Check(
         "worker-silent",
         Severity.ERROR,
-        "this worker's heartbeats have ended, and no relay has given it up yet",
+        "this worker's heartbeats have stopped, and no relay has declared it lost yet",
         _PAGE,
         statement=_SILENT,
     ),

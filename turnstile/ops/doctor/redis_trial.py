@@ -12,11 +12,11 @@ from turnstile.worker.session_lock import ACQUIRE, name_lock
 
 TENANT = "doctor"
 LOCKS = 16
-"""Of a cluster, each has one node: so many find nearly any node of a small one."""
+"""In a cluster each lock is on one node: this many reach nearly every node of a small cluster."""
 MILLISECONDS = 1000
 """The locks expire by themselves."""
 TRIES = 2
-"""A worker tries again, too: one late answer is no fault."""
+"""A worker tries again, too, so one late response is not a fault."""
 
 
 async def try_redis(url: str, settings: Settings) -> tuple[str, str] | None:

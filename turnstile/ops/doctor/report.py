@@ -90,7 +90,8 @@ def _advice(one: DoctorFinding) -> str:
 
 
 def where_pages_are(findings: Findings, folder: Path) -> str | None:
-    """The line that says where the pages lie that the advice names; None if it names none. `folder` is that of `docs`."""
+    """The line that says where to find the pages that the advice names; None if it names none. `folder` is that of
+    `docs`."""
     names_one = any("docs/" in one.advice for one in findings if not one.fixed)
     return f"the pages of docs/ are in {folder}" if names_one else None
 
@@ -102,5 +103,5 @@ def summary(findings: Findings) -> str:
     fixed = sum(one.fixed is True for one in findings)
     return (
         ", ".join([*counts, *([f"{fixed} repaired"] if fixed else [])])
-        or f"nothing found (what is less than {MARGIN_SECONDS:g} s late is not reported)"
+        or f"nothing found (delays of less than {MARGIN_SECONDS:g} s are not reported)"
     )

@@ -43,7 +43,7 @@ MOST_STREAMS = 10_000
 MOST_LOCKS = 10_000
 
 PAGES = {"postgres": "postgres-failover.md", "redis": "redis-down.md", "sqs": "sqs-throttled.md"}
-"""Of each service, its runbook."""
+"""The runbook of each service."""
 
 LETTER_CODES = {
     LetterKind.STILL_DEAD: "dead-letters-waiting",
@@ -161,7 +161,7 @@ async def _look_at_tables(found: Findings, settings: Settings, database: Databas
         found.append(DoctorFinding(code="not-looked-at", subject="tables", detail=MISSING))
         return
     if tables["version"] != VERSIONS[-1]:
-        refused = tables_refused(tables) or "they are newer, and serve this program"
+        refused = tables_refused(tables) or "they are newer, and this program can use them"
         detail = f"the tables are at {tables['version']}, this program knows {VERSIONS[-1]}: {refused}"
         found.append(DoctorFinding(code="schema-revision", subject="schema", detail=detail))
     terms = make_terms(settings)

@@ -128,8 +128,8 @@ async def read_halt(database: Database, turn_id: UUID) -> Halt | None:
 async def retry(
     database: Database, turn_id: UUID, trace: TraceContext, *, expires_in_seconds: float, requested_by: str
 ) -> Resumed | None:
-    """Makes the turn PENDING in its old place. None, and nothing was changed, if it halts no session (any more) or may not run
-    again (see `Halt`).
+    """Makes the turn PENDING in its old place. Changes nothing and returns None if it does not halt a session (any
+    more) or may not run again (see `Halt`).
 
     The caller sends the wake-up; if it does not, the relay does.
     """
@@ -144,7 +144,8 @@ async def retry(
 
 
 async def skip(database: Database, turn_id: UUID, *, requested_by: str) -> Resumed | None:
-    """Leaves the turn FAILED, owes its dead letter and makes the session's head due. None if it halts no session (any more).
+    """Leaves the turn FAILED, owes its dead letter and makes the session's head due. None if it does not halt a session
+    (any more).
 
     The caller sends the wake-up; if it does not, the relay does.
     """

@@ -30,7 +30,7 @@ async def why_left_alone(database: Database, turn_id: UUID) -> str | None:
 def rerun_refusal(halt: Halt) -> str | None:
     """Why neither a redrive nor a retry may run a FAILED turn again; None if they may."""
     if halt.replaced:
-        return "is FAILED, and its parent has started it again since (see turnstile trace): run again, it would be done twice"
+        return "is FAILED, and its parent has started it again since (see turnstile trace): a new run would repeat its work"
     if halt.compensated:
         return "is FAILED, and its compensation has not ended yet (see turnstile trace): it would undo the new run"
     if halt.overtaken:

@@ -76,7 +76,7 @@ async def _read(operator: Operator, turn_id: UUID, decision: HaltDecision) -> Ha
         raise CommandError(f"{turn_id} {await why_left_alone(operator.database, turn_id)}; nothing was changed")
     if not halt.halts:
         hint = f"; try turnstile redrive --turn {turn_id}" if halt.status is TurnStatus.FAILED else ""
-        raise CommandError(f"{turn_id} is {halt.status} and halts no session; nothing was changed{hint}")
+        raise CommandError(f"{turn_id} is {halt.status} and does not halt a session; nothing was changed{hint}")
     if decision is HaltDecision.RETRY and (reason := rerun_refusal(halt)):
         raise CommandError(f"{turn_id} {reason}; nothing was changed")
     return halt
@@ -93,7 +93,9 @@ async def _resume(operator: Operator, halt: Halt, decision: HaltDecision) -> Res
     else:
         resumed = await halted_session.skip(operator.database, halt.id, requested_by=who)
     if resumed is None:
-        raise CommandError(f"{halt.id} no longer halts its session: another command was faster; nothing was changed")
+        raise CommandError(
+            f"{halt.id} no longer halts its session: another command has resumed it; nothing was changed"
+        )
     await operator.wake(resumed.woken)
     return resumed
 

@@ -17,11 +17,11 @@ OLDER_THAN_SECONDS = 300.0
 
 
 def sessions(
-    stuck: Annotated[bool, typer.Option("--stuck", help="Those that do not move.")] = False,
+    stuck: Annotated[bool, typer.Option("--stuck", help="List the sessions that do not move.")] = False,
     queue: QueueName = None,
     tenant: TenantId = None,
     older_than: Annotated[
-        float, age_option("How long their head has been due at least.", OLDER_THAN_SECONDS)
+        float, age_option("Shortest time that their head has been due.", OLDER_THAN_SECONDS)
     ] = OLDER_THAN_SECONDS,
     limit: Limit = 100,
     as_json: AsJson = False,
@@ -35,7 +35,7 @@ def sessions(
     than were read).
     """
     if not stuck:
-        raise typer.BadParameter("say which: --stuck lists the sessions that do not move")
+        raise typer.BadParameter("which sessions? --stuck lists the sessions that do not move")
     settings = load_settings()
     settings.select_queues(queue)
     found = operate(settings, _find, queue, tenant, older_than, limit)

@@ -18,8 +18,8 @@ REACH = 2_000
 
 MOST_QUEUES = 100
 
-# A session moves if its turn before the head ended lately, however long the head itself has been due. A scheduled turn without a
-# `seq` stands for its session if nothing else of it is open.
+# A session moves if its turn before the head ended recently, however long the head itself has been due. A scheduled
+# turn without a `seq` stands for its session if nothing else of it is open.
 STUCK: LiteralString = f"""
 WITH RECURSIVE queues (name, place) AS (
     (SELECT t.queue, 1 FROM turns t WHERE (t.status || '') = 'PENDING' ORDER BY t.queue LIMIT 1)

@@ -11,7 +11,7 @@ from turnstile.ops.why.look import explain_turn
 
 
 def wake(turn: TurnId, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Make a waiting turn due now: it ends its retry's wait, its snooze or its schedule, and sends its wake-up.
+    """Make a waiting turn due now: ends its wait for a retry, its snooze or its schedule, and sends its wake-up.
 
     --json: id, queue, dry_run, placed (false: a relay gives the turn its place in the session first).
     """
@@ -46,7 +46,7 @@ async def _wake(operator: Operator, turn_id: UUID, *, apply: bool) -> Woken:
             return found
         case NotWoken.LOCKED:
             raise CommandError(
-                f"{turn_id} {found}: try again, and turnstile doctor names one that stays; nothing was changed",
+                f"{turn_id} {found}; nothing was changed. Try again; if it stays locked, run turnstile doctor",
                 ExitCode.UNAVAILABLE,
             )
         case NotWoken():

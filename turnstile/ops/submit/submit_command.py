@@ -41,24 +41,25 @@ def submit(
     ] = None,
     queue: Annotated[
         str | None,
-        typer.Option("--queue", "-q", envvar="TURNSTILE_QUEUE", help="With --file: of the lines that name none."),
+        typer.Option("--queue", "-q", envvar="TURNSTILE_QUEUE", help="With --file: the queue of lines that name none."),
     ] = None,
     execute_at: Annotated[
         str | None,
         typer.Option(help="Not before this time, with its zone: YYYY-MM-DDThh:mm:ssZ, 366 days ahead at most."),
     ] = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(help="A repeat with the same key is the same turn. With --file: a prefix.")
+        str | None, typer.Option(help="Repeats with the same key submit one turn. With --file: a prefix.")
     ] = None,
     webhook: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Gets a POST when the turn has ended: https, a host that the deployment allows."
+            metavar="URL",
+            help="URL that gets a POST when the turn has ended: https, on a host that the deployment allows.",
         ),
     ] = None,
     wait: WaitSeconds = None,
     direct: Annotated[
-        bool, typer.Option("--direct", help="Without the API, with DATABASE_URL and AWS access.")
+        bool, typer.Option("--direct", help="Submit without the API, with DATABASE_URL and AWS access.")
     ] = False,
     file: Annotated[
         typer.FileBinaryRead | None,
@@ -73,17 +74,18 @@ def submit(
 
     --direct while SQS is away: the turns are recorded, a relay sends them later, and the exit code is 0.
 
-    --json: what the API answers, as its /docs say. With --direct: submitted (how many), turn_ids, replayed (how many had been
-    submitted before), unsent (wake-ups that a relay sends later), trouble (why they are unsent), refused (session_id, error); if
-    the database went away: unknown (turns that are perhaps submitted), left (turns that are not).
+    --json: the API's response, as its /docs describe it. With --direct: submitted (how many), turn_ids, replayed (how
+    many had been submitted before), unsent (wake-ups that a relay sends later), trouble (why they are unsent), refused
+    (session_id, error); if the database went away: unknown (turns that may have been submitted), left (turns that were
+    not).
     """
     if not direct and (file is not None or tenant is not None):
-        raise typer.BadParameter("--file and --tenant go with --direct; the API knows the tenant by its key")
+        raise typer.BadParameter("--file and --tenant need --direct; the API knows the tenant from its key")
     if direct and wait is not None:
-        raise typer.BadParameter("--wait goes with the API; turnstile status TURN --wait waits for any turn")
+        raise typer.BadParameter("--wait needs the API; use turnstile status TURN --wait, which waits for any turn")
     if file is not None and any(given is not None for given in (session, text, execute_at, webhook)):
         # Refused, not ignored: otherwise a batch that was scheduled for the night would run at once.
-        raise typer.BadParameter("--file goes without SESSION, TEXT, --execute-at and --webhook: each line has its own")
+        raise typer.BadParameter("--file excludes SESSION, TEXT, --execute-at and --webhook: put them into each line")
     # The command says in one line what would be several of the log.
     settings = load_settings("critical")
     whose = DEFAULT_TENANT if tenant is None else tenant
@@ -91,7 +93,7 @@ def submit(
         _submit_directly(settings, read_lines(file, settings, whose, idempotency_key, queue=queue), as_json=as_json)
         return
     if session is None or text is None:
-        raise typer.BadParameter("SESSION and TEXT are needed (or --direct --file)")
+        raise typer.BadParameter("give SESSION and TEXT (or --direct --file)")
     body = {
         # As Python decodes arguments. Both ways of submitting refuse the lone surrogates that come of bytes that are not UTF-8.
         "input": sys.stdin.buffer.read().decode(errors="surrogateescape") if text == "-" else text,
@@ -128,7 +130,7 @@ async def _submit_over_http(
     try:
         turn = await wait_until_ended(lambda left: api.read(turn_id, left), _status, wait)
     except BaseException:
-        say(f"turn {turn_id} goes on: turnstile status {turn_id}")
+        say(f"turn {turn_id} has not ended yet: see turnstile status {turn_id}")
         raise
     _report_ended(turn, as_json=as_json)
 
@@ -179,7 +181,7 @@ def _summary(result: DirectResult) -> str:
         return f"{many(len(result.turn_ids), 'turn')} submitted; submitted before: {result.replayed}"
     return (
         f"{many(len(result.turn_ids), 'turn')} recorded; submitted before: {result.replayed}; not sent yet: {result.unsent} "
-        f"({result.trouble or 'SQS did not take them'}): a relay sends them, do not submit them again"
+        f"({result.trouble or 'SQS did not take them'}): a relay sends them; do not submit them again"
     )
 
 

@@ -125,7 +125,7 @@ def check_key(key: Any) -> None:
     """Raises CommandError unless the key is valid as an Idempotency-Key header of the API."""
     fits = isinstance(key, str) and len(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS
     if not fits or re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key) is None:
-        rule = f"1 to {MAX_IDEMPOTENCY_KEY_CHARACTERS} printable ASCII characters, with no space at either end"
+        rule = f"1 to {MAX_IDEMPOTENCY_KEY_CHARACTERS} printable ASCII characters, without a space at either end"
         raise CommandError(f"the idempotency key must be {rule}", ExitCode.USAGE)
 
 
@@ -195,7 +195,7 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
 
 
 def what_is_left(result: DirectResult, submissions: Sequence[Submission]) -> str:
-    """For people, after a submit that was broken off: how many turns are not submitted, and what to do."""
+    """The line after a submit that broke off: how many turns were not submitted, and what to do."""
     left = f"not submitted: {many(result.left, 'turn')}"
     if result.unknown:
         left += f"; perhaps submitted: {result.unknown}"

@@ -27,7 +27,9 @@ class ApiClient:
     async def submit(self, session_id: str, body: dict[str, Any], idempotency_key: str) -> tuple[dict[str, Any], bool]:
         """Submits a turn. Returns the response, and whether it is that of an earlier, equal request."""
         path = f"/v1/sessions/{quote(session_id, safe='')}/turns"
-        again = f"; if the turn was accepted, a repeat with --idempotency-key {idempotency_key} is the same turn"
+        again = (
+            f"; repeat with --idempotency-key {idempotency_key}: if the turn was accepted, it is not submitted twice"
+        )
         return await self._ask("POST", path, again, headers={"Idempotency-Key": idempotency_key}, json=body)
 
     async def read(self, turn_id: str, wait_seconds: float) -> dict[str, Any]:
@@ -52,9 +54,7 @@ class ApiClient:
             line = f"the API at {self._url} does not answer: "
             if isinstance(error, aiohttp.ClientConnectorError):
                 # Never sent. Its own text has aiohttp's words for the connection.
-                line += (
-                    f"{error.os_error.strerror or error}; `turnstile api` starts one, TURNSTILE_API_URL names another"
-                )
+                line += f"{error.os_error.strerror or error}; start one with `turnstile api`, or set TURNSTILE_API_URL"
             else:
                 line += f"{str(error) or type(error).__name__}{hint}"
             raise CommandError(line, ExitCode.UNAVAILABLE) from error
@@ -72,8 +72,8 @@ def read_answer(status: int, body: bytes, url: str, *, keyed: bool) -> dict[str,
     if 200 <= status < 300:
         return document
     if status == 401:
-        refused = "the API does not know the key in TURNSTILE_API_KEY"
-        missing = f"the API wants a key, and TURNSTILE_API_KEY is not set: {SET_BY_LOCAL_ENV}"
+        refused = "the API does not know this key: correct TURNSTILE_API_KEY"
+        missing = f"the API requires a key: set TURNSTILE_API_KEY; {SET_BY_LOCAL_ENV}"
         raise CommandError(f"401: {refused if keyed else missing}", ExitCode.USAGE)
     if status == 404 and not str(document.get("type")).startswith("/problems/"):
         raise CommandError(f"{url} answered {status}, but not as a Turnstile API does", ExitCode.UNAVAILABLE)

@@ -39,7 +39,8 @@ class TurnDetails(ModalScreen[None]):
 class TopScreen(App[None]):
     """`read` takes a snapshot, `explain` says the lines of a turn. The screen reports a TurnstileError of either, and goes on.
 
-    `check` says in one line what the doctor finds. It runs beside the looks, because it asks SQS and Redis, too.
+    `check` says in one line what the doctor finds. It runs in parallel with the reads, because it also asks SQS and
+    Redis.
     """
 
     TITLE = "turnstile top"
@@ -153,7 +154,7 @@ class TopScreen(App[None]):
     def action_hold(self) -> None:
         """Stops the reads, or goes on with them."""
         self._holding = not self._holding
-        self._report("on hold: space goes on" if self._holding else "")
+        self._report("on hold: press space to go on" if self._holding else "")
 
     async def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         view = next(view for view in VIEWS if f"{view.name}-table" == event.data_table.id)

@@ -1,4 +1,4 @@
-"""What the screen shows, read at one moment. The same queries as those of `stats`, `queues list` and `workers`."""
+"""What the screen shows, read at one time. The same queries as those of `stats`, `queues list` and `workers`."""
 
 from dataclasses import dataclass
 

@@ -37,7 +37,7 @@ def top(
     """Show throughput, latencies, backlog, workers, running turns and failures, live. Changes nothing.
 
     The first line is what `turnstile doctor --no-dlq` finds, every 30 seconds. Failures are grouped by queue and error class;
-    turns that operators have given up are left out.
+    turns that operators have dropped are left out.
 
     Keys: 1 to 4 show queues, workers, turns, failures; Enter looks closer (a queue's or a worker's turns, what a turn waits for);
     Escape goes back; Space holds the screen; q quits.

@@ -200,8 +200,8 @@ def _has_its_share(worker: SeenWorker, share: TenantShare, *, waits: bool) -> bo
             return False
         case "fair":
             alone = worker.running == worker.running_of_tenant
-            # Only the worker knows which tenants it has heard of lately. If the turn waits although a slot is free, there
-            # are some.
+            # Only the worker knows of which tenants it has recently had turns. If the turn waits although a slot is
+            # free, there are some.
             passed_over = waits and max(worker.running, worker.busy) < worker.slots
             return (not alone or passed_over) and crowds(worker.running_of_tenant, worker.running, worker.slots)
         case int(limit):

@@ -16,7 +16,7 @@ class WorkerOverview(RegisteredWorker):
 
 
 def _describe_state(worker: WorkerOverview) -> str:
-    """Of a blocked worker with the length of the block, as of the heartbeat."""
+    """The worker's state; for a blocked worker with the length of the block at its last heartbeat."""
     if worker.state is WorkerState.BLOCKED:
         return f"{worker.state} {short_duration(worker.blocked_for_seconds)}"
     return worker.state
@@ -33,7 +33,7 @@ WORKERS: Columns = {
     "pid": "pid",
     "version": "version",
 }
-"""What an operator asks first stands first: a narrow screen cuts off the right."""
+"""The columns that an operator needs first come first, because a narrow screen cuts off the right."""
 
 RUNNING: Columns = {
     "turn": "turn_id",

@@ -11,7 +11,7 @@ from turnstile.ops.workers.worker_overview import RUNNING, WORKERS, WorkerOvervi
 from turnstile.queries.workers import RunningTurn, read_running
 
 LostLongAgo = Annotated[
-    bool, typer.Option("--all", help="Also the workers that were lost more than ten minutes ago, for a day or so.")
+    bool, typer.Option("--all", help="Also list workers that were lost more than ten minutes ago, for about a day.")
 ]
 
 
@@ -20,19 +20,19 @@ def workers(
 ) -> None:
     """List the worker processes, their states, and the turns that they run.
 
-    State: well; draining (it is stopping); blocked (a handler blocks its event loop, and for how long); starved (Postgres answers
-    its heartbeat and no other call); paused (its queue is); deaf (it receives nothing, though it has free slots); silent (its
-    heartbeats have ended); lost (a relay has given it up, and its turns are taken over). Ten minutes later a lost worker is left
-    out, here and in `queues list` and `top`; --all shows it.
+    State: well; draining (it is stopping); blocked (a handler blocks its event loop, and for how long); starved
+    (Postgres answers its heartbeat but no other call); paused (its queue is paused); deaf (it has free slots but
+    receives nothing); silent (its heartbeats have stopped); lost (a relay has declared it lost, and its turns are taken
+    over). Ten minutes later a lost worker is left out, here and in `queues list` and `top`; --all shows it.
 
     Slots and busy slots are those of the last heartbeat. --limit bounds the turns; those that run longest come first.
 
-    --json: workers: worker_id, queue, state, host, pid, version (of Turnstile), release (of the handler: TURNSTILE_RELEASE),
-    slots, busy, draining, paused, deaf_for_seconds, blocked_for_seconds, blocked_by (the turn whose handler does it; null:
-    unknown), starved_for_seconds, lease_seconds, started_at, seen_at (its last heartbeat), lost_at, alive,
-    seconds_since_heartbeat, read_at. running: worker_id, turn_id, tenant_id, session_id, queue, attempt, started_at,
-    lease_until, seconds. The worker of a turn may be missing among the workers: it was lost long ago, and another one takes the
-    turn over.
+    --json: workers: worker_id, queue, state, host, pid, version (of Turnstile), release (of the handler:
+    TURNSTILE_RELEASE), slots, busy, draining, paused, deaf_for_seconds, blocked_for_seconds, blocked_by (the turn whose
+    handler does it; null: unknown), starved_for_seconds, lease_seconds, started_at, seen_at (its last heartbeat),
+    lost_at, alive, seconds_since_heartbeat, read_at. running: worker_id, turn_id, tenant_id, session_id, queue,
+    attempt, started_at, lease_until, seconds. The worker of a turn may be missing among the workers: it was lost long
+    ago, and another worker takes the turn over.
     """
     settings = load_settings()
     settings.select_queues(queue)

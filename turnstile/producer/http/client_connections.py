@@ -23,7 +23,7 @@ HEAD_SECONDS = 10.0
 
 HALF_CLOSED = "turnstile.half_closed"
 """Key of a request's `state`: an asyncio.Event that is set once the client has closed its sending half. It may read on, or have
-closed the whole connection: only a write tells."""
+closed the whole connection: only a write shows which."""
 
 
 class Connections:

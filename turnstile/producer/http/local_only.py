@@ -21,7 +21,7 @@ class LocalOnly:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = self._app
         if scope["type"] == "http" and not _is_local(scope):
-            detail = "this API has no keys, so it answers to 127.0.0.1 and localhost alone; set TURNSTILE_API_KEYS"
+            detail = "this API has no keys, so it serves only 127.0.0.1 and localhost; set TURNSTILE_API_KEYS"
             answer = respond(ProblemError(Kind.NOT_LOCAL, detail))
         await answer(scope, receive, send)
 

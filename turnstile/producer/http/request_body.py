@@ -23,7 +23,7 @@ async def read_json_body(request: Request, limit_bytes: int) -> bytes:
     if charset is not None and charset[1] not in {"utf-8", "utf8", "us-ascii"}:
         raise ProblemError(Kind.UNSUPPORTED_MEDIA_TYPE, "send the body in UTF-8")
     if request.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
-        raise ProblemError(Kind.UNSUPPORTED_MEDIA_TYPE, "send the body as it is, without a Content-Encoding")
+        raise ProblemError(Kind.UNSUPPORTED_MEDIA_TYPE, "send the body uncompressed, without a Content-Encoding")
     claimed = request.headers.get("content-length", "0")
     if claimed.isdecimal() and int(claimed) > limit_bytes:
         raise _too_large(limit_bytes)

@@ -21,9 +21,9 @@ v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
     openapi_extra=functions("F15"),
 )
 async def cancel_turn(backend: FoundBackend, tenant: Tenant, text: TurnIdText) -> CancelAnswer:
-    """A waiting turn is CANCELED at once, a running one is asked to stop. One that has ended stays as it is.
+    """A waiting turn is CANCELED at once, a running one is asked to stop. A turn that has ended does not change.
 
-    May come before the submit, where the client chooses the turn's id: the turn is then CANCELED from the start.
+    The cancel may come before the submit if the client chooses the turn's id: the turn is then CANCELED from the start.
     """
     turn_id = read_turn_id(text)
     met = await backend.cancelling.cancel_turn(tenant, turn_id)
@@ -43,7 +43,8 @@ async def cancel_turn(backend: FoundBackend, tenant: Tenant, text: TurnIdText) -
     openapi_extra=functions("F15"),
 )
 async def cancel_session_turns(backend: FoundBackend, tenant: Tenant, session_id: SessionId) -> SessionCancelAnswer:
-    """Cancels all that is open in the session, scheduled turns included. What is submitted afterwards is not affected."""
+    """Cancels all open turns of the session, scheduled turns included. Turns that are submitted later are not
+    affected."""
     met = await backend.cancelling.cancel_session(tenant, session_id)
     if met is None:
         raise no_session()

@@ -29,7 +29,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The page has a field for the API key: it sends it nowhere else, whatever its scripts try."""
+"""The page has a field for the API key. This policy keeps its scripts from sending the key anywhere else."""
 
 routes = APIRouter(include_in_schema=False)
 

@@ -50,14 +50,15 @@ class Readiness(BaseModel):
 @health.head("/healthz", include_in_schema=False)
 @health.get("/healthz", summary="Is the process alive?")
 async def get_liveness() -> dict[str, str]:
-    """Always 200: an outage of Postgres or SQS is no reason to kill the process."""
+    """Always 200: an outage of Postgres or SQS is not a reason to kill the process."""
     return {"status": "live"}
 
 
 @health.head("/readyz", include_in_schema=False)
 @health.get("/readyz", summary="Can it accept turns?", responses=problems(503))
 async def get_readiness(backend: FoundBackend) -> Readiness:
-    """200 if the database answers and has the tables of this program. The state of each queue is shown, and does not decide."""
+    """200 if the database answers and has the tables of this program. The response shows the state of each queue, which
+    does not affect the status."""
     await backend.probe(None)
     names = list(backend.settings.queues_by_name)
     return Readiness(queues=await check_queues(backend.queues, backend.sending, names))

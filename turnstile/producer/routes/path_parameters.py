@@ -15,7 +15,7 @@ SessionId = Annotated[
     str,
     Path(
         pattern=rf"^{ID_PATTERN}$",
-        description=f"The conversation, as the client names it: {ID_RULE}. Name no person: this id is in queues and logs.",
+        description=f"The conversation's id, chosen by the client: {ID_RULE}. Not a person's name: queues and logs have the id.",
     ),
 ]
 TurnIdText = Annotated[str, Path(alias="turn_id", json_schema_extra={"format": "uuid"})]

@@ -39,19 +39,18 @@ PLACE_PATTERN = r"^(-1|[0-9]{1,18}-[0-9]{1,18})$"
 """No id has more digits, and Redis accepts all with as many."""
 
 
-Place = Annotated[
-    str | None, Query(pattern=PLACE_PATTERN, description="Only what comes after this id; `-1`: everything.")
-]
+Place = Annotated[str | None, Query(pattern=PLACE_PATTERN, description="Only events after this id; `-1`: all events.")]
 LastEventId = Annotated[
     str | None,
     Header(
         alias="Last-Event-ID",
         pattern=rf"^$|{PLACE_PATTERN}",
-        description="The same, and wins over `starting_after`. Empty: none.",
+        description="The same as `starting_after`, over which it takes precedence. Empty: not set.",
     ),
 ]
 OnDisconnect = Annotated[
-    Literal["continue", "cancel"], Query(description="What a connection that breaks before the end does to the turn.")
+    Literal["continue", "cancel"],
+    Query(description="What happens to the turn if the connection breaks before the end."),
 ]
 
 v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
@@ -90,7 +89,7 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             async for told in telling:
                 now = time.monotonic()
-                # Only a write tells whether a client that has closed its sending half still reads.
+                # Only a write shows whether a client that has closed its sending half still reads.
                 heartbeat_seconds = 0 if half_closed.is_set() else self._heartbeat_seconds
                 if told is None and now - sent_at < heartbeat_seconds:
                     continue
@@ -110,7 +109,7 @@ class EventStream(Response):
     responses={
         **problems(404, 422),
         200: {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
-        204: {"description": "`Last-Event-ID` was the end: there is nothing more, and no reason to connect again"},
+        204: {"description": "`Last-Event-ID` was the end: no events follow, so the client need not connect again"},
     },
 )
 async def get_events(
@@ -121,10 +120,10 @@ async def get_events(
     starting_after: Place = None,
     on_disconnect: OnDisconnect = "continue",
 ) -> Response:
-    """What is said in the turn while it is answered, as server-sent events: `metadata`, then `delta`, `status`, `custom`
+    """The turn's events while it is answered, as server-sent events: `metadata`, then `delta`, `status`, `custom`
     and `reset`, then one `end` or `error`.
 
-    After a break go on with `Last-Event-ID`. A `status` RUNNING begins the text anew, a `reset` replaces it.
+    After a break, resume with `Last-Event-ID`. After a `status` RUNNING the text starts again; a `reset` replaces it.
     """
     turn = await backend.watch.find(tenant, read_turn_id(text))
     if turn is None:

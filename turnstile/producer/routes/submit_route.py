@@ -39,10 +39,10 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=MAX_IDEMPOTENCY_KEY_CHARACTERS,
         pattern=IDEMPOTENCY_KEY_PATTERN,
-        description="Repeats of a request that carry the same key find the same turn. For a day, usually.",
+        description="Repeats of a request with the same key find the same turn, by default for a day.",
     ),
 ]
-Traceparent = Annotated[str | None, Header(description="W3C trace context. One that is not valid is ignored.")]
+Traceparent = Annotated[str | None, Header(description="W3C trace context. An invalid one is ignored.")]
 Prefer = Annotated[str | None, Header(description="RFC 7240: `wait=10` waits ten seconds for the turn to end.")]
 
 TEMPLATE = "/v1/sessions/{session_id}/turns"
@@ -70,10 +70,10 @@ async def submit_turn(
     traceparent: Traceparent = None,
     prefer: Prefer = None,
 ) -> Response:
-    """Records the turn and queues it. It is answered later; ask at `Location`, after `Retry-After` seconds.
+    """Records the turn and queues it. It is answered later: read `Location` after `Retry-After` seconds.
 
-    With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, else 202 as ever. It does not wait where
-    the server has no place for one more wait.
+    With `Prefer: wait=10` the answer waits: 200 with the turn if it has ended by then, otherwise 202 as usual. It does
+    not wait if the server has no place for one more wait.
     """
     raise AssertionError("SubmitTurn answers this request")
 

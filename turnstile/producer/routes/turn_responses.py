@@ -113,7 +113,9 @@ class TurnDetail(TurnSummary):
 
     input: Annotated[
         Any,
-        Field(description="What the user said. Several merged strings are joined by a line break, else it is a list."),
+        Field(
+            description="The user's input. Merged strings are joined by a line break; other merged inputs are a list."
+        ),
     ]
     output: Any
     webhook: WebhookState | None

@@ -33,7 +33,7 @@ client."""
 STATUS_SPELLINGS = [*TurnStatus, "CANCELLED"]
 
 
-Limit = Annotated[int, Query(ge=1, le=100, description="How many at most.")]
+Limit = Annotated[int, Query(ge=1, le=100, description="Largest number of entries.")]
 Cursor = Annotated[
     str | None, Query(pattern=page_cursor.TURN_PATTERN, description="`next_cursor` of the previous page.")
 ]
@@ -51,7 +51,7 @@ StatusText = Annotated[
 ]
 Wait = Annotated[
     float,
-    Query(ge=0, allow_inf_nan=False, description="Seconds to wait for the turn to end, as far as the server allows."),
+    Query(ge=0, allow_inf_nan=False, description="Seconds to wait for the turn to end, up to the server's limit."),
 ]
 
 v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
@@ -63,9 +63,9 @@ READ = functions("F16")
 async def get_turn(
     backend: FoundBackend, tenant: Tenant, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
 ) -> TurnDetail:
-    """The turn: at once, or with `wait` when it has ended. While it is open, `Retry-After` says when to ask again.
+    """The turn: at once or, with `wait`, when it has ended. While it is open, `Retry-After` says when to ask again.
 
-    Where the server has no place for one more wait, it answers at once.
+    If the server has no place for one more wait, it answers at once.
     """
     turn_id = read_turn_id(text)
     async with backend.reads.lend(tenant) as reads:
@@ -136,7 +136,7 @@ async def get_session_turns(
 async def get_session_messages(
     backend: FoundBackend, tenant: Tenant, session_id: SessionId, limit: Limit = 20, cursor: MessageCursor = None
 ) -> MessagePage:
-    """What was said in the session's answered turns: the last messages, oldest first. Large ones make a page shorter."""
+    """The last messages of the session's answered turns, oldest first. Large messages make a page shorter."""
     before = (END_OF_SESSION, 0) if cursor is None else page_cursor.decode_message(cursor)
     async with backend.reads.lend(tenant) as reads:
         shown, more = await read_history_page(

@@ -72,6 +72,6 @@ class FairPlaces:
         # Where the tenant has places, these are the reason.
         self._refused.note(what=self._what, tenant_id=tenant_id, own=own, free=self._free)
         if self._shared and own:
-            detail = f"this tenant has {own} {self._what}, and may have no more now: wait for some of them to end"
+            detail = f"this tenant has {own} {self._what}, which is its limit now: wait for some of them to end"
             return NoPlaceError(self._kind, detail, headers=LATER)
         return NoPlaceError(Kind.UNAVAILABLE, f"there are too many {self._what}; try again", headers=LATER)

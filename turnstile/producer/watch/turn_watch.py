@@ -182,7 +182,7 @@ class _Following:
         self._misses_some = False
 
     def take(self, event: TurnEvent) -> bool:
-        """Whether to send the event. After a gap, only an event that begins the text anew, or an end, is sent."""
+        """Whether to send the event. After a gap, only an event that restarts the text, or an end, is sent."""
         self._misses_some = not event.follows(self.after) if not self._misses_some else not event.begins_anew
         self.after = event.id
         if event.saying.kind is EventKind.UNREADABLE:

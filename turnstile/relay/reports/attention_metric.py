@@ -1,4 +1,4 @@
-"""The metrics of what needs an operator: a log line and gauges, per minute and queue, beside every relay (ADR 0024)."""
+"""The metrics of what needs an operator: a log line and gauges, per minute and queue, from every relay (ADR 0024)."""
 
 import asyncio
 import math
@@ -31,7 +31,7 @@ GAUGES = (FAILED_TURNS, SESSIONS_HALTED, SESSIONS_HALTED_SECONDS, DEAD_LETTERS_E
 async def report_attention(
     database: Database, queues: Sequence[str], stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS
 ) -> None:
-    """Reports until `stopping`. No failure ends it or reaches the relay beside it."""
+    """Reports until `stopping`. No failure ends it or affects the relay."""
     reported_at: float | None = None
 
     async def report() -> None:

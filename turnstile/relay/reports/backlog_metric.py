@@ -1,4 +1,4 @@
-"""The metrics of the backlog: a log line and gauges, per minute and queue, beside every relay (ADR 0025).
+"""The metrics of the backlog: a log line and gauges, per minute and queue, from every relay (ADR 0025).
 
 Several relays report the same backlog. A reader of the lines takes the maximum, never the sum.
 """
@@ -18,7 +18,7 @@ from turnstile.telemetry.own_log import log
 async def report_backlog(
     database: Database, queues: Sequence[str], stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS
 ) -> None:
-    """Reports until `stopping`. No failure ends it or reaches the relay beside it."""
+    """Reports until `stopping`. No failure ends it or affects the relay."""
 
     async def report() -> None:
         # A number, because a metric is made of it: an alarm on workers that receive nothing rests while operators want it so.

@@ -1,4 +1,5 @@
-"""What a relay measures once a minute besides the backlog and what needs an operator: the DLQs, and the webhooks that are due.
+"""What a relay measures once a minute in addition to the backlog and what needs an operator: the DLQs, and the webhooks
+that are due.
 
 Only where metrics are exported: a look costs a call of SQS for each queue, and a statement.
 """

@@ -23,7 +23,7 @@ async def report_every_minute(
     gauges: Sequence[Gauge],
     labels: Sequence[str] = (),
 ) -> None:
-    """Calls `report` again and again until `stopping`. No failure ends the loop or reaches the relay beside it.
+    """Calls `report` again and again until `stopping`. No failure ends the loop or affects the relay.
 
     `event_prefix` begins the names of the log events about failures. `gauges` are those that `report` sets, under `labels` only,
     if there are any: they show nothing after a failure.

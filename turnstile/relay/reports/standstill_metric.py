@@ -1,4 +1,5 @@
-"""The metric of a standstill: a gauge per queue, and a log line while a queue is at one, per minute, beside every relay.
+"""The metric of a standstill: a gauge per queue, and a log line per minute while a queue stands still, from every
+relay.
 
 No other metric has it: turns that are put off are neither due nor running, and a counter that does not rise says nothing of
 turns that wait.
@@ -18,7 +19,7 @@ from turnstile.telemetry.own_log import log
 async def report_standstill(
     database: Database, queues: Sequence[str], stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS
 ) -> None:
-    """Reports until `stopping`. No failure ends it or reaches the relay beside it."""
+    """Reports until `stopping`. No failure ends it or affects the relay."""
 
     async def report() -> None:
         for one in await read_progress(database, queues):

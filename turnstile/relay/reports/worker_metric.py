@@ -1,6 +1,6 @@
-"""The metrics of the registered workers: a log line and a gauge, per minute and queue, beside every relay (ADR 0024).
+"""The metrics of the registered workers: a log line and a gauge, per minute and queue, from every relay (ADR 0024).
 
-A worker that is blocked, deaf or gone can't be relied on to tell so itself.
+A worker that is blocked, deaf or gone can't be relied on to report it itself.
 """
 
 import asyncio
@@ -14,13 +14,14 @@ from turnstile.telemetry.metrics import WORKERS
 from turnstile.telemetry.own_log import log
 
 UNWELL = (WorkerState.SILENT, WorkerState.BLOCKED, WorkerState.STARVED, WorkerState.DEAF)
-"""What needs a look. A lost worker is told once, by `worker.lost`; a stopping or paused one is as somebody wants it."""
+"""States that need a look. A lost worker is reported once, by `worker.lost`; stopping and paused workers are
+intended."""
 
 
 async def report_workers(
     database: Database, settings: Settings, stopping: asyncio.Event, *, every_seconds: float = EVERY_SECONDS
 ) -> None:
-    """Reports until `stopping`. No failure ends it or reaches the relay beside it."""
+    """Reports until `stopping`. No failure ends it or affects the relay."""
 
     async def report() -> None:
         found = Counter((one.queue, judge_worker(one, settings)) for one in await read_workers(database))

@@ -1,4 +1,4 @@
-"""Delivers completion webhooks, in a loop of its own beside the relay's (ADR 0021).
+"""Delivers completion webhooks, in a loop that runs in parallel with the relay's (ADR 0021).
 
 Any number of processes may run it. A round takes due webhooks with SKIP LOCKED, up to CONCURRENT posts at a time, PER_HOST to one
 host and PER_TENANT of one tenant: a slow receiver delays only its own webhooks, and a tenant only those of its own. A post that

@@ -41,7 +41,7 @@ HAND_BACK_GRACE_SECONDS = 1.0
 """How long a handler may take to end at a shutdown. Short enough that its turn is handed back within two seconds."""
 
 MAX_TRACEBACK_CHARACTERS = 8_000
-"""Of a failed attempt's traceback: its end, which is nearest to the error."""
+"""How much of a failed attempt's traceback is kept: its end, which is nearest to the error."""
 
 TASK = "turn"
 """The first word of the name of a handler's task; the turn's id and its trace id follow (`ids_of`)."""

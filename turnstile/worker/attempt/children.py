@@ -77,7 +77,7 @@ class Children:
         expires_in_seconds: float | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Child:
-        """The child of this call: the one that an earlier run of the handler started, or else a new one.
+        """The child of this call: the one that an earlier run of the handler started, otherwise a new one.
 
         Raises ValueError for arguments that make no valid turn, and beyond MAX_DEPTH; UnknownQueueError, ChildIdTakenError,
         ClaimLost.
@@ -91,7 +91,7 @@ class Children:
                 raise ValueError("a key may not begin with '#': calls without a key are numbered that way")
         self._asked_for.add(key)
         if len(self._asked_for) > MAX_CHILDREN:
-            raise ValueError(f"one turn may start {MAX_CHILDREN} children")
+            raise ValueError(f"one turn may start at most {MAX_CHILDREN} children")
         for name, seconds in (("timeout_seconds", timeout_seconds), ("expires_in_seconds", expires_in_seconds)):
             if seconds is not None:
                 check_seconds(name, seconds)
@@ -115,7 +115,7 @@ class Children:
             metadata=_check_metadata(metadata),
             parent=ParentClaim(self._turn.id, self._turn.fence, key, replaces=None if known is None else known.id),
         )
-        # A lost child of an earlier generation is started anew: that is the purpose of the parent's redrive.
+        # A lost child of an earlier generation is started again: that is the purpose of the parent's redrive.
         if known is not None and (known.id == child_id or known.status not in _LOST):
             return Child(known.id, known.session_id, key)
         await self._check_depth()
@@ -137,7 +137,7 @@ class Children:
         ids = [child.id for child in children]
         if not ids:
             if wanted is JoinPolicy.ANY:
-                raise ValueError("a join of no children can't end with one that succeeded")
+                raise ValueError("a join with `any` needs at least one child")
             return []
         states = await self._retry_while_down(lambda: read_states(self._database, self._turn.id, ids))
         if strangers := [str(one) for one in ids if one not in states]:

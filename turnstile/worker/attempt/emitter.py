@@ -94,7 +94,7 @@ class Emitter:
             return "".join(self._text)
 
     def emit(self, event: Any) -> Awaitable[None]:
-        """Emits a piece of text, or another JSON value as an event of its own. Raises ValueError for any other value."""
+        """Emits a piece of text, or another JSON value as a separate event. Raises ValueError for any other value."""
         cleaned = clean(event, what="the event").value
         if isinstance(cleaned, str):
             self._say_text(cleaned)

@@ -1,7 +1,8 @@
 """How an attempt ended: a closed set of outcomes, and the function that turns an exception into one. Pure.
 
-Calls on the context raise an AttemptEnding through the handler. It is no subclass of Exception, so that a handler's `except
-Exception` does not catch it by mistake. If a handler catches it all the same and returns, its return value is its reply.
+Calls on the context raise an AttemptEnding through the handler. It is not a subclass of Exception, so that a handler's
+`except Exception` does not catch it by mistake. If a handler catches it all the same and returns, its return value is
+its reply.
 """
 
 from collections.abc import Iterator
@@ -129,7 +130,8 @@ def fault_in(outcome: Outcome) -> str | None:
 def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> Outcome:
     """The outcome for a handler's exception. Only errors whose cause may go away are retried; others fail at once.
 
-    Raises any error that the inspection of the exception causes, such as ValueError for a Retry whose wait is no number.
+    Raises any error that the inspection of the exception causes, such as ValueError for a Retry whose wait is not a
+    number.
     """
     match cause := cause_of(error, retry_on):
         case ClaimLost():

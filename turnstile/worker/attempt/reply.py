@@ -26,7 +26,7 @@ class CleanReply:
     """The cleaned reply, and how many characters were removed from it."""
 
     value: Any
-    """Plain, and nobody else's: a handler's object could still change, or raise where it is compared, after the settle."""
+    """A plain copy: a handler's object could still change, or raise where it is compared, after the settle."""
     removed: int
     text: str
     """Its JSON."""

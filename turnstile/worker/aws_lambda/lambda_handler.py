@@ -32,8 +32,8 @@ DATABASE_CONNECTIONS = 2
 """Connections of each container; the heartbeat has one more. There may be as many containers as the function's concurrency."""
 
 LONG_REST_SECONDS = 60.0
-"""After this long without an invocation, connections are made anew. The network between may have dropped them silently, and a
-first call that fails would count as an outage, which forbids takeovers for a lease."""
+"""After this long without an invocation, connections are opened again. The network between may have dropped them
+silently, and a first call that fails would count as an outage, which forbids takeovers for a lease."""
 
 
 class LambdaContext(Protocol):

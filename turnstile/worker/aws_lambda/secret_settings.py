@@ -37,5 +37,5 @@ def read_secrets(settings: Settings) -> dict[str, Any]:
 def _field(variable: str) -> str:
     field = variable.removeprefix("TURNSTILE_").lower()
     if field not in Settings.model_fields or field == "secrets":
-        raise SettingsError(f"TURNSTILE_SECRETS: {json.dumps(variable)} is no setting")
+        raise SettingsError(f"TURNSTILE_SECRETS: {json.dumps(variable)} is not a setting")
     return field

@@ -21,13 +21,13 @@ from turnstile.telemetry.own_log import log
 from turnstile.worker.attempt.attempt import Attempt, ids_of
 
 BLOCKED_SECONDS = 1.0
-"""The loop counts as blocked when it has not answered for so long. Shorter blocks are never named."""
+"""The loop counts as blocked when it has not answered for this long. Shorter blocks are never logged."""
 LOOK_SECONDS = 0.25
-"""A block that is this much longer, twice, is always named."""
+"""A block that exceeds BLOCKED_SECONDS by twice this is always logged."""
 LINE_SECONDS = 60.0
 """A line a minute at most, however often the loop is blocked."""
 FRAMES = 20
-"""Of the stack, the innermost."""
+"""Most frames of the stack that are logged, from the innermost out."""
 
 ATTEMPT_FILE = Attempt.run.__code__.co_filename
 """In a stack, the last frame of this file calls the handler."""
@@ -86,7 +86,8 @@ class BlockedLoopWatch:
 
     def blocked_for(self) -> float:
         """For how long the loop has been blocked, in seconds; 0 below BLOCKED_SECONDS. For any thread."""
-        # The answer is read first: when the loop has answered since, at worst the block that has just ended is told.
+        # The answer is read first: when the loop has answered since, at worst the block that has just ended is
+        # reported.
         if self._answered_at is None and self._is_blocked:
             return time.monotonic() - self._asked_at
         return 0.0

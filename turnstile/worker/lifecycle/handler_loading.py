@@ -55,7 +55,8 @@ def _explain(error: BaseException) -> str:
 
 
 def _place_in_the_module(error: BaseException) -> str | None:
-    """The innermost line in the user's module or in modules beside it. Lines of libraries that they call do not count."""
+    """The innermost line in the user's module or in modules of the same folder. Lines of libraries that they call do
+    not count."""
     frames = [
         (Path(frame.filename), frame.lineno)
         for frame in traceback.extract_tb(error.__traceback__)

@@ -37,7 +37,7 @@ class HealthPort:
 
 
 Checks = Mapping[str, bool | str]
-"""What each check found: True if all is well, a text if there is a reason to tell."""
+"""The result of each check: True if all is well, otherwise a text with the reason if there is one."""
 
 
 async def serve_health(

@@ -43,7 +43,7 @@ class Protection:
         self._fails = False
 
     def next_call(self, *, busy: bool, now: float) -> bool | None:
-        """The call to make now: True asks for protection, False gives it back, None is no call."""
+        """The call to make now: True asks for protection, False gives it back, None means no call."""
         if busy:
             self._worked_at = now
         if self._ends_at is not None and now >= self._ends_at:

@@ -36,8 +36,8 @@ that has waited longest."""
 
 def crowds(taken: int, taken_by_all: int, count: int) -> bool:
     """Whether a tenant that has `taken` of a worker's `count` slots must leave the free ones to other tenants ("fair")."""
-    # TIMES_FREE slots for each slot that stays free. So a new tenant finds a slot even beside several floods, and the floods get
-    # equal shares.
+    # TIMES_FREE slots for each slot that stays free. So a new tenant finds a slot even during several floods, and the
+    # floods get equal shares.
     free = count - taken_by_all
     return taken >= max(1, count // ALWAYS) and taken + 1 > TIMES_FREE * (free - 1)
 

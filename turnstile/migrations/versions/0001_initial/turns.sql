@@ -100,7 +100,7 @@ CREATE INDEX turns_waiting ON turns (queue, (coalesce(execute_at, created_at))) 
 CREATE INDEX turns_to_take_over ON turns (queue, crashes, id)
     WHERE (status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0;
 
--- What ended lately (`turnstile stats`). Turns end in about the order of their rows, so a small BRIN index finds them. An update of a
+-- Turns that ended recently (`turnstile stats`). Turns end in about the order of their rows, so a small BRIN index finds them. An update of a
 -- column that only has a BRIN index can still be HOT.
 CREATE INDEX turns_finished_at ON turns USING brin (finished_at) WITH (autosummarize = on, pages_per_range = 32);
 
