@@ -114,7 +114,7 @@ resource "aws_lb_listener" "https" {
   }
 }
 
-# Clients are refused and no queue tells of it: what is not submitted does not wait. No news is bad news, because nothing is told
+# Clients are refused and no queue shows it: what is not submitted does not wait. No news is bad news, because nothing is reported
 # of a target group without targets. Alive, as above: an API that answers 503 because Postgres is away is not down.
 resource "aws_cloudwatch_metric_alarm" "api_down" {
   alarm_name          = "${var.name}-api-down"

@@ -109,7 +109,7 @@ output "log_patterns" {
 }
 
 output "backlog_patterns" {
-  description = "Which line tells the backlog."
+  description = "The log line that reports the backlog."
   value       = module.alarms.backlog_patterns
 }
 
@@ -127,7 +127,7 @@ output "standstill_patterns" {
 }
 
 output "lost_patterns" {
-  description = "Which line tells of a lost worker."
+  description = "The log line that reports a lost worker."
   value       = module.alarms.lost_patterns
 }
 

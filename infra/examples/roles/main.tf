@@ -1,5 +1,5 @@
 # Roles of what no emulator at hand runs, for `make infra-check`: the function's, and that of ECS's agent. They are applied alone, by -target,
-# beside examples/emulator, whose queues they are for.
+# for the queues of examples/emulator.
 
 terraform {
   required_version = ">= 1.9"

@@ -4,7 +4,7 @@
 data "aws_region" "here" {}
 
 locals {
-  # Each series: where its metric is found, its name, its statistic. Several relays tell the same: the greatest counts.
+  # Each series: where its metric is found, its name, its statistic. Several relays report the same number: the greatest counts.
   graphs = [
     { title = "turns that wait", series = [["log", "backlog_due", "Maximum"], ["log", "backlog_ready", "Maximum"], ["log", "backlog_running", "Maximum"]] },
     { title = "oldest turn that waits, standstill, seconds", series = [["log", "backlog_oldest_seconds", "Maximum"], ["log", "standstill_seconds", "Maximum"]] },
@@ -20,7 +20,7 @@ locals {
     { title = "session locks: attempts, busy, without Redis", series = [["log", "lock_attempt", "Sum"], ["log", "lock_busy", "Sum"], ["log", "lock_unguarded", "Sum"]] },
   ]
 
-  # Without a relay's log nobody tells these.
+  # Only a relay's log has these.
   told_by_relays = concat(keys(local.backlog_values), keys(local.attention_values), ["worker_lost", "worker_unwell", "standstill_seconds"])
 
   shown = [for graph in [

@@ -28,9 +28,9 @@ locals {
       pattern = "{ ($.event = \"lock.redis_away\") || ($.event = \"heartbeat.lock_lost\") || ($.event = \"lock.redis_refuses\") || ($.event = \"redis.node_away\") }"
       value   = "1"
     }
-    # A claim that another worker took over while its handler ran: work that was done in vain.
+    # A claim that another worker took over while its handler ran: work that was wasted.
     lease_lost = { pattern = "{ $.event = \"heartbeat.superseded\" }", value = "1" }
-    # A handler that blocks the event loop. Its turns, and those beside it, do not get on meanwhile.
+    # A handler that blocks the event loop. Its own turn and the worker's other turns stand still meanwhile.
     loop_blocked = { pattern = "{ $.event = \"worker.loop_blocked\" }", value = "1" }
   }
 
@@ -64,7 +64,7 @@ locals {
     ]
   ])...)
 
-  # What waits for a person, as the tables have it (ADR 0024), told beside the backlog.
+  # What waits for a person, as the tables have it (ADR 0024), reported along with the backlog.
   attention_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.attention\") && ($.queue = \"${queue}\") }" }
   attention_values = {
     failed_lately     = "$.failed_lately"
@@ -92,7 +92,7 @@ resource "aws_cloudwatch_log_metric_filter" "attention" {
   log_group_name = each.value.group
   pattern        = local.attention_patterns[each.value.queue]
 
-  # No default: where nothing is told nothing is known, and an alarm must not be called off for it.
+  # No default: without a report nothing is known, and an alarm must not be called off for it.
   metric_transformation {
     namespace = local.namespace
     name      = "${each.value.queue}.${each.value.metric}"
@@ -166,7 +166,7 @@ resource "aws_cloudwatch_log_metric_filter" "state" {
   }
 }
 
-# A statement of a relay was refused, of a relay beside a worker too. A relay serves all queues, so that its line names none.
+# A statement of a relay was refused, also of a relay in a worker's process. A relay serves all queues, so that its line names none.
 locals {
   relay_step_failed = "{ ($.event = \"relay.step_failed\") && ($.level = \"error\") }"
   all_log_groups    = toset(concat(var.relay_log_groups, [for names in values(var.queues) : names.worker_log_group]))
@@ -204,7 +204,7 @@ resource "aws_cloudwatch_log_metric_filter" "relay_step_failed" {
       error_message = <<-EOT
         The log group ${each.key} would get ${local.filters_by_group[each.key]} metric filters; AWS allows 100 for one log group.
         A queue takes ${local.filters_of_a_relay_queue} in a relay's log group, and ${local.filters_of_a_worker_queue} in its workers'. Run relays as a service with a log group of its own.
-        For more than ${floor(99 / local.filters_of_a_relay_queue)} queues, run a second such service: each relay tells of all queues, and another instance of this module watches
+        For more than ${floor(99 / local.filters_of_a_relay_queue)} queues, run a second such service: each relay reports all queues, and another instance of this module watches
         the other queues by that relay's log group.
       EOT
     }

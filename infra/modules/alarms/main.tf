@@ -5,7 +5,7 @@
 #
 # CloudWatch notifies when an alarm changes its state, and not again while it lasts. What must be heard until somebody has dealt
 # with it (`local.nagging`) is a formula that rests for the last ten minutes of each hour: the alarm goes back to OK, of which
-# nobody is told, and pages anew with the next hour. The end of every other alarm is told to the topic that heard its beginning.
+# nobody is notified, and pages again with the next hour. The end of every other alarm goes to the topic that got its beginning.
 #
 # An alarm has an owner, who is in its tags and its description: the team of the queue's handler, or the operators. Its
 # description ends with the page of its runbook. Its threshold is in local.thresholds, or follows from the queue (local.by_queue).
@@ -73,8 +73,8 @@ locals {
       runbook     = "backlog-grows.md", owner = "operators"
       statistic   = "Maximum", period = 60, all = 1, actions = local.page
     }
-    # A relay tells it while it lasts, from five minutes on, or twice as long as turns usually take.
-    # Three minutes: right after a pause or an outage nothing has begun yet, and a relay that looks then tells that.
+    # A relay reports it while it lasts, from five minutes on, or twice as long as turns usually take.
+    # Three minutes: right after a pause or an outage nothing has begun yet, and a relay that looks then reports that.
     standstill = {
       description = "Turns wait or are put off, and none ends."
       runbook     = "backlog-grows.md", owner = "operators"
@@ -93,7 +93,7 @@ locals {
       source      = "log", metric = "lock_timeout", statistic = "Sum", period = 300, all = 12, any = 3
       actions     = local.tell
     }
-    # Threshold: local.by_queue. A worker tells of a hold while it lasts, so that one without an end is told of, too.
+    # Threshold: local.by_queue. A worker reports a hold while it lasts, so that an endless one is reported, too.
     lock-held-long = {
       description = "Session locks are held three times as long as usual, or never released."
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
@@ -110,7 +110,7 @@ locals {
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
       source      = "log", metric = "lease_lost", statistic = "Sum", period = 300, all = 3, actions = local.tell
     }
-    # A relay tells it once for each; where no relay's log is known, nobody does.
+    # A relay reports each worker once; where no relay's log is known, nothing does.
     worker-lost = {
       description = "Worker processes died or vanished without a shutdown."
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
@@ -129,7 +129,7 @@ locals {
     }
   }
 
-  # Several relays tell the same: the greatest counts, never the sum.
+  # Several relays report the same number: the greatest counts, never the sum.
   from_facts = local.backlog_is_told ? {
     turn-failed       = { metric = "failed_lately", statistic = "Maximum" }
     session-halted    = { metric = "halted_lately", statistic = "Maximum" }
@@ -144,7 +144,7 @@ locals {
     for queue, names in var.queues : queue => merge(local.from_facts, {
       # SQS's oldest message may be in flight: a message is deleted after its first settle (ADR 0005), so that under turns of four
       # minutes it is four minutes old, and nobody waits. The table's is unclaimed, and has waited also where it has no message.
-      # Without relays that tell it, a message has waited for what it is older than a turn may take.
+      # Without relays that report it: a message has waited for its age minus the longest time of a turn.
       oldest = local.backlog_is_told ? {
         source = "log", metric = "backlog_oldest_seconds", above = local.thresholds["oldest"]
         } : {
@@ -162,7 +162,7 @@ locals {
     # `Untouched` by what is deleted, not by the age of the oldest: a letter that was looked at three times drops out of that
     # metric, and whoever looks (`dlq list --messages`) has not yet done anything. A letter that is being looked at is not visible,
     # so the greatest number of each hour counts: by the smallest, a look a day would keep this silent for ever.
-    # By these two where no relay tells of the turns themselves; otherwise the alarm of the same name below.
+    # By these two where no relay reports the turns themselves; otherwise the alarm of the same name below.
     dlq-untouched = {
       description = "Dead letters have lain for a day, and nobody has redriven or removed one."
       runbook     = "dead-letters.md", owner = "handler"
@@ -174,7 +174,7 @@ locals {
     }
     # `backlog_running` would tell busy workers from deaf ones, but turns of workers that are gone are RUNNING for as long as nobody
     # takes them over: with it, the loss of all workers would be the one case that nobody hears of. FILL(paused, 0): a relay that
-    # tells nothing must not silence it.
+    # reports nothing must not silence it.
     deaf-workers = {
       description = local.backlog_is_told ? "Messages wait and nobody receives, though the queue is not paused: the workers are gone, or deaf. ${local.too_small}" : "Messages wait and nobody receives: the workers are gone, or deaf, or the queue is paused. ${local.too_small}"
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
@@ -186,7 +186,7 @@ locals {
         paused   = { source = "log", metric = "paused", statistic = "Maximum" }
       } : id => one if id != "paused" || local.backlog_is_told }
     }
-    # Not in a drain, where relays tell of one: each waiting turn of a session has a message of its own, and its session is taken.
+    # Not in a drain, where relays report one: each waiting turn of a session has a message of its own, and its session is taken.
     lock-busy = {
       description = "More than 5 % of the attempts to lock a session found it taken. Bursts in one session do that too."
       runbook     = "doctor.md", owner = "operators"
@@ -210,7 +210,7 @@ locals {
   }
 
   # Of what relays tell, and of nothing where no relay's log is known. IF drops the minutes for which its condition has no number;
-  # with AND they would count as 0 beside MINUTE, which has one always, and each line that got lost would be a page more.
+  # with AND they would count as 0, because MINUTE always has a number, and each line that got lost would be a page more.
   nagging = {
     # The first page is `session-halted`. Half an hour is for whoever has heard it.
     session-still-halted = {
@@ -221,7 +221,7 @@ locals {
         halted = { source = "log", metric = "halted_seconds", statistic = "Maximum" }
       }
     }
-    # Five minutes, because SQS counts approximately. `letters >= 0`: where relays tell nothing, or too many have failed to be looked
+    # Five minutes, because SQS counts approximately. `letters >= 0`: where relays report nothing, or too many have failed to be looked
     # at, nothing is known, and a missing number would count as 0 in a comparison with another.
     dlq-unexplained = {
       description = "Messages lie on the dead-letter queue that no failed turn explains: malformed, or moved there by SQS; pages each hour until they are gone."
@@ -305,7 +305,7 @@ resource "aws_cloudwatch_metric_alarm" "computed" {
   comparison_operator = "GreaterThanThreshold"
   treat_missing_data  = "notBreaching"
   alarm_actions       = each.value.actions
-  # A rest is no end, and nobody is told that it is over.
+  # A rest is not an end, and nobody is notified that it is over.
   ok_actions = contains(local.resting, each.value.alarm) ? [] : each.value.actions
   tags       = merge(var.tags, { owner = local.owners[each.value.queue][each.value.owner] })
 
@@ -349,13 +349,13 @@ resource "aws_cloudwatch_metric_alarm" "relay_step_failed" {
   tags                = merge(var.tags, { owner = var.owner })
 }
 
-# The two alarms for which no news is bad news. A relay tells the backlog once a minute, an empty one too. Where it tells nothing it
+# The two alarms for which no news is bad news. A relay reports the backlog once a minute, an empty one too. Where it reports nothing it
 # is gone, or cannot read the table: what is due later, retried or lost is sent by nobody, and workers are scaled by nothing.
 resource "aws_cloudwatch_metric_alarm" "relay_silent" {
   for_each = local.backlog_is_told ? var.queues : {}
 
   alarm_name          = "${var.name}-${each.key}-relay-silent"
-  alarm_description   = "No relay has told this queue's backlog for five minutes or longer. Owner: ${var.owner}. Runbook: ${var.runbooks}/relay-silent.md"
+  alarm_description   = "No relay has reported this queue's backlog for five minutes or longer. Owner: ${var.owner}. Runbook: ${var.runbooks}/relay-silent.md"
   namespace           = local.namespace
   metric_name         = "${each.key}.backlog_due"
   statistic           = "SampleCount"

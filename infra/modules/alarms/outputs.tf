@@ -9,7 +9,7 @@ output "log_patterns" {
 }
 
 output "backlog_patterns" {
-  description = "Which line tells the backlog, by queue: for the test that compares it with what the product writes."
+  description = "The log line that reports the backlog, by queue: for the test that compares it with what the product writes."
   value       = local.backlog_patterns
 }
 
@@ -19,7 +19,7 @@ output "attention_patterns" {
 }
 
 output "lost_patterns" {
-  description = "Which line tells of a lost worker, by queue: for the same test."
+  description = "The log line that reports a lost worker, by queue: for the same test."
   value       = local.lost_patterns
 }
 
@@ -29,7 +29,7 @@ output "workers_patterns" {
 }
 
 output "standstill_patterns" {
-  description = "Which line tells of a standstill, by queue: for the same test."
+  description = "The log line that reports a standstill, by queue: for the same test."
   value       = local.standstill_patterns
 }
 

@@ -123,7 +123,7 @@ resource "aws_cloudwatch_metric_alarm" "redis" {
   tags                = merge(var.tags, { owner = var.owner })
 }
 
-# Clients that are refused. `RequestCount` has only the requests that found a target; the 5xx of the load balancer itself are beside it.
+# Clients that are refused. `RequestCount` has only the requests that found a target; it leaves out the 5xx of the load balancer itself.
 resource "aws_cloudwatch_metric_alarm" "api_errors" {
   count = var.load_balancer == null ? 0 : 1
 

@@ -39,7 +39,7 @@ variable "thresholds" {
 }
 
 variable "relay_log_groups" {
-  description = "Log groups of whatever runs relays, which tell the backlog: the relay service's; the workers' if they run relays. Where given, their silence pages."
+  description = "Log groups of whatever runs relays, which report the backlog: the relay service's; the workers' if they run relays. Where given, their silence pages."
   type        = list(string)
   default     = []
 }
@@ -57,13 +57,13 @@ variable "oldest_seconds" {
 }
 
 variable "depth" {
-  description = "So many waiting messages are told, without paging. Autoscaling has its own idea of them."
+  description = "This many waiting messages notify without paging. Autoscaling has its own threshold."
   type        = number
   default     = 10000
 }
 
 variable "quiet_minutes" {
-  description = "Nothing sent for so long is told: the producer is gone, or it is night. Null: never."
+  description = "No message sent for this long notifies: the producer is gone, or it is night. Null: never."
   type        = number
   default     = 60
 

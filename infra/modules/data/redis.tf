@@ -47,7 +47,7 @@ resource "aws_elasticache_parameter_group" "redis" {
     value = "noeviction"
   }
 
-  # ElastiCache offers no append-only file beside replicas: the replica is what survives a node, Postgres what survives both.
+  # ElastiCache offers no append-only file together with replicas: the replica is what survives a node, Postgres what survives both.
 }
 
 resource "aws_elasticache_replication_group" "redis" {

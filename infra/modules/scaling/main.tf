@@ -18,7 +18,7 @@ locals {
   namespace  = local.by_table ? var.backlog.namespace : "AWS/SQS"
   dimensions = local.by_table ? {} : { QueueName = var.sqs_name }
 
-  # SQS tells nothing of a queue that nobody uses. The relay tells every minute: where it is silent it is away, and then nothing is
+  # SQS reports nothing about a queue that nobody uses. The relay reports every minute: where it is silent it is away, and then nothing is
   # known, so that nothing is changed and somebody is paged (`relay-silent`).
   load     = local.by_table ? "(waiting + in_hand)" : "(FILL(waiting, 0) + FILL(in_hand, 0))"
   per_task = "${local.load} / IF(FILL(tasks, 0) > 0, tasks, 1)"

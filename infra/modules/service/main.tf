@@ -6,7 +6,7 @@ data "aws_region" "here" {}
 locals {
   container = "turnstile"
 
-  # The image's own, told the port: which command runs is known here, and needs not be read off a process 1 that is ECS's.
+  # The image's own check, with the port: which command runs is known here, and needs not be read off a process 1 that is ECS's.
   health_check = var.port == null ? null : {
     command     = ["CMD", "python", "-I", "-m", "turnstile.ops.container_health", tostring(var.port)]
     interval    = 10

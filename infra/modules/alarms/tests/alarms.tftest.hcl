@@ -122,7 +122,7 @@ run "by_what_the_tables_say" {
         "${group} turns.letters"           = "$.letters none"
         "${group} turns.untouched_seconds" = "$.untouched_seconds none"
     }]...)
-    error_message = "Each number of the relays' line is a metric of its queue, and no line is no number."
+    error_message = "Each number of the relays' line is a metric of its queue, and without a line there is no number."
   }
 
   assert {
@@ -134,7 +134,7 @@ run "by_what_the_tables_say" {
       dlq-unexplained      = "IF(letters >= 0, IF(messages > letters, IF(MINUTE(letters) < 50, 1, 0), 0), 0)"
       dlq-untouched        = "IF(untouched > 86400, IF(messages + looked_at > 0, IF(MINUTE(untouched) < 50, 1, 0), 0), 0)"
     }
-    error_message = "They rest once an hour, and page anew."
+    error_message = "They rest once an hour, and page again."
   }
 
   assert {
@@ -171,7 +171,7 @@ run "the_backlog" {
 
   assert {
     condition     = alltrue([for filter in aws_cloudwatch_log_metric_filter.backlog : filter.metric_transformation[0].default_value == null])
-    error_message = "No line is no number: a 0 would take workers away."
+    error_message = "Without a line there is no number: a 0 would take workers away."
   }
 }
 
@@ -367,7 +367,7 @@ run "the_end_is_told" {
     condition = toset([for name, one in aws_cloudwatch_metric_alarm.computed : name if one.ok_actions != one.alarm_actions]) == toset([
       "turns/session-still-halted", "turns/dlq-unexplained", "turns/dlq-untouched",
     ])
-    error_message = "A rest in each hour is no end."
+    error_message = "A rest in each hour is not an end."
   }
 }
 

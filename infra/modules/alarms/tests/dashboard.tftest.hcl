@@ -81,7 +81,7 @@ run "what_relays_tell_is_left_out_where_nobody_listens_to_them" {
 
   assert {
     condition     = strcontains(aws_cloudwatch_dashboard.queues.dashboard_body, "turns.turn_failed") && strcontains(aws_cloudwatch_dashboard.queues.dashboard_body, "turns.message_malformed")
-    error_message = "What workers tell is shown, beside what is left out too."
+    error_message = "What workers report is shown, also next to what is left out."
   }
 
   assert {

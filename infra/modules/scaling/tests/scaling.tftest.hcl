@@ -76,7 +76,7 @@ run "by_the_table" {
       for one in aws_appautoscaling_policy.backlog.target_tracking_scaling_policy_configuration[0].customized_metric_specification[0].metrics :
       one.expression if one.return_data
     ] == ["IF(FILL(paused, 0) > 0, 30, (waiting + in_hand) / IF(FILL(tasks, 0) > 0, tasks, 1))"]
-    error_message = "A silent relay is no empty queue, and a paused queue is at its target: it gets no task, and loses none."
+    error_message = "A silent relay does not mean an empty queue, and a paused queue is at its target: it gets no task, and loses none."
   }
 
   assert {
