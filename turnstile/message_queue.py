@@ -49,7 +49,7 @@ class MessageQueues:
         self._addresses: dict[str, QueueAddress] = {}
         self._client = client or SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)
         self._unanswered: dict[str, list[tuple[str, float]]] = {}
-        """By queue: the attempt ids of polls whose response was lost, each with its start time (monotonic seconds)."""
+        """The attempt ids, by queue, of polls whose response was lost, each with its start time (monotonic seconds)."""
 
     def for_another_loop(self) -> "MessageQueues":
         """The same queues with separate connections, for another event loop."""
@@ -141,7 +141,7 @@ class MessageQueues:
         return done
 
     async def check_credentials(self) -> None:
-        """As `SqsClient.check_credentials`."""
+        """Like `SqsClient.check_credentials`."""
         await self._client.check_credentials()
 
     async def receive(self, queue: str, most: int, *, dead: bool = False, wait: bool = True) -> list[ReceivedMessage]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 KILL_AFTER_SECONDS = 20.0
-"""From the end of the workers' grace period until SIGKILL."""
+"""Time from the end of the workers' grace period until SIGKILL."""
 _POLL_SECONDS = 0.1
 
 

@@ -72,7 +72,7 @@ ROW_WAIT_SECONDS = 2
 """Lock timeout for a row that is locked by another transaction. A locked session can delay other submits this long, once."""
 
 GRACE_SECONDS = 15
-"""From the first signal until the server aborts open requests."""
+"""Time from the first signal until the server aborts open requests."""
 
 KEEP_ALIVE_SECONDS = 130
 """Idle timeout of a connection. Longer than the load balancer's (120 s in `infra/`): if the server closes first, a request in

@@ -17,8 +17,8 @@ from turnstile.producer.http.log_throttle import LibraryWarnings, Tally
 from turnstile.telemetry.own_log import log
 
 READER_SECONDS = 60.0
-"""After so long without progress, the kernel drops a connection whose client does not read, or has vanished without closing it.
-The heartbeats of event streams make a vanished client noticeable."""
+"""After this long without progress, the kernel drops a connection whose client does not read, or has vanished without
+closing it. The heartbeats of event streams make a vanished client noticeable."""
 
 ACCEPTED_AT_ONCE = 4
 """Connections that asyncio accepts in one step of the event loop. They are counted two steps later, so a flood exceeds

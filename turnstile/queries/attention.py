@@ -16,7 +16,8 @@ from turnstile.backends.postgres.database import Database
 from turnstile.statements.start_children import HAS_SUCCESSOR
 
 REDRIVE_GRACE_MINUTES = 10
-"""For how long after its end a redrive still explains the letters of its turns: SQS counts approximately, and with a delay."""
+"""How long after its end a redrive still explains the letters of its turns: SQS counts approximately, and with a
+delay."""
 
 MOST = 10_000
 """How many FAILED turns of a queue are read at most: those that failed last."""
@@ -77,7 +78,7 @@ class Attention:
     halted_lately: int
     """Those of `halted` that were halted within the last `lately_seconds`."""
     halted_seconds: float
-    """For how long the longest of `halted` has been halted; 0 if there is none."""
+    """How long the longest of `halted` has been halted; 0 if there is none."""
     letters: int | None
     """How many dead letters of FAILED turns the DLQ has at most; None: too many to count."""
     untouched_seconds: float

@@ -88,7 +88,8 @@ async def read_history_page(
 async def read_history_as_text(
     database: Database, tenant_id: str, session_id: str, *, limit: int, before_seq: int, max_bytes: int
 ) -> list[StoredMessage]:
-    """As `read_history`, newest first, with each content as JSON text. The text is None if it has more than `max_bytes`."""
+    """Like `read_history`, newest first, with each content as JSON text. The text is None if it has more than
+    `max_bytes`."""
     parameters = {
         "tenant": tenant_id,
         "session": session_id,

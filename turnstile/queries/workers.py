@@ -42,7 +42,7 @@ class WorkerState(StrEnum):
     BLOCKED = "blocked"
     """A handler blocks its event loop: none of its turns goes on."""
     STARVED = "starved"
-    """For a lease Postgres has answered its heartbeat, and no other call: it claims and settles nothing."""
+    """Postgres has answered its heartbeat but no other call for a lease: it claims and settles nothing."""
     PAUSED = "paused"
     """An operator has paused its queue."""
     DEAF = "deaf"
@@ -96,7 +96,8 @@ class RunningTurn:
 
 
 def judge_worker(worker: RegisteredWorker, settings: Settings) -> WorkerState:
-    """The worker's state when it was read. `deaf_seconds` is that of the settings; all else is the worker's own."""
+    """The worker's state when it was read. `deaf_seconds` comes from the caller's settings; all other values are the
+    worker's own."""
     if worker.lost_at is not None:
         return WorkerState.LOST
     if not worker.alive:

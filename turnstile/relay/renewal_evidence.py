@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 UPPER_BOUND_LEASES = 5
 """Leases for which occasional failures of renewals forbid takeovers, at most; for instance where idle connections are cut."""
 STEP_SECONDS = 1.0
-"""By how much the database's clock and the monotonic one may part between two renewals."""
+"""How far the database's clock and the monotonic one may drift apart between two renewals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class RenewalEvidence:
         self._unbroken_since = None
 
     def overdue_seconds(self, now: float) -> float:
-        """By how much the next renewal is overdue; 0 while it is on time. NaN before the first one."""
+        """How overdue the next renewal is; 0 while it is on time. NaN before the first one."""
         return math.nan if self._last is None else max(0.0, now - self._last.answered - self._heartbeat)
 
     def judge(self, now: float) -> Judgement | None:

@@ -189,7 +189,7 @@ class ClaimTerms:
     queue: str
     worker_id: str
     release: str = ""
-    """Of the handler: recorded with the attempts that the process settles."""
+    """The handler's release: recorded with the attempts that the process settles."""
     lease_seconds: float
     max_crashes: int
     halt: bool = False

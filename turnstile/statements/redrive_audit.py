@@ -57,9 +57,9 @@ class RedriveOutcome(StrEnum):
 
     FINISHED = "finished"
     STOPPED = "stopped"
-    """By itself, for the recorded reason: what it had put back failed again."""
+    """It stopped by itself, for the recorded reason: turns that it had put back failed again."""
     BROKEN_OFF = "broken_off"
-    """By the operator, or by an error."""
+    """The operator or an error stopped it."""
 
 
 class RedriveRecord:

@@ -77,17 +77,17 @@ class WorkerRecord:
     lease_seconds: float
     version: str = field(default_factory=program_version)
     release: str = ""
-    """Of the handler (`TURNSTILE_RELEASE`)."""
+    """The handler's release (`TURNSTILE_RELEASE`)."""
     deaf_for_seconds: float = 0.0
-    """For how long no receive has returned; 0 in a Lambda function, which receives nothing itself."""
+    """How long no receive has returned; 0 in a Lambda function, which receives nothing itself."""
     blocked_for_seconds: float = 0.0
-    """For how long the event loop has been blocked; 0 for a block that `worker.lifecycle.blocked_loop` does not count."""
+    """How long the event loop has been blocked; 0 for a block that `worker.lifecycle.blocked_loop` does not count."""
     unrenewed: list[UUID] = field(default_factory=list)
     """Turns that the last heartbeat could not renew, because another transaction has locked their rows."""
     blocked_by: UUID | None = None
     """The turn whose handler blocks it; None if no handler does, or it is not known which."""
     starved_for_seconds: float = 0.0
-    """For how long Postgres has answered the heartbeat and no other call of the process."""
+    """How long Postgres has answered the heartbeat but no other call of the process."""
 
 
 async def announce(database: Database, record: WorkerRecord) -> None:

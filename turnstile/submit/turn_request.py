@@ -37,10 +37,11 @@ MAX_METADATA_BYTES = 4096
 
 MOST_FAULTS = 10
 MOST_NAMED_CHARACTERS = 64
-"""Of the name of an unknown field. Without both limits, a response could be ten times as long as its request."""
+"""Longest name of an unknown field in an error. Without both limits, a response could be ten times as long as its
+request."""
 
 MAX_DIGITS = 4300
-"""Of a number, as the parser reads it."""
+"""Most digits of a number, as the parser reads it."""
 
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_AHEAD = timedelta(days=366)

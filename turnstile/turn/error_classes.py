@@ -6,9 +6,9 @@ and operators see it.
 """
 
 REJECT = "Reject"
-"""Of `Reject` and its subclasses."""
+"""The class of `Reject` and its subclasses."""
 RETRY = "Retry"
-"""Of `Retry` and its subclasses."""
+"""The class of `Retry` and its subclasses."""
 TIMEOUT = "timeout"
 EXPIRED = "expired"
 SHUTDOWN_LOOP = "shutdown_loop"

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 ID_PATTERN = r"[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}"
-"""Of tenants, sessions and queues. Clients and proxies take `.` and `..` out of a URL's path, escaped ones too."""
+"""Pattern of the ids of tenants, sessions and queues. Clients and proxies take `.` and `..` out of a URL's path,
+escaped ones too."""
 ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ : - and must not begin with a dot"
 """ID_PATTERN in words, for error messages."""
 

@@ -33,7 +33,7 @@ class SettledAttempt:
     reply: StoredMessage | None
     """The stored reply. None unless the turn is SUCCEEDED, or if the response to the settle was lost."""
     seconds: float
-    """From the claim to the outcome."""
+    """Time from the claim to the outcome."""
     more: bool
     """Whether the settle also asked for the session's next turn."""
 

@@ -28,7 +28,7 @@ BATCH = 50
 
 
 class AttemptTraces(AttemptObserver):
-    """Of one worker that exports traces."""
+    """The traces of one worker that exports them."""
 
     def __init__(self, spans: "TurnSpans", queue: str, database: Database) -> None:
         self._spans = spans

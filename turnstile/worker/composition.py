@@ -177,7 +177,8 @@ class TurnWork:
         return self._signals
 
     def starved_for(self) -> float:
-        """For how long Postgres has answered the heartbeat and no other call of this process, in seconds. For any thread."""
+        """How long Postgres has answered the heartbeat but no other call of this process, in seconds. For any
+        thread."""
         return self.heartbeat.answered_after(time.monotonic() - self._resources.database.unanswered_for())
 
     def _begin_metrics(self) -> None:

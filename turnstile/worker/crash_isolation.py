@@ -37,7 +37,8 @@ class Quarantine:
         self._taken: set[Seat] = set()
 
     def enter(self, crashes: int) -> Seat | None:
-        """A seat for a turn with so many crashes; None if it may not run now together with the turns in quarantine."""
+        """A seat for a turn with this many crashes; None if it may not run now together with the turns in
+        quarantine."""
         seat = Seat(crashes, self._taken)
         # The claim ends a turn at its crash budget, so such a turn does not run.
         if 0 < crashes < self._max_crashes:

@@ -22,8 +22,8 @@ from turnstile.worker.slots.queue_latency import QueueLatency
 from turnstile.worker.slots.slots import QUICK_SECONDS, Slots
 
 MOST_WAIT_SECONDS = QUICK_SECONDS
-"""The longest wait for a slot. Turns are prefetched only while handlers take no longer than this. If none has ended for so long,
-handlers no longer end at that pace, and another worker may have a free slot."""
+"""The longest wait for a slot. Turns are prefetched only while handlers take no longer than this. If none has ended for
+this long, handlers no longer end at that pace, and another worker may have a free slot."""
 
 
 class HandlerRunner:
@@ -54,7 +54,7 @@ class HandlerRunner:
         self.queue_latency = QueueLatency()
 
     def longest_seconds(self, now: float) -> float:
-        """For how long the attempt has been running that began first; 0 if none runs. For any thread."""
+        """How long the oldest running attempt has been running; 0 if none runs. For any thread."""
         # A copy: the event loop's thread adds and removes attempts meanwhile.
         return now - min(list(self._attempts.values()), default=now)
 

@@ -46,7 +46,7 @@ class HeartbeatEntry:
         self.turn = turn
 
     def keep_for(self, seconds: float) -> None:
-        """Keeps the turn's lease for so long from now at least: its settle is still asked for."""
+        """Keeps the turn's lease for at least this long from now: its settle has not succeeded yet."""
         self.renew_until = max(self.renew_until, time.monotonic() + seconds)
 
     def handler_ended(self) -> None:

@@ -18,7 +18,7 @@ def extended_locks(entries: Iterable[HeartbeatEntry], now: float, lease_seconds:
 
 
 def longest_hold(entries: Iterable[HeartbeatEntry], now: float, lease_seconds: float) -> float:
-    """For how long the lock has been held that was taken first, in seconds; 0 if none is held."""
+    """How long the oldest lock has been held, in seconds; 0 if none is held."""
     held = [entry for entry in extended_locks(entries, now, lease_seconds) if entry.keeps_lock]
     return max((now - entry.held_since for entry in held), default=0.0)
 

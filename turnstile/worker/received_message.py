@@ -79,7 +79,8 @@ class Delivery:
         return self._deletes(message)
 
     async def send_anew(self, wake_up: WakeUp, message: ReceivedMessage) -> None:
-        """Sends a wake-up in place of a deleted message; best effort: else the relay sends it at the row's `send_at`."""
+        """Sends a wake-up in place of a deleted message; best effort: otherwise the relay sends it at the row's
+        `send_at`."""
         log.info("message.sent_anew", session_id=wake_up.session_id)
         try:
             traceparent = message.attributes.get(TRACEPARENT, "")

@@ -28,7 +28,8 @@ from turnstile.config.settings import Settings
 BATCH = 50
 
 FOREIGN_LEASES = 2
-"""No worker gives a lock so many leases. More than one, because another worker's lease may be a little longer than ours."""
+"""No worker gives a lock this many leases. More than one, because another worker's lease may be a little longer than
+ours."""
 
 ACQUIRE = f"""
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end

@@ -74,7 +74,8 @@ def report_settled(
 
 
 def report_superseded(turn: ClaimedTurn, *, at_settle: bool) -> None:
-    """Of a claim that another one has replaced. `at_settle`: its settle was refused; else its handler was stopped before.
+    """Logs a claim that another one has replaced. `at_settle`: its settle was refused; otherwise its handler was
+    stopped before.
 
     Not counted where the heartbeat finds it, with every beat until the handler has stopped.
     """
@@ -140,7 +141,7 @@ def report_lock(queue: str, key: str, lease_seconds: float, guard: Guard, second
 
 
 def report_unlock(queue: str, released: Release, run: SessionRun) -> None:
-    """Of a release by a run that held the lock; it may hold it still."""
+    """Logs a release by a run that held the lock and may still hold it."""
     held_seconds = time.monotonic() - run.started_at
     log.info("session.unlock", result=released.value, held_seconds=round(held_seconds, 4), turns=run.turns)
     if released is not Release.LOOK_AGAIN:

@@ -217,7 +217,7 @@ class Database:
             self._unanswered.ended()
 
     def unanswered_for(self) -> float:
-        """For how long no call has got an answer, in seconds; 0 while none waits. For any thread."""
+        """How long no call has got an answer, in seconds; 0 while no call waits. For any thread."""
         return self._unanswered.seconds(time.monotonic())
 
     async def _note_refusal(self, _: object) -> None:

@@ -26,7 +26,7 @@ class BoundedAsyncConnection(psycopg.AsyncConnection[DictRow]):
     patience_seconds = 30.0
 
     async def wait(self, *asked: Any, **how: Any) -> Any:
-        """As psycopg's `wait`, which every round trip uses, with the limit."""
+        """Like psycopg's `wait`, which every round trip uses, with the limit."""
         watch = asyncio.get_running_loop().call_later(self.patience_seconds, _hang_up, self)
         try:
             return await super().wait(*asked, **how)

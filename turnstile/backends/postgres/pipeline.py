@@ -48,7 +48,8 @@ class PipeliningConnection(BoundedAsyncConnection):
 
     @classmethod
     async def connect(cls, *given: Any, **how: Any) -> Self:
-        """As psycopg's. A pooler that refuses the startup options is named. `on_failure` gets the error that is raised."""
+        """Like psycopg's. A pooler that refuses the startup options is named. `on_failure` gets the error that is
+        raised."""
         on_failure: Callable[[Error], None] = how.pop("on_failure", lambda _: None)
         connecting = super().connect(*given, **how)
         try:

@@ -10,7 +10,7 @@ class DatabasePlace:
     """Every connection takes the schema as its whole search path, so that no role and no database can set another one."""
 
     url: str = field(repr=False)
-    """In any form that libpq takes, also with SQLAlchemy's name for the driver. It may have a password."""
+    """The URL, in any form that libpq takes, also with SQLAlchemy's name for the driver. It may have a password."""
     schema: str = DEFAULT_SCHEMA
 
     @property

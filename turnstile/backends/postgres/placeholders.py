@@ -1,4 +1,4 @@
-"""From a statement with named placeholders to what libpq takes: numbered ones, and the values in their order."""
+"""Converts a statement with named placeholders to libpq's form: numbered ones, and the values in their order."""
 
 import re
 from collections.abc import Mapping, Sequence

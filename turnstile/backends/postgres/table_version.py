@@ -56,7 +56,7 @@ class TableCheck:
         """Why the tables can't be used, as far as is known."""
 
     async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Of a new connection. Closes it and raises UnfitTablesError if the tables can't be used."""
+        """Checks a new connection. Closes it and raises UnfitTablesError if the tables can't be used."""
         if (refused := await self.look(connection, self._first)) is not None:
             await connection.close()
             # The pool logs it, and tries again: work starts once the migration has run.

@@ -1,4 +1,4 @@
-"""For how long a process has had no answer from its database. Pure: times are arguments, in monotonic seconds."""
+"""How long a process has had no answer from its database. Pure: times are arguments, in monotonic seconds."""
 
 import math
 

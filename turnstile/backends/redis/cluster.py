@@ -42,7 +42,7 @@ class Cluster(RedisClient):
         self._options = options
         self._client = self._make()
         self._circuits: dict[str, Circuit] = {}
-        """By node name: the circuits of the nodes that do not respond at present."""
+        """The circuits, by node name, of the nodes that do not respond at present."""
         self._reading: asyncio.Task[None] | None = None
         self._closed = False
         self._subscriptions = secrets.randbelow(1000)

@@ -96,7 +96,7 @@ class GuardedRedis:
             return False
 
     async def info(self) -> list[dict[str, str]] | None:
-        """As `RedisClient.info`; None if Redis does not respond."""
+        """Like `RedisClient.info`; None if Redis does not respond."""
         try:
             return await self._client.info()
         except OUTAGES:

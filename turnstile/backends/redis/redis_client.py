@@ -22,7 +22,7 @@ from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 IDLE_SECONDS = 60.0
-"""After so many seconds without a call, a server's idle connections are closed."""
+"""After this many seconds without a call, a server's idle connections are closed."""
 
 Command = tuple[str | int | float, ...]
 Send = Callable[[Sequence[Command]], Awaitable[list[Any]]]

@@ -17,8 +17,8 @@ from turnstile.backends.redis.redis_client import OUTAGES
 from turnstile.telemetry.own_log import log
 
 QUIET_SECONDS = 5.0
-"""After so many seconds without a message the client pings the server; after as many more without a response it gives up the
-connection. A vanished Redis (its host, or the network path) sends nothing that would end the connection."""
+"""After this many seconds without a message the client pings the server; after as many more without a response it gives
+up the connection. A vanished Redis (its host, or the network path) sends nothing that would end the connection."""
 
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0

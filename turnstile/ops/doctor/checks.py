@@ -20,7 +20,7 @@ LIMIT = 1000
 """Findings of one check in one run, at most."""
 
 FRUITLESS_SENDS = 4
-"""After so many wake-ups a due head counts as stuck: with resend deadlines of 60 s after 8 minutes, later in a long
+"""After this many wake-ups a due head counts as stuck: with resend deadlines of 60 s after 8 minutes, later in a long
 queue."""
 
 _SCAN: LiteralString = "50000"

@@ -76,7 +76,7 @@ def wake_command(turn_id: UUID) -> str:
 
 
 def when(word: str, moment: datetime | None, now: datetime | None) -> str:
-    """Such as `since 2026-11-21 08:59:50Z (10s ago)`; without `now`, only the time."""
+    """A moment in words, such as `since 2026-11-21 08:59:50Z (10s ago)`; without `now`, only the time."""
     if moment is None:
         return f"{word} an unknown time"
     if now is None:

@@ -61,7 +61,7 @@ class SeenTurn:
     attempt: int
     crashes: int
     hand_backs: int
-    """Of a RUNNING turn, as in `ClaimedTurn`."""
+    """Hand-backs of a RUNNING turn, as in `ClaimedTurn`."""
     worker_id: str | None
     lease_until: datetime | None
     execute_at: datetime | None
@@ -144,7 +144,7 @@ class SeenWorker:
     host: str
     pid: int
     blocked_for_seconds: float
-    """For how long its event loop had been blocked at its last heartbeat; 0: it was not."""
+    """How long its event loop had been blocked at its last heartbeat; 0: it was not."""
     blocked_by: UUID | None
     """The turn whose handler blocks it, if that is known."""
 
@@ -204,7 +204,7 @@ class WaitTerms:
     """What counts as late, and the workers' limits. From the operator's settings: those of the workers may differ."""
 
     overdue_seconds: float
-    """For how long a wake-up may be due before relays count as silent."""
+    """How long a wake-up may be due before relays count as silent."""
     tenant_share: TenantShare
     max_crashes: Mapping[str, int] = field(default_factory=dict)
     """Of the queues that are declared here."""

@@ -49,7 +49,7 @@ RUNNING: Columns = {
 async def read_worker_overview(
     operator: Operator, queue: str | None = None, *, lost_long_ago: bool = False
 ) -> list[WorkerOverview]:
-    """As `read_workers`, with their states. Raises DatabaseUnavailableError."""
+    """Like `read_workers`, with their states. Raises DatabaseUnavailableError."""
     return [
         WorkerOverview(
             **asdict(worker),

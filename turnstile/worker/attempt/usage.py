@@ -1,4 +1,4 @@
-"""What handlers report of their calls to models: tokens and cost, as metrics and as one log line a report."""
+"""What handlers report about their calls to models: tokens and cost, as metrics and as one log line per report."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from turnstile.telemetry.metrics import HANDLER_COST, HANDLER_TOKENS, MODELS
 
 MOST = 2**53
-"""The greatest number that is taken for one."""
+"""The greatest number that is accepted."""
 
 
 @dataclass(frozen=True, slots=True)

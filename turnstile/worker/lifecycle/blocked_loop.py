@@ -25,7 +25,7 @@ BLOCKED_SECONDS = 1.0
 LOOK_SECONDS = 0.25
 """A block that exceeds BLOCKED_SECONDS by twice this is always logged."""
 LINE_SECONDS = 60.0
-"""A line a minute at most, however often the loop is blocked."""
+"""At most one line a minute, however often the loop is blocked."""
 FRAMES = 20
 """Most frames of the stack that are logged, from the innermost out."""
 
@@ -85,7 +85,7 @@ class BlockedLoopWatch:
             self._count(now)
 
     def blocked_for(self) -> float:
-        """For how long the loop has been blocked, in seconds; 0 below BLOCKED_SECONDS. For any thread."""
+        """How long the loop has been blocked, in seconds; 0 below BLOCKED_SECONDS. For any thread."""
         # The answer is read first: when the loop has answered since, at worst the block that has just ended is
         # reported.
         if self._answered_at is None and self._is_blocked:

@@ -24,7 +24,7 @@ from turnstile.worker.attempt.in_own_thread import in_own_thread
 class Terms:
     look_seconds: float = 1.0
     protected_seconds: float = 900.0
-    """At least the queue's timeout for a turn. ECS ends the protection after so many minutes, rounded up."""
+    """At least the queue's timeout for a turn. ECS ends the protection after this time, rounded up to minutes."""
     open_seconds: float = 90.0
     """The pause before the next protection. ECS checks its services more often than that."""
     idle_seconds: float = 30.0

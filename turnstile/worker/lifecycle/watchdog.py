@@ -49,7 +49,7 @@ class Watchdog:
 
 
 def _stacks() -> str:
-    """Of all threads: files, lines and source, no values."""
+    """The stacks of all threads: files, lines and source, no values."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sys._current_frames()  # noqa: SLF001 - documented, and nothing else gives it
     found = sorted(
