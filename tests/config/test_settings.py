@@ -229,7 +229,7 @@ def test_a_fault_in_the_variable_is_named_by_the_variable(tmp_path: Path, monkey
         ({"lease_seconds": 61.0}, "visibility timeout of queue 'turns'"),
         ({"queues": [{"name": "a"}, {"name": "a", "sqs": "b"}]}, "declared only once"),
         ({"queues": [{"name": "a", "sqs": "x"}, {"name": "b", "sqs": "x"}]}, "dead-letter queue of its own"),
-        ({"api_host": "::"}, "loopback address only"),
+        ({"api_host": "::"}, "only the loopback address"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(overrides: dict[str, object], rule: str) -> None:

@@ -43,7 +43,7 @@ async def test_a_service_that_is_away_is_found_and_the_others_are_checked(
 
     [away] = [one for one in found if one.code == "service-unreachable"]
     assert away.subject == service
-    assert (ROOT / away.advice.removeprefix("see the reason: ")).is_file()
+    assert (ROOT / away.advice.removeprefix("see the reason and ")).is_file()
     assert ("running-past-lease" in {one.code for one in found}) is (service != "postgres")
 
 
