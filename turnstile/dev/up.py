@@ -1,6 +1,5 @@
 """`turnstile up`: the local stack, an API and a worker in the foreground, until Ctrl-C."""
 
-import asyncio
 import json
 import os
 import shlex
@@ -75,7 +74,7 @@ def bring_up(home: Path) -> Settings:
     os.environ.update(local.environment())
     settings = load_settings()
     say(f"queues ({', '.join(queue.name for queue in settings.queues)}) …")
-    asyncio.run(create_declared(settings))
+    create_declared(settings)
     say("migrations …")
     apply(settings.database)
     return settings

@@ -46,23 +46,25 @@ def find_endpoint(session: botocore.session.Session, region: str | None, endpoin
     """Resolves the endpoint without a network call. Raises RegionMissingError, SettingsError."""
     region = find_region(region)
     # With dummy credentials: otherwise boto3 would search for real ones now, and block.
+    nobody = {"aws_access_key_id": "none", "aws_secret_access_key": "none"}
+    client = make_boto3_client(session, region, endpoint_url, **nobody)
+    parts = urlsplit(client.meta.endpoint_url)
+    url = parts._replace(path=parts.path or "/").geturl()
+    tls = _trust(session) if parts.scheme == "https" else None
+    return Endpoint(url, region, tls, get_environ_proxies(url).get(parts.scheme))
+
+
+def make_boto3_client(session: botocore.session.Session, region: str, endpoint_url: str | None, **options: Any) -> Any:
+    """boto3's client of SQS. Makes no network call, but searches for credentials if `options` has none. Raises SettingsError."""
     try:
-        client = boto3.session.Session(botocore_session=session).client(
-            "sqs",
-            region_name=region,
-            endpoint_url=endpoint_url,
-            aws_access_key_id="none",
-            aws_secret_access_key="none",  # noqa: S106 - it signs nothing
+        return boto3.session.Session(botocore_session=session).client(
+            "sqs", region_name=region, endpoint_url=endpoint_url, **options
         )
     except ValueError:
         # Not botocore's own words, which quote the value: it may have a password.
         raise SettingsError(
             "AWS_ENDPOINT_URL_SQS or AWS_ENDPOINT_URL: is no URL of a server; give one, or unset it"
         ) from None
-    parts = urlsplit(client.meta.endpoint_url)
-    url = parts._replace(path=parts.path or "/").geturl()
-    tls = _trust(session) if parts.scheme == "https" else None
-    return Endpoint(url, region, tls, get_environ_proxies(url).get(parts.scheme))
 
 
 def _trust(session: botocore.session.Session) -> ssl.SSLContext:

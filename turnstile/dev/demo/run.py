@@ -173,7 +173,7 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, sessions:
     # This process reads the same queues with the same settings.
     os.environ.update(environment)
     settings = load()
-    await create_declared(settings)
+    await asyncio.to_thread(create_declared, settings)
     processes = ChildProcesses(os.environ, settings.grace_seconds, folder)
     queues = MessageQueues(settings)
     client = aiohttp.ClientSession(

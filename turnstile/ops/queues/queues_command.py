@@ -6,12 +6,12 @@ Each queue has its own dead-letter queue (G27). Turnstile sends dead letters the
 backstop for messages that no worker can process.
 """
 
-import asyncio
 import json
 import math
 from dataclasses import dataclass
+from typing import Any
 
-from turnstile.backends.sqs.sqs_client import CallRefusedError, SqsClient
+from turnstile.backends.sqs.blocking_client import blocking_client
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.ops.queues import pause_command
@@ -22,7 +22,6 @@ from turnstile.ops.terminal.output import print_json, print_table, say
 
 DEAD_LETTER_RETENTION_SECONDS = 14 * 86_400
 MAX_RECEIVE_COUNT = 1000
-_EXISTS = ("QueueAlreadyExists", "QueueNameExists")
 
 commands = make_typer(help="The declared SQS queues.", no_args_is_help=True)
 
@@ -36,42 +35,36 @@ class DeclaredQueue:
     dlq_url: str
 
 
-async def create_declared(settings: Settings) -> list[DeclaredQueue]:
-    """Creates missing queues and leaves existing ones unchanged. Raises QueueUnavailableError, RegionMissingError.
+def create_declared(settings: Settings) -> list[DeclaredQueue]:
+    """Creates missing queues and leaves existing ones unchanged. It blocks. Raises QueueUnavailableError, SettingsError.
 
     A queue that is declared by its URL has another owner and is never created.
     """
-    client = SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)
-    try:
-        return [await _create_pair(client, queue) for queue in settings.queues]
-    finally:
-        await client.close()
+    with blocking_client(settings.aws_region, settings.sqs_endpoint_url) as client:
+        return [_create_pair(client, queue) for queue in settings.queues]
 
 
-async def _create_pair(client: SqsClient, queue: QueueSettings) -> DeclaredQueue:
-    dlq_url = await _create(client, queue.dlq, {"MessageRetentionPeriod": str(DEAD_LETTER_RETENTION_SECONDS)})
-    answer = await client.call("GetQueueAttributes", {"QueueUrl": dlq_url, "AttributeNames": ["QueueArn"]})
+def _create_pair(client: Any, queue: QueueSettings) -> DeclaredQueue:
+    dlq_url = _create(client, queue.dlq, {"MessageRetentionPeriod": str(DEAD_LETTER_RETENTION_SECONDS)})
+    answer = client.get_queue_attributes(QueueUrl=dlq_url, AttributeNames=["QueueArn"])
     policy = {"deadLetterTargetArn": answer["Attributes"]["QueueArn"], "maxReceiveCount": str(MAX_RECEIVE_COUNT)}
     attributes = {
         "VisibilityTimeout": str(math.ceil(queue.visibility_seconds)),
         "RedrivePolicy": json.dumps(policy),
     }
-    return DeclaredQueue(queue.name, await _create(client, queue.sqs, attributes), dlq_url)
+    return DeclaredQueue(queue.name, _create(client, queue.sqs, attributes), dlq_url)
 
 
-async def _create(client: SqsClient, name: str, attributes: dict[str, str]) -> str:
+def _create(client: Any, name: str, attributes: dict[str, str]) -> str:
     if "://" in name:
         return name
     if name.endswith(".fifo"):
         attributes = {**attributes, "FifoQueue": "true"}
     try:
-        answer = await client.call("CreateQueue", {"QueueName": name, "Attributes": attributes})
-    except CallRefusedError as error:
-        # The queue exists with other attributes: an operator has changed them, so they stay.
-        if not error.code.endswith(_EXISTS):
-            raise
-        answer = await client.call("GetQueueUrl", {"QueueName": name})
-    return str(answer["QueueUrl"])
+        return str(client.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
+    except client.exceptions.QueueNameExists:
+        # With other attributes: an operator has changed them, so they stay.
+        return str(client.get_queue_url(QueueName=name)["QueueUrl"])
 
 
 @commands.command("list")
@@ -107,7 +100,7 @@ def create(as_json: AsJson = False) -> None:
 
     --json: a list; each queue: name, url, dlq_url.
     """
-    made = asyncio.run(create_declared(load_settings()))
+    made = create_declared(load_settings())
     if as_json:
         print_json(made)
     else:
