@@ -50,7 +50,7 @@ async def test_messages_that_no_turn_explains_are_counted(
 
     assert ran.err.splitlines() == [
         "1 message that can't be read left on the dead-letter queue: see turnstile dlq list --messages",
-        "2 messages about no known turn left on the dead-letter queue: see turnstile dlq list --messages",
+        "2 messages of unknown turns left on the dead-letter queue: see turnstile dlq list --messages",
     ]
 
 

@@ -66,7 +66,7 @@ async def test_ids_come_from_standard_input_one_a_line(
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("{id}\nnonsense\n\n17\n", "standard input: no turn id in line 2, 4; nothing was done"),
+        ("{id}\nnonsense\n\n17\n", "standard input: not a turn id in line 2, 4; nothing was done"),
         ("\n", "standard input has no turn id; nothing was done"),
     ],
 )

@@ -73,7 +73,7 @@ async def test_the_time_out_and_the_deadline_of_a_turn_are_shown(
     started, deadline = (datetime.fromisoformat(shown[0][name]) for name in ("started_at", "deadline_at"))
     assert deadline - started == timedelta(seconds=90)
     assert (shown[1]["timeout_seconds"], shown[1]["deadline_at"]) == (None, None)
-    assert any(line.split() == ["timeout_seconds", "the", "handler's,", "else", "the", "queue's"] for line in lines)
+    assert any(line.split() == ["timeout_seconds", "the", "handler's,", "or", "the", "queue's"] for line in lines)
 
 
 async def test_a_limit_keeps_the_turns_that_a_tenant_submitted_last_whatever_their_ids_are(
@@ -115,8 +115,8 @@ async def test_the_time_of_the_submit_narrows_the_list_of_a_tenant(
     ("words", "reason"),
     [
         ("--tenant t --since 1h --until 2h", "--since must reach further back"),
-        ("--since 1h", "go with --tenant"),
-        ("--until 1h", "go with --tenant"),
+        ("--since 1h", "need --tenant"),
+        ("--until 1h", "need --tenant"),
     ],
 )
 async def test_times_that_can_not_narrow_a_list_are_refused(turnstile: Turnstile, words: str, reason: str) -> None:

@@ -37,11 +37,11 @@ def drop(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give FAILED turns up: they stay FAILED with all that is known of them, but no alarm and no list asks for them any more.
+    """Give up FAILED turns: they stay FAILED and keep their data, but alarms and lists leave them out.
 
     Their dead letters are deleted. `dlq list --dropped` shows them, with who did it and when; `redrive --turn` still puts one
-    back to work. With --malformed: deletes the messages that can't be read, which are nowhere else (`dlq export --malformed`).
-    With --unknown: deletes the messages of turns that are not in the database, after a restore or from another environment.
+    back to work. With --malformed: deletes the messages that can't be read; only `dlq export --malformed` makes a copy. With
+    --unknown: deletes the messages of turns that are not in the database, after a restore or from another environment.
 
     --json: dry_run, matched, dropped, moved_on (no longer FAILED), swept (deleted messages of the DLQs), unswept_queues (their
     dead letters are not all deleted), turn_ids. With --malformed or --unknown: dry_run, matched, deleted.

@@ -90,16 +90,16 @@ def takes_filter(*without: str) -> Callable[[Command], Command]:
 
 
 def read_turn_ids(given: Sequence[str]) -> tuple[UUID, ...]:
-    """The ids of `--turn` options; `-` stands for the lines of standard input. Raises CommandError for what is no id."""
+    """The ids of `--turn` options; `-` stands for the lines of standard input. Raises CommandError for anything else."""
     named = [one for one in given if one != "-"]
     if bad := [one for one in named if _as_id(one) is None]:
-        raise CommandError(f"{bad[0]!r} is no turn id; nothing was done", ExitCode.USAGE)
+        raise CommandError(f"{bad[0]!r} is not a turn id; nothing was done", ExitCode.USAGE)
     lines = [line.strip() for line in sys.stdin] if len(named) < len(given) else []
     if wrong := [str(number) for number, line in enumerate(lines, 1) if line and _as_id(line) is None]:
         numbers = ", ".join(wrong[:SHOWN_LINES]) + (
             f" and {len(wrong) - SHOWN_LINES} more" if wrong[SHOWN_LINES:] else ""
         )
-        raise CommandError(f"standard input: no turn id in line {numbers}; nothing was done", ExitCode.USAGE)
+        raise CommandError(f"standard input: not a turn id in line {numbers}; nothing was done", ExitCode.USAGE)
     found = [_as_id(one) for one in (*named, *lines) if one]
     if len(named) < len(given) and not found:
         raise CommandError("standard input has no turn id; nothing was done", ExitCode.USAGE)
@@ -114,21 +114,23 @@ def _as_id(text: str) -> UUID | None:
 
 
 async def find_failed(operator: Operator, wanted: FailedFilter, limit: int | None) -> list[TurnRecord]:
-    """The matching turns. Says if there are none, how many are left out because they halt their session, and of each named turn
-    that is none of them why it is left as it is."""
+    """The matching turns. Says if none matches, how many are left out because they halt their session, and why a named
+    turn that does not match is left as it is."""
     failed = await list_failed(operator.database, wanted, limit)
     for turn_id in sorted({*wanted.turn_ids} - {turn.id for turn in failed}):
         reason = await why_left_alone(operator.database, turn_id)
         say(f"{turn_id} {reason or 'does not match the other filters'}: left as it is")
     if not failed and not wanted.turn_ids:
         by = describe_filter(wanted.as_recorded())
-        say(f"no FAILED turn matches ({by}): turnstile dlq list --groups has all" if by else "there is no dead letter")
+        say(
+            f"no FAILED turn matches ({by}): turnstile dlq list --groups shows all" if by else "there is no dead letter"
+        )
     say_halting(wanted, await count_left_out(operator, wanted))
     return failed
 
 
 async def count_left_out(operator: Operator, wanted: FailedFilter) -> int:
-    """How many matching turns are no dead letters because they halt their session.
+    """How many matching turns are left out because they halt their session.
 
     0 if the turns are named, because each has a line of its own, or dropped, because none of those halts.
     """
@@ -145,7 +147,7 @@ def say_halting(wanted: FailedFilter, turns: int) -> None:
 
 
 def describe_failed(failed: Sequence[TurnRecord], wanted: FailedFilter, limit: int | None) -> str:
-    """How many, by which filter, of when, and of which classes: for a question."""
+    """How many turns, by which filter, when they failed, and their classes: for a question."""
     bound = "these are all" if limit is None else f"the oldest {limit} at most"
     which = describe_filter(wanted.as_recorded()) or f"no filter; {bound}"
     classes = ", ".join(f"{name} {turns}" for name, turns in count_classes(failed).most_common(8))

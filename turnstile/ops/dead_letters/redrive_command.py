@@ -192,7 +192,7 @@ def _explain(result: RedriveResult) -> None:
         )
     for kind, which in (
         (LetterKind.MALFORMED, "that can't be read"),
-        (LetterKind.UNKNOWN_TURN, "about no known turn"),
+        (LetterKind.UNKNOWN_TURN, "of unknown turns"),
     ):
         if left := result.letters[kind]:
             say(f"{many(left, 'message')} {which} left on the dead-letter queue: see turnstile dlq list --messages")

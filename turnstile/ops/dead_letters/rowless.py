@@ -8,11 +8,11 @@ from turnstile.ops.dead_letters.dlq_messages import DeadLetterPass, LetterKind, 
 from turnstile.turn.envelope import ReceivedMessage
 
 Pick = Callable[[Sequence[ReceivedMessage]], Awaitable[list[ReceivedMessage]]]
-"""Which of some messages are meant."""
+"""Chooses some of these messages."""
 
 
 async def pick_malformed(messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
-    """Those that can't be read. They are nowhere else."""
+    """Those that can't be read. No other copy of them exists."""
     return [message for message in messages if read_wake_up(message) is None]
 
 
@@ -35,9 +35,9 @@ async def read_rowless(queues: MessageQueues, queue: str, pick: Pick) -> AsyncGe
 
 
 async def delete_rowless(queues: MessageQueues, queue: str, message_ids: Collection[str], pick: Pick) -> int:
-    """Deletes those of these messages that are on the DLQ and meant; returns how many SQS has deleted.
+    """Deletes the messages with these ids that `pick` chooses again; returns how many SQS has deleted.
 
-    By their ids: what came since the operator looked stays. Raises as `read_rowless`.
+    A message that came after the operator looked stays. Raises as `read_rowless`.
     """
     deleted = 0
     async with DeadLetterPass(queues, queue) as dead:

@@ -19,10 +19,10 @@ def pause(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pause a queue: its workers begin no turn, within a heartbeat. Turns that run come to their end, new ones are accepted.
+    """Pause a queue: within a heartbeat its workers stop beginning turns. Running turns continue, and new ones are accepted.
 
-    A pause does not move the turns' expires_at: a turn that has already been tried may expire meanwhile. A queue that is paused
-    already takes another --reason, and stays paused since then. `turnstile queues resume` ends the pause.
+    A pause does not move the turns' expires_at: a turn that has already been tried may expire during the pause. If the queue is
+    paused already, another --reason replaces the reason and who gave it. `turnstile queues resume` ends the pause.
 
     --json: queue, paused, changed, paused_by, reason, paused_at.
     """
@@ -31,7 +31,7 @@ def pause(
     before, due = operate(settings, _read, queue)
     changed = False
     if before is None or reason not in {None, before.reason}:
-        begins = f"Within {settings.heartbeat:g} s its workers begin no turn any more, until it is resumed."
+        begins = f"Within {settings.heartbeat:g} s its workers stop beginning turns, until it is resumed."
         question = (
             f"Pause queue {queue!r}, with {many(due, 'due turn')}? {begins}"
             if before is None

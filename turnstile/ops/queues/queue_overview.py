@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.terminal.operator_access import Operator
-from turnstile.ops.terminal.output import Column, Columns, reader, short_duration, short_time
+from turnstile.ops.terminal.output import Column, Columns, short_duration, short_time, value_getter
 from turnstile.ops.workers.worker_overview import read_worker_overview
 from turnstile.queries.attention import read_attention
 from turnstile.queries.backlog import Backlog, TenantBacklog, read_backlog, read_backlog_by_tenant
@@ -67,7 +67,7 @@ BACKLOG: Columns = {
 
 
 def _of_backlog(column: Column) -> Column:
-    read = reader(column)
+    read = value_getter(column)
     return lambda one: read(one.backlog)
 
 

@@ -69,12 +69,12 @@ def _create(client: Any, name: str, attributes: dict[str, str]) -> str:
 
 @commands.command("list")
 def list_queues(as_json: AsJson = False) -> None:
-    """List the declared queues: messages by SQS, backlog by the table, dead letters, workers, and who has paused them.
+    """List the declared queues: their messages, backlog, dead letters and workers, and who has paused them.
 
-    messages: visible, in flight and delayed. due: turns that are due and not claimed; ready: those that are the heads of
-    their sessions; oldest: for how long the oldest of these has been due; top tenant: who has the most of the due turns, and its
-    share of them. workers: those that are well
-    (a pause is no fault of theirs), of all.
+    messages: how many SQS has (visible/in flight/delayed). The backlog comes from the table. due: turns that are due and that no
+    worker has claimed. ready: the due turns that are the heads of their sessions. oldest: how long the oldest ready turn has been
+    due. top tenant: the tenant with the most due turns, and its share of them. DLQ: messages on the dead-letter queue. workers:
+    how many work as they should, of how many; a worker of a paused queue does.
 
     --json: queues, each with queue, purpose, owner, sqs (depth: visible, in_flight, delayed; dead_letters; error), backlog (as
     `turnstile stats --json`), top_tenant (null, or tenant_id, due, percent), halted_sessions, workers (by state), paused (null,

@@ -17,12 +17,12 @@ _AGE = re.compile(r"([0-9]{1,4})([smhdw])")
 
 
 def parse_age(text: str | float) -> float:
-    """Parses an age such as `90s`, `15m` (minutes), `36h`, `7d` or `12w` to seconds. A number is a default: seconds already."""
+    """Parses an age such as `90s`, `15m` (minutes), `36h`, `7d` or `12w` to seconds. A float is a default, in seconds."""
     if isinstance(text, float):
         return text
     found = _AGE.fullmatch(text.strip().lower())
     if found is None or found[1].strip("0") == "":
-        raise typer.BadParameter(f"{text!r} is no age; try 90s, 15m, 36h, 7d or 12w")
+        raise typer.BadParameter(f"{text!r} is not an age; try 90s, 15m, 36h, 7d or 12w")
     return float(int(found[1]) * _UNITS[found[2]])
 
 
@@ -40,7 +40,7 @@ def parse_rate(text: str | float) -> float:
 def parse_trace_id(text: str) -> str:
     """Parses a trace id."""
     if re.fullmatch(r"[0-9a-f]{32}", text) is None:
-        raise typer.BadParameter(f"{text!r} is no trace id of 32 hex digits")
+        raise typer.BadParameter(f"{text!r} is not a trace id; give its 32 hex digits")
     return text
 
 
@@ -62,7 +62,7 @@ TenantId = Annotated[str | None, typer.Option("--tenant", help="Only of this ten
 TraceId = Annotated[
     str | None,
     typer.Option(
-        "--trace", parser=parse_trace_id, metavar="TRACE", help="Only of this trace, the present one or an earlier."
+        "--trace", parser=parse_trace_id, metavar="TRACE", help="Only of this trace, the present one or an earlier one."
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-l", min=1, max=1_000_000, help="At most this many.")]

@@ -1,6 +1,6 @@
-"""The output of commands: data on standard output (a table for people, one JSON document for programs), all else on
-standard error. Nothing else in `ops` prints: here, what users and handlers wrote is made harmless to a terminal. Rich is imported
-only where it is used, so that other commands stay fast.
+"""The output of commands: data on standard output (a table for people, one JSON document for programs), and
+everything else on standard error. Nothing else in `ops` prints, because this module makes what users and handlers wrote
+harmless to a terminal. Rich is imported only where it is used, so that other commands stay fast.
 """
 
 import json
@@ -44,7 +44,7 @@ def as_json_line(document: Any) -> str:
 
 
 def _encode(document: Any, indent: int | None = None) -> str:
-    # Python's own escapes for what an encoding lacks are none of JSON's.
+    # Python's own escapes, for characters that the encoding does not have, are not valid JSON.
     is_narrow = not sys.stdout.encoding.lower().startswith("utf")
     text = json.dumps(document, default=_plain, ensure_ascii=is_narrow, indent=indent)
     if not _on_terminal():
@@ -63,11 +63,11 @@ def _on_terminal() -> bool:
 
 
 def print_table(columns: Columns, rows: Iterable[Any]) -> None:
-    """Prints a table, a line for each row. It is never folded: an id could not be copied any more, nor found by grep."""
+    """Prints a table, a line for each row. A line is never folded, so that an id can be copied and found by grep."""
     # Some characters take two cells of a screen.
     from rich.cells import cell_len, set_cell_size
 
-    values = [reader(column) for column in columns.values()]
+    values = [value_getter(column) for column in columns.values()]
     lines = [list(columns), *([_WHITE.sub(" ", cell(value(row))) for value in values] for row in rows)]
     widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
     for place, cells in enumerate(lines):
@@ -76,7 +76,7 @@ def print_table(columns: Columns, rows: Iterable[Any]) -> None:
         typer.echo(line if place else typer.style(line, bold=True))
 
 
-def reader(column: Column) -> Callable[[Any], object]:
+def value_getter(column: Column) -> Callable[[Any], object]:
     """The function that takes the column's value from a row."""
     return attrgetter(column) if isinstance(column, str) else column
 
@@ -129,7 +129,7 @@ def many(number: int, noun: str) -> str:
 
 
 def describe_counts(counts: Mapping[str, int]) -> str:
-    """Such as `FAILED 2, SUCCEEDED 1`, in the given order; without what has no name."""
+    """Such as `FAILED 2, SUCCEEDED 1`, in the given order. A count without a name is left out."""
     return ", ".join(f"{name} {number}" for name, number in counts.items() if name)
 
 

@@ -6,7 +6,7 @@ import typer
 
 # Typer has pydantic convert the arguments; its sentences are for programmers. The keys are the types of its errors.
 _WORDS = {
-    "uuid_parsing": "{input!r} is no turn id",
+    "uuid_parsing": "{input!r} is not a turn id",
     "int_parsing": "{input!r} is not a whole number",
     "float_parsing": "{input!r} is not a number",
     "greater_than_equal": "must be at least {ge}, not {input}",

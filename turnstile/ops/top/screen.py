@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 
 from turnstile.errors import TurnstileError
-from turnstile.ops.terminal.output import cell, reader
+from turnstile.ops.terminal.output import cell, value_getter
 from turnstile.ops.top.snapshot import Snapshot
 from turnstile.ops.top.views import EVERYTHING, TURNS, VIEWS, OpenTurn, ShowTurns, View, headline
 from turnstile.telemetry.harmless import harmless
@@ -130,7 +130,7 @@ class TopScreen(App[None]):
             row = table.cursor_row
             table.clear()
             for one in view.rows(self._snapshot, self._shown):
-                table.add_row(*(Text(cell(reader(column)(one))) for column in view.columns.values()))
+                table.add_row(*(Text(cell(value_getter(column)(one))) for column in view.columns.values()))
             table.move_cursor(row=min(row, max(0, table.row_count - 1)))
 
     def _table(self, view: View) -> "DataTable[Text]":

@@ -1,4 +1,4 @@
-"""`turnstile cancel`: a waiting turn at once, a running one by request (G15); one turn by its id, or many by filter."""
+"""`turnstile cancel`: a waiting turn at once, a running one by request; one turn by its id, or many by filter."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -60,8 +60,8 @@ def cancel(
 ) -> None:
     """Cancel a turn, or all open turns that match: at once while they wait, by request while they run.
 
-    One that has ended stays as it is. There is no way back. Can be stopped at any point and run again. A handler that runs may
-    start children until it stops: with --trace, run it until no open turn matches.
+    A turn that has ended stays as it is. A cancel cannot be undone. You can stop the command at any point and run it again. A
+    handler that runs may start children until it stops: with --trace, repeat the command until no open turn matches.
 
     --json of a TURN: id, status, requested (false: it had ended before). Of many: dry_run, matched, open (by queue and status),
     and how many turns are canceled, stopping (RUNNING, asked to stop) and moved_on (left alone: they began or ended meanwhile).
@@ -76,11 +76,9 @@ def cancel(
     )
     if turn is not None:
         if wanted != OpenFilter(tenant_id=tenant) or status is not None or dry_run:
-            raise typer.BadParameter(
-                "a TURN is found by its id: of the other options, only --tenant, --yes and --json go with it"
-            )
+            raise typer.BadParameter("with a TURN, only the options --tenant, --yes and --json are allowed")
         settings = load_settings()
-        confirm(f"Cancel {turn}? There is no way back.", yes=yes)
+        confirm(f"Cancel {turn}? This cannot be undone.", yes=yes)
         _report_turn(turn, operate(settings, _cancel, turn, tenant), as_json=as_json)
         return
     if wanted == OpenFilter() and status is None:

@@ -27,7 +27,7 @@ class ManyCanceled:
     stopping: int = 0
     """RUNNING turns whose workers were asked to stop them."""
     moved_on: int = 0
-    """Turns that had ended, or had another status than the asked one, when their session came."""
+    """Turns that had ended, or had left the asked status, before the command came to their session."""
 
     def __str__(self) -> str:
         parts = [f"{many(self.canceled, 'turn')} CANCELED"]
@@ -42,7 +42,7 @@ def cancel_many(settings: Settings, wanted: OpenFilter, *, dry_run: bool, yes: b
     """Cancels the open turns that match when it begins, after a question; those that are submitted later stay."""
     found = operate(settings, _list, wanted)
     if found and not dry_run:
-        confirm(f"{_describe(found)}. Cancel them? There is no way back.", yes=yes)
+        confirm(f"{_describe(found)}. Cancel them? This cannot be undone.", yes=yes)
     done = ManyCanceled() if dry_run or not found else operate(settings, _cancel_all, found, wanted.status)
     if as_json:
         print_json({"dry_run": dry_run, "matched": len(found), "open": count_open(found), **asdict(done)})

@@ -1,4 +1,4 @@
-"""A trace as a tree (G6): which turn caused which, in one recursive statement.
+"""A trace as a tree: which turn caused which, in one recursive statement.
 
 Turns are linked by span and parent span, as the API's client gave them, and a child or a compensation also by its parent. The
 parent links them even if a redrive gave one of the two another trace: a redriven parent keeps the children that succeeded.

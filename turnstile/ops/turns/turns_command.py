@@ -48,7 +48,7 @@ from turnstile.queries.turns import TurnRecord, read_turn
 from turnstile.turn.status import TurnStatus
 
 OF_HANDLER = "the handler's"
-"""The time-out of a turn whose submit gave none: the table does not have it."""
+"""The time-out of a turn owner submit gave none: the table does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +85,17 @@ def list_turns(
 ) -> None:
     """List turns, newest first.
 
-    Expires: no retry of an open turn begins after it. Time-out: of one attempt, as the submit gave it, else the handler's.
+    Expires: no retry of an open turn begins after this time. Time-out: of one attempt, as the submit gave it, or the handler's.
 
-    With --tenant, --limit keeps those submitted last; without --tenant those with the highest ids, and ids that clients choose
-    may be in any order. --since 2h --until 1h: those submitted in the hour before the last one.
+    With --tenant, --limit keeps the turns that were submitted last. Without --tenant, it keeps those with the highest ids;
+    if clients choose ids, these need not be the newest. --since 2h --until 1h: the turns submitted between two hours and one
+    hour ago.
 
     --json: turns (each with the fields of `turn` in `turnstile status --json`, without the three durations).
     """
     if tenant is None and (since, until) != (None, None):
         raise typer.BadParameter(
-            "--since and --until go with --tenant: only the turns of one tenant are found by their times"
+            "--since and --until need --tenant: only within one tenant are turns found by their times"
         )
     if since is not None and until is not None and since <= until:
         raise typer.BadParameter("no turn can match: --since must reach further back than --until")
@@ -157,7 +158,7 @@ def show_turn(
     time in UTC, *_seconds a duration; null: there is none, or not yet.
 
     turn: id, tenant_id, session_id, seq (its place in the session), queue, status, kind (turn, or compensation), generation (one
-    more with each redrive or retry), attempt, failures, crashes, max_attempts, timeout_seconds (null: the handler's, else the
+    more with each redrive or retry), attempt, failures, crashes, max_attempts, timeout_seconds (null: the handler's, or the
     queue's), deadline_at (of the attempt that runs, by the turn's own time-out; null: it has none), worker_id, created_at,
     queued_at (it began to wait), first_started_at, started_at (of its last attempt), finished_at, execute_at (it does not begin
     before), expires_at (no retry begins after), cancel_requested_at, cancel_reason, error_class, error, dead_lettered_at,
@@ -166,7 +167,8 @@ def show_turn(
     running_seconds, total_seconds.
 
     An attempt: generation, attempt, fence, worker_id, release (of the handler), due_at, started_at, finished_at, waiting_seconds,
-    running_seconds (null if its worker was lost: finished_at is then the takeover), outcome, error_class, error, traceback.
+    running_seconds (null if its worker was lost; finished_at is then the time of the takeover), outcome, error_class, error,
+    traceback.
     """
     shown = operate(load_settings(), read_shown, turn, tenant, wait)
     print_shown(shown, show_text=show_text, as_json=as_json)
@@ -177,16 +179,16 @@ def show_turn(
 async def read_shown(
     operator: Operator, turn_id: UUID, tenant: str | None = None, wait_seconds: float | None = None
 ) -> ShownTurn:
-    """Reads a turn, with `wait_seconds` once it has ended. Raises CommandError if there is none."""
+    """Reads a turn. With `wait_seconds`, waits at most that long for its end. Raises CommandError if there is none."""
     database = operator.database
     tenants = await find_tenants(database, turn_id)
-    whose = tenant or next(iter(tenants), "")
+    tenant_id = tenant or next(iter(tenants), "")
     for other in tenants:
-        if other != whose:
+        if other != tenant_id:
             say(f"tenant {other} has a turn of this id, too (--tenant)")
 
     async def read(_: float) -> TurnRecord:
-        record = await read_turn(database, whose, turn_id)
+        record = await read_turn(database, tenant_id, turn_id)
         if record is None:
             raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)
         return record
@@ -194,8 +196,8 @@ async def read_shown(
     record = await wait_until_ended(read, lambda turn: turn.status, wait_seconds or 0.0)
     return ShownTurn(
         record,
-        await read_attempts(database, whose, turn_id),
-        await read_messages(database, whose, turn_id),
+        await read_attempts(database, tenant_id, turn_id),
+        await read_messages(database, tenant_id, turn_id),
         await read_clock(database),
     )
 
@@ -207,7 +209,7 @@ def print_shown(shown: ShownTurn, *, show_text: bool, as_json: bool) -> None:
         said = {"messages": shown.said} if show_text else {}
         print_json({"turn": document, "attempts": [attempt_document(one) for one in shown.attempts], **said})
         return
-    print_fields({**document, "timeout_seconds": shown.turn.timeout_seconds or f"{OF_HANDLER}, else the queue's"})
+    print_fields({**document, "timeout_seconds": shown.turn.timeout_seconds or f"{OF_HANDLER}, or the queue's"})
     print_attempts(shown.turn, shown.attempts, shown.at)
     if show_text:
         for message in shown.said:

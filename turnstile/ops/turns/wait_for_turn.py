@@ -26,9 +26,9 @@ async def wait_until_ended(
 
 
 def describe_end(turn_id: object, status: TurnStatus, error_class: str | None, error: str | None) -> str:
-    """Such as `turn 7 is FAILED: ValueError: no` or, after a wait in vain, `turn 7 is still PENDING: turnstile why 7`.
+    """Such as `turn 7 is FAILED: ValueError: no` or, if it has not ended, `turn 7 is still PENDING: turnstile why 7`.
 
-    `error` None: the API has told the class alone.
+    `error` is None if the API has given only the class.
     """
     if not status.is_terminal:
         return f"turn {turn_id} is still {status}: turnstile why {turn_id}"
