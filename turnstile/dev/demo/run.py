@@ -96,7 +96,7 @@ class Stage:
 
 
 def demo(home: Home = DEFAULT_HOME) -> None:
-    """The whole thing at work: conversations, a killed worker, dead letters, a redrive, and a check."""
+    """Run a demonstration: conversations, a killed worker, dead letters, a redrive, and a check at the end."""
     # Before the stack's variables are in the environment.
     named = home_option(home)
     sessions = write_sessions(load_conversations())
