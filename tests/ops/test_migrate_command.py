@@ -149,7 +149,7 @@ async def test_tables_of_a_later_program_are_left_alone_in_one_line(turnstile: T
 
         assert (ran.code, ran.out) == (3, "")
         assert ran.err.startswith("turnstile: the tables are at 9999, ")
-        assert ran.err.endswith("nothing was changed\n")
+        assert ran.err.endswith("Nothing was changed: run the later version\n")
 
 
 @pytest.mark.parametrize("command", [("migrate",), ("migrate", "--sql"), ("list",)])

@@ -82,7 +82,7 @@ class TurnRecord:
     """When its present or last attempt started."""
     finished_at: datetime | None
     halted_by: UUID | None = None
-    """The FAILED turn, perhaps this one, that halts the session: none of its turns is claimed (G9)."""
+    """The FAILED turn, perhaps this one, that halts the session: none of its turns is claimed."""
     dropped_at: datetime | None = None
     """When an operator gave the FAILED turn up (`turnstile dlq drop`)."""
     dropped_by: str | None = None

@@ -105,7 +105,10 @@ def test_the_document_has_the_same_fields_for_every_finding(capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("finding", "advice"),
     [
-        (found("queue-paused", "chat", queue="chat"), "`turnstile queues resume chat`, when the reason is gone"),
+        (
+            found("queue-paused", "chat", queue="chat"),
+            "`turnstile queues resume chat`, once the reason for the pause is gone",
+        ),
         (found("no-worker", "chat", queue="chat"), "start a worker: `turnstile worker --queue chat`"),
         (replace(LOST, code="session-halted"), "`turnstile retry 7` or `turnstile skip 7`"),
         (found("idle-in-transaction-timeout", "prod"), "in psql: `ALTER DATABASE prod SET"),

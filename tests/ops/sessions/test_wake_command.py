@@ -82,4 +82,4 @@ async def test_a_locked_turn_may_be_tried_again(
     with rows_locked(settings):
         ran = await turnstile("wake", str(turn), answer)
 
-    assert (ran.code, "is locked by another transaction: try again" in ran.err) == (4, True)
+    assert (ran.code, "is locked by another transaction; nothing was changed. Try again" in ran.err) == (4, True)

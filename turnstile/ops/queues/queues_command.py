@@ -2,7 +2,7 @@
 
 `create` is for the local stack, tests and experiments. Production uses Terraform.
 
-Each queue has its own dead-letter queue (G27). Turnstile sends dead letters there explicitly; the RedrivePolicy is only a
+Each queue has its own dead-letter queue. Turnstile sends dead letters there explicitly; the RedrivePolicy is only a
 backstop for messages that no worker can process.
 """
 
