@@ -70,4 +70,4 @@ async def test_without_stuck_and_with_a_wrong_age_the_command_line_is_refused(tu
 
     assert [one.code for one in ran] == [2, 2]
     assert "--stuck" in ran[0].err
-    assert "no age" in ran[1].err
+    assert "not an age" in ran[1].err

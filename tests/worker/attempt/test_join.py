@@ -27,7 +27,7 @@ async def test_a_join_of_no_children_returns_at_once(family: Family, parent: Cla
 
 
 async def test_a_join_that_can_never_end_is_refused(family: Family, parent: ClaimedTurn) -> None:
-    with pytest.raises(ValueError, match="no child"):
+    with pytest.raises(ValueError, match="at least one child"):
         await family.run(parent).join([], "any")
 
 
