@@ -50,7 +50,8 @@ the head, a lost wake-up must not wait for the long deadline that has built up.
 """
 
 INDEXED_STATUS: LiteralString = "(t.status || '')"
-"""The status as the predicates of the indexes `turns_failed_at` and `turns_lost` have it: no other statement can take them."""
+"""The status as the indexes `turns_failed_at` and `turns_to_take_over` have it in their predicates. An expression, so that no
+other statement can use these indexes."""
 
 IS_RUNNING: LiteralString = f"{off_index('t.status')} = 'RUNNING'"
 IS_FAILED: LiteralString = f"{off_index('t.status')} = 'FAILED'"
