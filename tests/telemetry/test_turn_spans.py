@@ -156,6 +156,18 @@ def test_a_superseded_attempt_ends_with_that_outcome(recorded: Recorded) -> None
     assert span.attributes["turnstile.outcome"] == "superseded"
 
 
+@pytest.mark.parametrize("at_settle", [True, False])
+def test_a_superseded_attempt_has_the_span_of_a_settle_only_if_it_asked_for_one(
+    recorded: Recorded, at_settle: bool
+) -> None:
+    span = recorded.turns.begin_attempt(CLAIMED, None, None)
+
+    span.leave_handler(None)
+    span.superseded(at_settle=at_settle)
+
+    assert ("settle" in recorded.by_name()) is at_settle
+
+
 def test_a_repeat_has_a_span_of_its_own_that_links_to_the_turns(recorded: Recorded) -> None:
     asked, stored = start_trace(2**100 + 3), start_trace(2**150 + 7)
 
