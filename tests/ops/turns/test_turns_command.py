@@ -18,7 +18,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.terminal.exit_codes import ExitCode
-from turnstile.queries.turns import COLUMNS
+from turnstile.ops.turns import operator_turns
 from turnstile.statements.submit import submit
 from turnstile.streaming.event import name_stream
 
@@ -129,7 +129,9 @@ async def test_times_that_can_not_narrow_a_list_are_refused(turnstile: Turnstile
 async def test_a_list_that_takes_too_long_says_how_to_narrow_it(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.queries.turns.COLUMNS", f"{COLUMNS}, pg_sleep(60)::text AS output")
+    slow = "SELECT pg_sleep(60)::text AS output,"
+    make = operator_turns._list
+    monkeypatch.setattr(operator_turns, "_list", lambda *given: make(*given).replace("SELECT", slow, 1))
     monkeypatch.setitem(Database.__init__.__kwdefaults__, "statement_timeout_seconds", 0.2)
     await submit(database, [make_submission(settings.queue, "a")], resend_seconds=60)
 

@@ -8,7 +8,7 @@ from httpx import AsyncClient
 
 from tests.support.probes import until
 from turnstile.backends.postgres.database import Database
-from turnstile.queries import turns as reading
+from turnstile.queries import turn_lists
 
 LISTING: LiteralString = """
 SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND query LIKE '%pg_sleep(60)%'
@@ -24,7 +24,9 @@ def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def endless(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list takes a minute for each turn."""
-    monkeypatch.setattr(reading, "COLUMNS", f"{reading.COLUMNS}, pg_sleep(60)::text AS output")
+    make = turn_lists._page
+    slow = "SELECT pg_sleep(60)::text AS output,"
+    monkeypatch.setattr(turn_lists, "_page", lambda *given: make(*given).replace("SELECT", slow, 1))
 
 
 @pytest.fixture

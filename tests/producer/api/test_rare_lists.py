@@ -7,14 +7,14 @@ from httpx import AsyncClient
 
 from tests.producer.api.calls import pages, submit
 from turnstile.backends.postgres.database import Database
-from turnstile.queries import turns as reading
+from turnstile.queries import turn_lists as reading
 
 REACH = 5
 
 
 @pytest.fixture(autouse=True)
 def short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnstile.queries.turns.REACH", REACH)
+    monkeypatch.setattr("turnstile.queries.turn_lists.REACH", REACH)
 
 
 async def read_all(client: AsyncClient, meanwhile: int = 0, **query: Any) -> list[list[str]]:

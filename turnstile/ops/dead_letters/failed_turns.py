@@ -7,42 +7,50 @@ A session's turns and a trace's turns have indexes of their own.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, LiteralString
 from uuid import UUID
 
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    FromClause,
+    Uuid,
+    any_,
+    bindparam,
+    cast,
+    func,
+    literal_column,
+    not_,
+    or_,
+    select,
+    text,
+    true,
+)
+
+from turnstile.backends.postgres.core_text import FENCE, ago, constant, given, text_of
 from turnstile.backends.postgres.database import Database
 from turnstile.ops.turns.attempts import RELEASE
+from turnstile.ops.turns.open_turns import of_trace
 from turnstile.ops.turns.operator_turns import HALTING, in_pages
-from turnstile.ops.turns.trace_tree import OF_TRACE
-from turnstile.queries.turns import TurnRecord, equal, record, select_turns
+from turnstile.queries.turn_lists import FAILED, SESSION, TURN, Condition, equal, select_turns
+from turnstile.queries.turns import TurnRecord, record
+from turnstile.schema import turns
 from turnstile.statements.start_children import HAS_SUCCESSOR
 
-# The sample is the turn that failed last: its logs are the most likely to be there still.
-_GROUPS: LiteralString = """
-WITH failed AS MATERIALIZED (
-    SELECT t.id, t.queue, coalesce(t.error_class, 'unknown') AS error_class, t.tenant_id, t.finished_at, {release} AS release
-      FROM turns t WHERE {terms}
-), releases AS (
-    SELECT r.queue, r.error_class, json_object_agg(r.release, r.turns ORDER BY r.turns DESC, r.release) AS releases
-      FROM (SELECT queue, error_class, release, count(*) AS turns FROM failed GROUP BY 1, 2, 3) r GROUP BY 1, 2
-)
+# Of the rows `failed`. The sample is the turn that failed last: its logs are the most likely to be there still.
+_GROUPS = text("""
 SELECT g.*, (SELECT n.error FROM turns n WHERE n.id = g.sample_turn_id) AS sample_error, r.releases
   FROM (SELECT f.queue, f.error_class, count(*) AS turns,
                count(DISTINCT f.tenant_id) AS tenants, min(f.finished_at) AS first_failed_at,
                max(f.finished_at) AS last_failed_at,
                (array_agg(f.id ORDER BY f.finished_at DESC, f.id DESC))[1] AS sample_turn_id
-          FROM failed f GROUP BY 1, 2) g JOIN releases r USING (queue, error_class)
+          FROM failed f GROUP BY 1, 2) g
+  JOIN (SELECT f.queue, f.error_class, json_object_agg(f.release, f.turns ORDER BY f.turns DESC, f.release) AS releases
+          FROM (SELECT queue, error_class, release, count(*) AS turns FROM failed GROUP BY 1, 2, 3) f
+         GROUP BY 1, 2) r USING (queue, error_class)
  ORDER BY g.turns DESC, g.queue, g.error_class
-"""
-
-# From the sessions that are halted, which are few, to each one's turn by its key: no other index of `turns` is bounded by their
-# number. OFFSET 0 keeps the planner from any other order.
-_COUNT_HALTING: LiteralString = """
-SELECT count(*) AS turns
-  FROM (SELECT s.halted_by FROM sessions s WHERE s.halted_by IS NOT NULL OFFSET 0) s
- CROSS JOIN LATERAL (SELECT t.* FROM turns t WHERE t.id = s.halted_by OFFSET 0) t
- WHERE {terms}
-"""
+""")
 
 BATCH = 50
 """Turns that one statement of a redrive or a drop changes. Few, because it locks their rows; a redrive also locks their
@@ -100,66 +108,86 @@ async def list_failed(database: Database, wanted: FailedFilter, limit: int | Non
     Left out are turns that halt their session, because they are not given up yet, and children that their parent has started
     again. Turns without a dead letter, and those that an operator has given up, are left out unless `turn_ids` names them.
     """
-    terms = _terms(wanted)
+    filters = given(asdict(wanted))
 
     async def read(room: int, last: TurnRecord | None) -> list[TurnRecord]:
-        beyond: list[LiteralString] = [] if last is None else ["t.id > %(last)s"]
         values = {**_values(wanted), "last": last and last.id, "limit": room}
-        rows = await database.fetch(select_turns([*terms, *beyond], "t.id"), values)
-        return [record(row) for row in rows]
+        return [record(row) for row in await database.fetch(_list(filters, last is not None), values)]
 
     return await in_pages(read, limit)
 
 
 async def group_failed(database: Database, wanted: FailedFilter) -> list[FailedGroup]:
     """The turns of `list_failed`, counted by queue and error class, the largest group first."""
-    rows = await database.fetch(
-        _GROUPS.format(release=RELEASE.format(turn="t"), terms=" AND ".join(_terms(wanted))), _values(wanted)
-    )
-    return [FailedGroup(**row) for row in rows]
+    return [FailedGroup(**row) for row in await database.fetch(_groups(given(asdict(wanted))), _values(wanted))]
 
 
 async def group_failures(database: Database) -> list[FailedGroup]:
     """All turns that are FAILED and not given up, those that halt their session included, the largest group first."""
-    terms: LiteralString = "t.status = 'FAILED' AND t.dropped_at IS NULL"
-    rows = await database.fetch(_GROUPS.format(release=RELEASE.format(turn="t"), terms=terms), {})
-    return [FailedGroup(**row) for row in rows]
+    return [FailedGroup(**row) for row in await database.fetch(_groups(None), {})]
 
 
 async def count_halting(database: Database, wanted: FailedFilter) -> int:
     """How many turns `list_failed` leaves out because they halt their session. `turn_ids` and `dropped` play no part: a turn
     that halts is not dropped."""
-    (row,) = await database.fetch(_COUNT_HALTING.format(terms=" AND ".join(_of_filter(wanted))), _values(wanted))
+    (row,) = await database.fetch(_count_halting(given(asdict(wanted)) - {"turn_ids", "dropped"}), _values(wanted))
     return int(row["turns"])
 
 
-def _terms(wanted: FailedFilter) -> list[LiteralString]:
-    terms = [*_of_filter(wanted), f"NOT {HALTING}"]
-    if wanted.turn_ids:
-        terms.append("t.id = ANY (%(turn_ids)s::uuid[])")
-    elif wanted.dropped:
-        terms.append("t.dropped_at IS NOT NULL")
-    else:
-        # A FAILED row with a `send_at` has a dead letter that is still to be sent.
-        terms += ["t.dropped_at IS NULL", "(t.dead_lettered_at IS NOT NULL OR t.send_at IS NOT NULL)"]
-    return terms
+@cache
+def _list(filters: frozenset[str], following: bool) -> LiteralString:
+    beyond = [TURN.c.id > bindparam("last")] if following else []
+    return text_of(select_turns([*_conditions(filters), *beyond], [TURN.c.id]))
 
 
-def _of_filter(wanted: FailedFilter) -> list[LiteralString]:
-    terms = equal(
-        queue=wanted.queue,
-        error_class=wanted.error_class,
-        tenant_id=wanted.tenant_id,
-        session_id=wanted.session_id,
+@cache
+def _groups(filters: frozenset[str] | None) -> LiteralString:
+    """None: all that are not given up."""
+    columns: tuple[ColumnElement[Any], ...] = (
+        TURN.c.id,
+        TURN.c.queue,
+        func.coalesce(TURN.c.error_class, constant("unknown")).label("error_class"),
+        TURN.c.tenant_id,
+        TURN.c.finished_at,
+        literal_column(RELEASE.format(turn="t")).label("release"),
     )
-    terms += ["t.status = 'FAILED'", f"NOT {HAS_SUCCESSOR}"]
-    if wanted.older_than_seconds is not None:
-        terms.append("t.finished_at < now() - make_interval(secs => %(older_than_seconds)s)")
-    if wanted.younger_than_seconds is not None:
-        terms.append("t.finished_at > now() - make_interval(secs => %(younger_than_seconds)s)")
-    if wanted.trace_id is not None:
-        terms.append(OF_TRACE)
-    return terms
+    all_failed = [TURN.c.status == FAILED, TURN.c.dropped_at.is_(None)]
+    failed = select(*columns).where(*(all_failed if filters is None else _conditions(filters))).cte("failed")
+    return text_of(_GROUPS.columns().add_cte(failed.prefix_with("MATERIALIZED")))
+
+
+@cache
+def _count_halting(filters: frozenset[str]) -> LiteralString:
+    # From the sessions that are halted, which are few, to each one's turn by its key: no other index of `turns` is bounded by
+    # their number.
+    halted = select(SESSION.c.halted_by).where(SESSION.c.halted_by.is_not(None)).offset(FENCE).subquery("s")
+    turn = select(turns).where(turns.c.id == halted.c.halted_by).offset(FENCE).lateral("t")
+    found = select(func.count().label("turns")).select_from(halted).join(turn, true())
+    return text_of(found.where(*_of_filter(filters, turn)))
+
+
+def _conditions(filters: frozenset[str]) -> list[Condition]:
+    conditions = [*_of_filter(filters, TURN), not_(HALTING)]
+    if "turn_ids" in filters:
+        return [*conditions, TURN.c.id == any_(cast(bindparam("turn_ids"), ARRAY(Uuid)))]
+    if "dropped" in filters:
+        return [*conditions, TURN.c.dropped_at.is_not(None)]
+    # A FAILED row with a `send_at` has a dead letter that is still to be sent.
+    has_letter = or_(TURN.c.dead_lettered_at.is_not(None), TURN.c.send_at.is_not(None))
+    return [*conditions, TURN.c.dropped_at.is_(None), has_letter]
+
+
+def _of_filter(filters: frozenset[str], turn: FromClause) -> list[Condition]:
+    """`turn` is named `t`."""
+    has_successor: Condition = literal_column(HAS_SUCCESSOR)
+    conditions = [*equal(filters, of=turn), turn.c.status == FAILED, not_(has_successor)]
+    if "older_than_seconds" in filters:
+        conditions.append(turn.c.finished_at < ago("older_than_seconds"))
+    if "younger_than_seconds" in filters:
+        conditions.append(turn.c.finished_at > ago("younger_than_seconds"))
+    if "trace_id" in filters:
+        conditions.append(of_trace(turn))
+    return conditions
 
 
 def _values(wanted: FailedFilter) -> Mapping[str, Any]:

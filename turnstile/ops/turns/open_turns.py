@@ -5,18 +5,20 @@ by their number, and at most `MOST` are returned.
 """
 
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import LiteralString
 from uuid import UUID
 
+from sqlalchemy import ColumnElement, FromClause, bindparam, select, tuple_, union_all
+
+from turnstile.backends.postgres.core_text import LIMIT, ago, constant, given, text_of
 from turnstile.backends.postgres.database import Database
-from turnstile.ops.turns.trace_tree import OF_TRACE
-from turnstile.queries.turns import equal
+from turnstile.queries.turn_lists import PENDING, RUNNING, TURN, Condition, equal
+from turnstile.schema import turn_traces, turns
 from turnstile.turn.status import TurnStatus
 
 MOST = 100_000
 """Turns of one list: some tens of megabytes."""
-
-_COLUMNS: LiteralString = "t.id, t.tenant_id, t.session_id, t.queue, t.status"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,21 +48,40 @@ class OpenTurn:
 async def list_open(database: Database, wanted: OpenFilter, limit: int = MOST) -> list[OpenTurn]:
     """The first `limit` matching open turns, scheduled ones included, oldest first. Without compensations: nobody submitted
     them, and they undo what a turn did."""
-    terms = equal(queue=wanted.queue, tenant_id=wanted.tenant_id, session_id=wanted.session_id)
-    terms.append("t.kind = 'turn'")
-    if wanted.trace_id is not None:
-        terms.append(OF_TRACE)
-    if wanted.older_than_seconds is not None:
-        terms.append("t.created_at < now() - make_interval(secs => %(older_than_seconds)s)")
-    # One branch for each partial index. With its predicate as literals: a plan for any status could use none of them.
-    placed: list[LiteralString] = ["t.seq IS NOT NULL", "t.status IN ('PENDING', 'RUNNING')"]
-    branches: list[list[LiteralString]] = []
-    if wanted.status is not TurnStatus.RUNNING:
-        branches.append([*placed, "t.status = 'PENDING'"])
-        branches.append(["t.seq IS NULL", "t.status = 'PENDING'"])
-    if wanted.status is not TurnStatus.PENDING:
-        branches.append([*placed, "t.status = 'RUNNING'"])
-    selects = [f"SELECT {_COLUMNS} FROM turns t WHERE {' AND '.join((*branch, *terms))}" for branch in branches]
-    statement: LiteralString = f"SELECT * FROM ({' UNION ALL '.join(selects)}) t ORDER BY t.id LIMIT %(limit)s"
+    statement = _list(given(asdict(wanted)) - {"status"}, wanted.status)
     rows = await database.fetch(statement, {**asdict(wanted), "limit": limit})
     return [OpenTurn(**{**row, "status": TurnStatus(row["status"])}) for row in rows]
+
+
+@cache
+def _list(filters: frozenset[str], status: TurnStatus | None) -> LiteralString:
+    conditions = [*equal(filters), TURN.c.kind == constant("turn")]
+    if "trace_id" in filters:
+        conditions.append(of_trace(TURN))
+    if "older_than_seconds" in filters:
+        conditions.append(TURN.c.created_at < ago("older_than_seconds"))
+    # One branch for each partial index, with its predicate.
+    placed = [TURN.c.seq.is_not(None), TURN.c.status.in_([PENDING, RUNNING])]
+    branches: list[list[Condition]] = []
+    if status is not TurnStatus.RUNNING:
+        branches.append([*placed, TURN.c.status == PENDING])
+        branches.append([TURN.c.seq.is_(None), TURN.c.status == PENDING])
+    if status is not TurnStatus.PENDING:
+        branches.append([*placed, TURN.c.status == RUNNING])
+    columns = [TURN.c[name] for name in OpenTurn.__dataclass_fields__]
+    found = union_all(*(select(*columns).where(*branch, *conditions) for branch in branches)).subquery("t")
+    return text_of(select(found).order_by(found.c.id).limit(LIMIT))
+
+
+def of_trace(turn: FromClause) -> Condition:
+    """Whether the turn is part of the trace `%(trace_id)s`, with one of its runs.
+
+    A turn is identified by id, tenant and creation time: clients choose ids, and the id of an archived turn is free again.
+    """
+    last, earlier = turns.alias("o"), turn_traces.alias("e")
+    trace: ColumnElement[str] = bindparam("trace_id")
+    runs = union_all(
+        select(last.c.id, last.c.tenant_id, last.c.created_at).where(last.c.trace_id == trace),
+        select(earlier.c.turn_id, earlier.c.tenant_id, earlier.c.turn_created_at).where(earlier.c.trace_id == trace),
+    )
+    return tuple_(turn.c.id, turn.c.tenant_id, turn.c.created_at).in_(runs)

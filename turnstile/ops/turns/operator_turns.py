@@ -6,12 +6,17 @@ Separate from `queries.turns` on purpose: the API can't read another tenant's tu
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, LiteralString
 from uuid import UUID
 
+from sqlalchemy import bindparam, select, tuple_
+
 from turnstile.archive.reads import IN_EITHER
+from turnstile.backends.postgres.core_text import ago, given, text_of
 from turnstile.backends.postgres.database import Database
-from turnstile.queries.turns import NEWEST_FIRST, TurnRecord, equal, query_list, read_turn
+from turnstile.queries.turn_lists import SESSION, TURN, equal, newest_first, query_list, select_list
+from turnstile.queries.turns import TurnRecord, read_turn
 from turnstile.turn.status import TurnStatus
 
 FIND_TENANTS: LiteralString = """
@@ -23,7 +28,7 @@ SELECT tenant_id, ended_at FROM archived_turns WHERE id = %(id)s
 
 MESSAGES: LiteralString = IN_EITHER.format(table="messages", archived="messages", order="ordinal")
 
-HALTING: LiteralString = "t.id IN (SELECT s.halted_by FROM sessions s WHERE s.halted_by IS NOT NULL)"
+HALTING = TURN.c.id.in_(select(SESSION.c.halted_by).where(SESSION.c.halted_by.is_not(None)))
 
 PAGE = 500
 """Turns per statement of a list."""
@@ -61,29 +66,35 @@ async def list_turns_of_all(database: Database, wanted: OperatorFilter, limit: i
     the times of all: ids that clients choose may be in any order. Times order what was chosen, and of one moment, such as a
     batch, the places in the sessions.
     """
-    terms = equal(tenant_id=wanted.tenant_id, session_id=wanted.session_id, queue=wanted.queue)
-    if wanted.halting:
-        terms.append(HALTING)
-    if wanted.since_seconds is not None:
-        terms.append("t.created_at >= now() - make_interval(secs => %(since_seconds)s)")
-    if wanted.until_seconds is not None:
-        terms.append("t.created_at < now() - make_interval(secs => %(until_seconds)s)")
-    order: LiteralString
-    following: LiteralString
-    if wanted.tenant_id is None:
-        order, following = "t.id DESC", "t.id < %(last_id)s"
-    else:
-        order, following = NEWEST_FIRST, "(t.created_at, t.id) < (%(last_at)s, %(last_id)s)"
+    filters = given(asdict(wanted))
 
     async def read(room: int, last: TurnRecord | None) -> list[TurnRecord]:
         values: dict[str, Any] = {**asdict(wanted), "limit": room}
-        if last is None:
-            return await query_list(database, terms, values, wanted.status, order)
-        values |= {"last_at": last.created_at, "last_id": last.id}
-        return await query_list(database, [*terms, following], values, wanted.status, order)
+        if last is not None:
+            values |= {"last_at": last.created_at, "last_id": last.id}
+        statement = _list(filters, wanted.status is TurnStatus.PENDING, last is not None)
+        return await query_list(database, statement, values)
 
     found = await in_pages(read, limit)
     return sorted(found, key=lambda turn: (turn.created_at, turn.seq or 0, turn.id), reverse=True)
+
+
+@cache
+def _list(filters: frozenset[str], pending: bool, following: bool) -> LiteralString:
+    conditions = equal(filters)
+    if "halting" in filters:
+        conditions.append(HALTING)
+    if "since_seconds" in filters:
+        conditions.append(TURN.c.created_at >= ago("since_seconds"))
+    if "until_seconds" in filters:
+        conditions.append(TURN.c.created_at < ago("until_seconds"))
+    of_one_tenant = "tenant_id" in filters
+    if following and of_one_tenant:
+        conditions.append(tuple_(TURN.c.created_at, TURN.c.id) < tuple_(bindparam("last_at"), bindparam("last_id")))
+    elif following:
+        conditions.append(TURN.c.id < bindparam("last_id"))
+    order = newest_first(TURN) if of_one_tenant else [TURN.c.id.desc()]
+    return text_of(select_list(conditions, order, filters, pending=pending))
 
 
 async def in_pages(

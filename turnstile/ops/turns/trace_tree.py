@@ -15,13 +15,6 @@ from turnstile.archive.reads import EVERY_TURN
 from turnstile.backends.postgres.database import Database
 from turnstile.turn.status import TurnStatus
 
-# A turn is identified by id, tenant and creation time: clients choose ids, and the id of an archived turn is free again.
-OF_TRACE: LiteralString = """(t.id, t.tenant_id, t.created_at) IN (
-    SELECT o.id, o.tenant_id, o.created_at FROM turns o WHERE o.trace_id = %(trace_id)s
-     UNION ALL
-    SELECT e.turn_id, e.tenant_id, e.turn_created_at FROM turn_traces e WHERE e.trace_id = %(trace_id)s)"""
-"""Whether turn `t` is part of the trace, with one of its runs."""
-
 # `run`: the turns whose last run is in the trace, and those whose earlier run, before a redrive, was; no turn is both.
 # A root is a run whose parent span is not in the trace: a client of the API started it.
 TRACE_TREE: LiteralString = f"""

@@ -22,7 +22,8 @@ from turnstile.producer.routes.turn_responses import (
 )
 from turnstile.producer.watch.wait_for_end import wait_for_end
 from turnstile.queries.session_messages import END_OF_SESSION, read_history_page, read_version
-from turnstile.queries.turns import TurnFilter, list_page, read_turn
+from turnstile.queries.turn_lists import TurnFilter, list_page
+from turnstile.queries.turns import read_turn
 from turnstile.turn.identifiers import ID_PATTERN
 from turnstile.turn.status import TurnStatus
 

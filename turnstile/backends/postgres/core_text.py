@@ -1,0 +1,50 @@
+"""The text of a SQLAlchemy Core statement, for `Database.fetch`. SQLAlchemy builds statements here, and runs none.
+
+For reads whose conditions depend on options. A caller caches the text of each combination of options, because a compile
+takes longer than most statements. Values are parameters: `bindparam("queue")` becomes `%(queue)s`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, LiteralString
+
+from sqlalchemy import ClauseElement, ColumnElement, bindparam, func, literal_column, text
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.engine.interfaces import BindTyping
+
+LIMIT: ColumnElement[int] = bindparam("limit")
+
+FENCE: ColumnElement[int] = literal_column("0")
+"""`.offset(FENCE)`: the planner moves no condition and no join across the subselect that has it."""
+
+
+class _Dialect(PGDialect_psycopg):
+    # As in the statements that are written by hand: Postgres takes a parameter's type from its place.
+    bind_typing = BindTyping.NONE
+
+
+_DIALECT = _Dialect()  # type: ignore[no-untyped-call]
+# Every connection has the schema as its search path (ADR 0037), so statements do not name it.
+_DIALECT.identifier_preparer.schema_for_object = lambda _: ""
+
+
+def text_of(statement: ClauseElement) -> LiteralString:
+    """Raises ValueError for a statement that has a value: its text would be cached with it."""
+    compiled = statement.compile(dialect=_DIALECT)
+    if values := [name for name, value in compiled.params.items() if value is not None]:
+        raise ValueError(f"the statement has values of its own ({', '.join(values)}): make them bindparams or literals")
+    return compiled.string
+
+
+def given(options: Mapping[str, object]) -> frozenset[str]:
+    """The names of the options that are set: what the conditions of a statement depend on."""
+    return frozenset(name for name, value in options.items() if not (value is None or value is False or value == ()))
+
+
+def constant(word: str) -> ColumnElement[str]:
+    """In the text, and not a parameter: a generic plan can use no partial index for `status = $1`."""
+    return literal_column(f"'{word}'")
+
+
+def ago(seconds: str) -> ColumnElement[Any]:
+    """The time so many seconds ago, by the parameter of that name."""
+    return func.now() - func.make_interval(text(f"secs => :{seconds}"))
