@@ -10,7 +10,7 @@ from tests.statements.plans.touched import execute, prepare
 from tests.support.tampered_turns import tamper
 from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.config.settings import Settings
-from turnstile.ops.stats.read_stats import ENDED, SHARES, Percentiles, StatsTooBroadError, read_stats
+from turnstile.ops.stats.read_stats import SHARES, Percentiles, StatsTooBroadError, make_statement, read_stats
 
 HOUR = 3600.0
 
@@ -92,7 +92,7 @@ async def test_without_an_ended_turn_there_are_no_durations(database: Database) 
 async def test_too_many_ended_turns_are_refused_with_what_to_do(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.ops.stats.read_stats.ENDED", "SELECT pg_sleep(60)")
+    monkeypatch.setattr("turnstile.ops.stats.read_stats.make_statement", lambda *_: "SELECT pg_sleep(60)")
 
     async with Database(settings.database, "test", size=1, statement_timeout_seconds=0.2) as impatient:
         with pytest.raises(StatsTooBroadError, match="give a shorter --since"):
@@ -100,6 +100,9 @@ async def test_too_many_ended_turns_are_refused_with_what_to_do(
 
 
 # --- what it reads
+
+
+STATEMENTS = {"of_all": make_statement(frozenset()), "of_one": make_statement(frozenset({"tenant_id"}))}
 
 
 @pytest.fixture
@@ -110,13 +113,15 @@ def crowded(settings: Settings) -> Iterator[psycopg.Connection[Any]]:
         # As autovacuum does it: the index knows the last rows. Without statistics the planner takes each tenant for a small one.
         connection.execute("VACUUM turns")
         connection.execute("SET enable_seqscan = off")
-        prepare(connection, "ended", ENDED)
+        for name, statement in STATEMENTS.items():
+            prepare(connection, name, statement)
         yield connection
 
 
 def pages_read(connection: psycopg.Connection[Any], tenant: str | None) -> int:
-    parameters = {"since": HOUR, "queue": None, "tenant": tenant, "shares": list(SHARES)}
-    return execute(connection, "ended", ENDED, parameters).pages
+    name = "of_all" if tenant is None else "of_one"
+    parameters = {"since": HOUR, "tenant_id": tenant, "shares": list(SHARES)}
+    return execute(connection, name, STATEMENTS[name], parameters).pages
 
 
 @pytest.mark.parametrize("tenant", [None, "t"])
@@ -151,7 +156,7 @@ SELECT now() AS read_at, 0 AS ended, NULL AS attempts, NULL AS waiting, NULL AS 
 async def test_a_scan_of_the_whole_table_is_ruled_out_whatever_the_planner_believes(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.ops.stats.read_stats.ENDED", SETTINGS)
+    monkeypatch.setattr("turnstile.ops.stats.read_stats.make_statement", lambda *_: SETTINGS)
 
     async with Database(settings.database, "test", size=1) as operators:
         found = await read_stats(operators, since_seconds=HOUR)

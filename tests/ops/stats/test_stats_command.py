@@ -140,7 +140,7 @@ async def test_what_ended_before_the_clock_was_set_back_is_not_counted_as_of_lat
 async def test_a_time_with_too_many_turns_ends_with_one_line_that_says_what_to_do(
     turnstile: Turnstile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.ops.stats.read_stats.ENDED", "SELECT pg_sleep(60)")
+    monkeypatch.setattr("turnstile.ops.stats.read_stats.make_statement", lambda *_: "SELECT pg_sleep(60)")
     monkeypatch.setitem(Database.__init__.__kwdefaults__, "statement_timeout_seconds", 0.2)
 
     ran = await turnstile("stats", "--since", "30d")

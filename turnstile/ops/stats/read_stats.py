@@ -8,14 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any, LiteralString
 
 import psycopg
 from psycopg.rows import DictRow
+from sqlalchemy import CTE, ColumnElement, Double, case, cast, extract, func, literal_column, select, text
 
+from turnstile.backends.postgres.core_text import FENCE, ago, given, text_of
 from turnstile.backends.postgres.database import STATEMENT_TIMEOUT_SECONDS, Database
 from turnstile.errors import TurnstileError
 from turnstile.ops.turns.attempts import RELEASE
+from turnstile.queries.turn_lists import equal
+from turnstile.schema import turns
 
 SHARES = (0.5, 0.95, 0.99)
 """The percentiles of each duration."""
@@ -23,41 +28,49 @@ SHARES = (0.5, 0.95, 0.99)
 MOST_CLASSES = 50
 """How many error classes are listed at most, the most frequent first. A class is a name of the user's code."""
 
+
 # The BRIN index `turns_finished_at` serves it, with any filter: OFFSET 0 keeps the filters out of the scan. An index that finds
 # a tenant's turns would read all of them, however long ago they ended. The scan reads those ranges of 32 pages in which a turn
 # has ended since then. It reads and sorts each turn that has ended: a million takes one or two seconds. Ten million take longer
 # than a statement may, and StatsTooBroadError says what to do.
-_ENDED: LiteralString = """
-WITH ended AS MATERIALIZED (
-    SELECT e.status, e.error_class, CASE WHEN e.first_started_at IS NOT NULL THEN e.attempt END AS attempts,
-           extract(epoch FROM e.first_started_at - e.queued_at)::float8 AS waiting,
-           extract(epoch FROM e.finished_at - e.first_started_at)::float8 AS running{more}
-      FROM (SELECT t.* FROM turns t
-             -- What ended after now did so before the clock was set back.
-             WHERE t.finished_at > now() - make_interval(secs => %(since)s) AND t.finished_at <= now() OFFSET 0) e
-     WHERE (%(queue)s::text IS NULL OR e.queue = %(queue)s) AND (%(tenant)s::text IS NULL OR e.tenant_id = %(tenant)s)
-)
-"""
+def _ended(filters: frozenset[str], by: "GroupBy | None") -> CTE:
+    """The turns that have ended since then, as `ended`."""
+    # What ended after now did so before the clock was set back.
+    lately = (turns.c.finished_at > ago("since"), turns.c.finished_at <= func.now())
+    e = select(turns).where(*lately).offset(FENCE).subquery("e")
+    columns: list[ColumnElement[Any]] = [
+        e.c.status,
+        e.c.error_class,
+        case((e.c.first_started_at.is_not(None), e.c.attempt)).label("attempts"),
+        cast(extract("epoch", e.c.first_started_at - e.c.queued_at), Double).label("waiting"),
+        cast(extract("epoch", e.c.finished_at - e.c.first_started_at), Double).label("running"),
+    ]
+    if by is GroupBy.TENANT:
+        columns.append(e.c.tenant_id.label("name"))
+    elif by is GroupBy.RELEASE:
+        columns.append(literal_column(RELEASE.format(turn="e")).label("name"))
+    return select(*columns).where(*equal(filters, of=e)).cte("ended").prefix_with("MATERIALIZED")
 
-ENDED: LiteralString = f"""{_ENDED.format(more="")}
+
+_TOTALS = text(f"""
 SELECT now() AS read_at, count(*) AS ended, avg(e.attempts)::float8 AS attempts,
-       percentile_cont(%(shares)s::float8[]) WITHIN GROUP (ORDER BY e.waiting) AS waiting,
-       percentile_cont(%(shares)s::float8[]) WITHIN GROUP (ORDER BY e.running) AS running,
+       percentile_cont(CAST(:shares AS float8[])) WITHIN GROUP (ORDER BY e.waiting) AS waiting,
+       percentile_cont(CAST(:shares AS float8[])) WITHIN GROUP (ORDER BY e.running) AS running,
        (SELECT coalesce(json_object_agg(s.status, s.turns), '{{}}')
           FROM (SELECT o.status, count(*) AS turns FROM ended o GROUP BY o.status ORDER BY turns DESC) s) AS by_status,
        (SELECT coalesce(json_object_agg(c.error_class, c.turns), '{{}}')
           FROM (SELECT coalesce(o.error_class, 'unknown') AS error_class, count(*) AS turns FROM ended o
                  WHERE o.status = 'FAILED' GROUP BY 1 ORDER BY turns DESC, 1 LIMIT {MOST_CLASSES}) c) AS by_error_class
   FROM ended e
-"""
+""")
 
-_GROUPS: LiteralString = """
+_GROUPS = text("""
 SELECT e.name, count(*) AS ended, count(*) FILTER (WHERE e.status = 'FAILED') AS failed,
        mode() WITHIN GROUP (ORDER BY e.error_class) FILTER (WHERE e.status = 'FAILED') AS top_error_class,
-       percentile_cont(%(shares)s::float8[]) WITHIN GROUP (ORDER BY e.waiting) AS waiting_seconds,
-       percentile_cont(%(shares)s::float8[]) WITHIN GROUP (ORDER BY e.running) AS running_seconds
+       percentile_cont(CAST(:shares AS float8[])) WITHIN GROUP (ORDER BY e.waiting) AS waiting_seconds,
+       percentile_cont(CAST(:shares AS float8[])) WITHIN GROUP (ORDER BY e.running) AS running_seconds
   FROM ended e GROUP BY e.name ORDER BY ended DESC, e.name
-"""
+""")
 
 
 class StatsTooBroadError(TurnstileError):
@@ -118,10 +131,11 @@ class GroupBy(StrEnum):
     RELEASE = "release"
 
 
-GROUPED: dict[GroupBy, LiteralString] = {
-    GroupBy.TENANT: _ENDED.format(more=", e.tenant_id AS name") + _GROUPS,
-    GroupBy.RELEASE: _ENDED.format(more=f", {RELEASE.format(turn='e')} AS name") + _GROUPS,
-}
+@cache
+def make_statement(filters: frozenset[str], by: GroupBy | None = None) -> LiteralString:
+    """The totals, or the figures of each group."""
+    figures = _TOTALS if by is None else _GROUPS
+    return text_of(figures.columns().add_cte(_ended(filters, by)))
 
 
 async def read_stats(
@@ -131,7 +145,7 @@ async def read_stats(
 
     Raises StatsTooBroadError or DatabaseUnavailableError.
     """
-    rows = await _read(database, ENDED, {"since": since_seconds, "queue": queue, "tenant": tenant_id})
+    rows = await _read(database, None, since_seconds, {"queue": queue, "tenant_id": tenant_id})
     return _stats(rows[0], since_seconds)
 
 
@@ -142,7 +156,7 @@ async def group_stats(
 
     Raises StatsTooBroadError or DatabaseUnavailableError.
     """
-    rows = await _read(database, GROUPED[by], {"since": since_seconds, "queue": queue, "tenant": tenant_id})
+    rows = await _read(database, by, since_seconds, {"queue": queue, "tenant_id": tenant_id})
     return [
         StatsGroup(
             **{
@@ -155,7 +169,10 @@ async def group_stats(
     ]
 
 
-async def _read(database: Database, statement: LiteralString, parameters: Mapping[str, Any]) -> list[DictRow]:
+async def _read(
+    database: Database, by: GroupBy | None, since_seconds: float, filters: Mapping[str, str | None]
+) -> list[DictRow]:
+    parameters = {**filters, "since": since_seconds, "shares": list(SHARES)}
     async with database.connection() as connection:
         try:
             async with connection.transaction():
@@ -163,7 +180,7 @@ async def _read(database: Database, statement: LiteralString, parameters: Mappin
                 # Once new turns have taken the room of archived ones, the planner takes the table for shuffled: of 300,000 turns
                 # it would read all 13,000 pages for two days, instead of 1,000.
                 await connection.execute("SET LOCAL enable_seqscan = off")
-                return await (await connection.execute(statement, {**parameters, "shares": list(SHARES)})).fetchall()
+                return await (await connection.execute(make_statement(given(filters), by), parameters)).fetchall()
         except psycopg.errors.QueryCanceled as error:
             raise StatsTooBroadError from error
 
