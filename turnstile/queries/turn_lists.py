@@ -14,12 +14,11 @@ from uuid import UUID
 from psycopg.rows import DictRow
 from sqlalchemy import ColumnElement, FromClause, Select, bindparam, literal_column, select, tuple_, union_all
 
-from turnstile.backends.postgres.core_text import LIMIT, constant, given, text_of
+from turnstile.backends.postgres.core_text import LIMIT, SESSIONS, TURNS, constant, given, text_of
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.errors import DatabaseUnavailableError, ListTooBroadError
 from turnstile.queries.turns import TurnRecord, record
-from turnstile.schema import sessions, turns
 from turnstile.turn.status import TurnStatus
 
 _OUT_OF_TIME = "57014"
@@ -33,8 +32,8 @@ Order = Sequence[ColumnElement[Any]]
 Position = tuple[datetime, UUID]
 """A place in a list: creation time and id of the last turn of a page. Not the id alone: clients may choose theirs."""
 
-TURN = turns.alias("t")
-SESSION = sessions.alias("s")
+TURN = TURNS.alias("t")
+SESSION = SESSIONS.alias("s")
 PENDING, RUNNING, FAILED = (constant(status) for status in ("PENDING", "RUNNING", "FAILED"))
 
 _HALTED_BY = select(SESSION.c.halted_by).where(

@@ -3,9 +3,8 @@
 import pytest
 from sqlalchemy import bindparam, select
 
-from turnstile.backends.postgres.core_text import LIMIT, ago, constant, given, text_of
+from turnstile.backends.postgres.core_text import LIMIT, TURNS, ago, constant, given, text_of
 from turnstile.backends.postgres.database import Database
-from turnstile.schema import turns
 
 
 def written(statement: str) -> str:
@@ -13,15 +12,14 @@ def written(statement: str) -> str:
 
 
 def test_a_statement_names_no_schema_and_casts_no_parameter() -> None:
-    statement = select(turns.c.id).where(turns.c.queue == bindparam("queue"), turns.c.status == constant("FAILED"))
+    statement = select(TURNS.c.id).where(TURNS.c.queue == bindparam("queue"), TURNS.c.status == constant("FAILED"))
 
     assert written(text_of(statement.limit(LIMIT))) == (
-        "SELECT turns_1.id FROM turns AS turns_1"
-        " WHERE turns_1.queue = %(queue)s AND turns_1.status = 'FAILED' LIMIT %(limit)s"
+        "SELECT turns.id FROM turns WHERE turns.queue = %(queue)s AND turns.status = 'FAILED' LIMIT %(limit)s"
     )
 
 
-@pytest.mark.parametrize("statement", [select(turns).where(turns.c.queue == "q"), select(turns).limit(1)])
+@pytest.mark.parametrize("statement", [select(TURNS).where(TURNS.c.queue == "q"), select(TURNS).limit(1)])
 def test_a_statement_with_a_value_of_its_own_is_refused(statement: object) -> None:
     """Its text is cached, and would be used with other values."""
     with pytest.raises(ValueError, match="values of its own"):
@@ -29,7 +27,7 @@ def test_a_statement_with_a_value_of_its_own_is_refused(statement: object) -> No
 
 
 async def test_the_database_runs_it_with_its_parameters(database: Database) -> None:
-    statement = select(turns.c.id).where(turns.c.queue == bindparam("queue"), turns.c.created_at < ago("seconds"))
+    statement = select(TURNS.c.id).where(TURNS.c.queue == bindparam("queue"), TURNS.c.created_at < ago("seconds"))
 
     assert await database.fetch(text_of(statement.limit(LIMIT)), {"queue": "q", "seconds": 0.5, "limit": 1}) == []
 

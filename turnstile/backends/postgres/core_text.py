@@ -7,24 +7,25 @@ takes longer than most statements. Values are parameters: `bindparam("queue")` b
 from collections.abc import Mapping
 from typing import Any, LiteralString
 
-from sqlalchemy import ClauseElement, ColumnElement, bindparam, func, literal_column, text
-from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
-from sqlalchemy.engine.interfaces import BindTyping
+from sqlalchemy import ClauseElement, ColumnElement, MetaData, bindparam, func, literal_column, text
+from sqlalchemy.dialects.postgresql.base import PGDialect
+
+from turnstile import schema
 
 LIMIT: ColumnElement[int] = bindparam("limit")
 
 FENCE: ColumnElement[int] = literal_column("0")
 """`.offset(FENCE)`: the planner moves no condition and no join across the subselect that has it."""
 
-
-class _Dialect(PGDialect_psycopg):
-    # As in the statements that are written by hand: Postgres takes a parameter's type from its place.
-    bind_typing = BindTyping.NONE
-
-
-_DIALECT = _Dialect()  # type: ignore[no-untyped-call]
 # Every connection has the schema as its search path (ADR 0037), so statements do not name it.
-_DIALECT.identifier_preparer.schema_for_object = lambda _: ""
+_UNQUALIFIED = MetaData()
+TURNS, SESSIONS, TURN_TRACES = (
+    table.to_metadata(_UNQUALIFIED, schema=None)  # type: ignore[arg-type] # documented, not annotated
+    for table in (schema.turns, schema.sessions, schema.turn_traces)
+)
+
+# Not a driver's dialect: that of psycopg casts each parameter, and Postgres would take its type from the cast.
+_DIALECT = PGDialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
 
 
 def text_of(statement: ClauseElement) -> LiteralString:

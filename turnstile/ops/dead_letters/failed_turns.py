@@ -28,14 +28,13 @@ from sqlalchemy import (
     true,
 )
 
-from turnstile.backends.postgres.core_text import FENCE, ago, constant, given, text_of
+from turnstile.backends.postgres.core_text import FENCE, TURNS, ago, constant, given, text_of
 from turnstile.backends.postgres.database import Database
 from turnstile.ops.turns.attempts import RELEASE
 from turnstile.ops.turns.open_turns import of_trace
 from turnstile.ops.turns.operator_turns import HALTING, in_pages
 from turnstile.queries.turn_lists import FAILED, SESSION, TURN, Condition, equal, select_turns
 from turnstile.queries.turns import TurnRecord, record
-from turnstile.schema import turns
 from turnstile.statements.start_children import HAS_SUCCESSOR
 
 # Of the rows `failed`. The sample is the turn that failed last: its logs are the most likely to be there still.
@@ -161,7 +160,7 @@ def _count_halting(filters: frozenset[str]) -> LiteralString:
     # From the sessions that are halted, which are few, to each one's turn by its key: no other index of `turns` is bounded by
     # their number.
     halted = select(SESSION.c.halted_by).where(SESSION.c.halted_by.is_not(None)).offset(FENCE).subquery("s")
-    turn = select(turns).where(turns.c.id == halted.c.halted_by).offset(FENCE).lateral("t")
+    turn = select(TURNS).where(TURNS.c.id == halted.c.halted_by).offset(FENCE).lateral("t")
     found = select(func.count().label("turns")).select_from(halted).join(turn, true())
     return text_of(found.where(*_of_filter(filters, turn)))
 

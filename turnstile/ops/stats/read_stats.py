@@ -15,12 +15,11 @@ import psycopg
 from psycopg.rows import DictRow
 from sqlalchemy import CTE, ColumnElement, Double, case, cast, extract, func, literal_column, select, text
 
-from turnstile.backends.postgres.core_text import FENCE, ago, given, text_of
+from turnstile.backends.postgres.core_text import FENCE, TURNS, ago, given, text_of
 from turnstile.backends.postgres.database import STATEMENT_TIMEOUT_SECONDS, Database
 from turnstile.errors import TurnstileError
 from turnstile.ops.turns.attempts import RELEASE
 from turnstile.queries.turn_lists import equal
-from turnstile.schema import turns
 
 SHARES = (0.5, 0.95, 0.99)
 """The percentiles of each duration."""
@@ -36,8 +35,8 @@ MOST_CLASSES = 50
 def _ended(filters: frozenset[str], by: "GroupBy | None") -> CTE:
     """The turns that have ended since then, as `ended`."""
     # What ended after now did so before the clock was set back.
-    lately = (turns.c.finished_at > ago("since"), turns.c.finished_at <= func.now())
-    e = select(turns).where(*lately).offset(FENCE).subquery("e")
+    lately = (TURNS.c.finished_at > ago("since"), TURNS.c.finished_at <= func.now())
+    e = select(TURNS).where(*lately).offset(FENCE).subquery("e")
     columns: list[ColumnElement[Any]] = [
         e.c.status,
         e.c.error_class,

@@ -11,10 +11,9 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, FromClause, bindparam, select, tuple_, union_all
 
-from turnstile.backends.postgres.core_text import LIMIT, ago, constant, given, text_of
+from turnstile.backends.postgres.core_text import LIMIT, TURN_TRACES, TURNS, ago, constant, given, text_of
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.turn_lists import PENDING, RUNNING, TURN, Condition, equal
-from turnstile.schema import turn_traces, turns
 from turnstile.turn.status import TurnStatus
 
 MOST = 100_000
@@ -78,7 +77,7 @@ def of_trace(turn: FromClause) -> Condition:
 
     A turn is identified by id, tenant and creation time: clients choose ids, and the id of an archived turn is free again.
     """
-    last, earlier = turns.alias("o"), turn_traces.alias("e")
+    last, earlier = TURNS.alias("o"), TURN_TRACES.alias("e")
     trace: ColumnElement[str] = bindparam("trace_id")
     runs = union_all(
         select(last.c.id, last.c.tenant_id, last.c.created_at).where(last.c.trace_id == trace),
