@@ -13,6 +13,7 @@ from typing import LiteralString
 
 from turnstile.archive.move import DEAD_LETTER_DAYS
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import INDEXED_STATUS
 from turnstile.statements.start_children import HAS_SUCCESSOR
 
 REDRIVE_GRACE_MINUTES = 10
@@ -59,7 +60,7 @@ SELECT q.name AS queue, greatest(0, f.lately - coalesce(h.lately, 0)) AS failed_
         FROM (SELECT t.finished_at, t.dead_lettered_at,
                      t.dead_lettered_at > now() - interval '{DEAD_LETTER_DAYS} days' AND NOT {HAS_SUCCESSOR} AS redrivable
                 FROM turns t
-               WHERE (t.status || '') = 'FAILED' AND t.dropped_at IS NULL AND t.queue = q.name
+               WHERE {INDEXED_STATUS} = 'FAILED' AND t.dropped_at IS NULL AND t.queue = q.name
                 ORDER BY t.finished_at DESC LIMIT %(limit)s) o) f
   LEFT JOIN halted h ON h.queue = q.name
  ORDER BY q.name

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import INDEXED_STATUS
 from turnstile.statements.session_head import IN_INDEX_ORDER
 
 MOST = 10_000
@@ -18,10 +19,10 @@ Turns of halted sessions are read in addition; each costs a look-up of its sessi
 
 # The index `turns_waiting` has the queue and the time since which a turn is due. Its predicate is an expression that only
 # statements like these use: no other statement with a pinned plan can use the index.
-_DUE: LiteralString = """
+_DUE: LiteralString = f"""
 SELECT t.id, t.tenant_id, t.session_id, t.seq, coalesce(t.execute_at, t.created_at) AS since
   FROM turns t
- WHERE (t.status || '') = 'PENDING' AND t.queue = q.name AND coalesce(t.execute_at, t.created_at) <= now()
+ WHERE {INDEXED_STATUS} = 'PENDING' AND t.queue = q.name AND coalesce(t.execute_at, t.created_at) <= now()
    -- A halted session waits for an operator: more workers would not help it, and it must not use up the limit.
    AND (SELECT s.halted_by FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) IS NULL
  ORDER BY coalesce(t.execute_at, t.created_at) LIMIT %(limit)s

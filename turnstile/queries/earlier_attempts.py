@@ -9,13 +9,14 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.turn.identifiers import TraceContext
 
-READ_EARLIER_ATTEMPTS: LiteralString = """
+READ_EARLIER_ATTEMPTS: LiteralString = f"""
 SELECT w.id, w.fence, a.fence AS earlier_fence,
        coalesce(e.trace_id, t.trace_id) AS trace_id, coalesce(e.span_id, t.span_id) AS span_id
   FROM unnest(%(ids)s::uuid[], %(fences)s::bigint[]) w (id, fence)
-  JOIN turns t ON t.id = ANY (ARRAY[w.id])
+  JOIN turns t ON {by_key("t.id", "w.id")}
  CROSS JOIN LATERAL (
        SELECT a.fence, a.generation FROM turn_attempts a
         WHERE a.turn_id = w.id AND a.fence < w.fence ORDER BY a.fence DESC LIMIT 1) a

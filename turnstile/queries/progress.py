@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import INDEXED_STATUS
 from turnstile.statements.worker_registry import ALIVE
 
 PATIENCE_SECONDS = 300.0
@@ -29,7 +30,7 @@ _OPEN: LiteralString = f"""
 SELECT t.id, t.queue, t.tenant_id, t.session_id, t.seq, t.execute_at, t.first_started_at, t.joining,
        greatest(t.queued_at, t.execute_at) AS due_since
   FROM turns t
- WHERE (t.status || '') = 'PENDING' AND t.queue = b.queue AND coalesce(t.execute_at, t.created_at) {{when}} now()
+ WHERE {INDEXED_STATUS} = 'PENDING' AND t.queue = b.queue AND coalesce(t.execute_at, t.created_at) {{when}} now()
    AND (SELECT s.halted_by FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) IS NULL
  ORDER BY coalesce(t.execute_at, t.created_at) LIMIT {MOST}
 """

@@ -15,8 +15,8 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.postgres.sql_terms import by_key
-from turnstile.statements.session_head import DUE, INDEXED_STATUS, IS_RUNNING
+from turnstile.backends.postgres.sql_terms import INDEXED_STATUS, by_key
+from turnstile.statements.session_head import DUE, IS_RUNNING
 from turnstile.statements.worker_registry import HOLDS, LOST_LEASES, LOST_WITH_TURNS_LEASES
 
 OVER: LiteralString = "t.lease_until < least(now(), %(by)s::timestamptz)"

@@ -49,10 +49,6 @@ locked row and fails after `lock_timeout`; then nothing was ended, and the call 
 the head, a lost wake-up must not wait for the long deadline that has built up.
 """
 
-INDEXED_STATUS: LiteralString = "(t.status || '')"
-"""The status as the indexes `turns_failed_at` and `turns_to_take_over` have it in their predicates. An expression, so that no
-other statement can use these indexes."""
-
 IS_RUNNING: LiteralString = f"{off_index('t.status')} = 'RUNNING'"
 IS_FAILED: LiteralString = f"{off_index('t.status')} = 'FAILED'"
 IS_PENDING: LiteralString = f"{off_index('t.status')} = 'PENDING'"

@@ -16,3 +16,8 @@ def off_index(column: LiteralString) -> LiteralString:
     """The value of `column`, as an expression that no index has. While few rows are RUNNING or FAILED, the planner assumes that
     their partial index is empty, and would read all of it for each id."""
     return f"('' || {column})"
+
+
+INDEXED_STATUS: LiteralString = "(t.status || '')"
+"""The status of turn `t` as the indexes `turns_failed_at`, `turns_waiting` and `turns_to_take_over` have it in their predicates.
+An expression, so that no other statement can use these indexes."""

@@ -17,6 +17,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.failed_turns import BATCH, FailedFilter
 from turnstile.ops.dead_letters.sweep import sweep_queues
@@ -28,13 +29,13 @@ from turnstile.statements.session_head import IS_FAILED
 
 DROP_FAILED: LiteralString = f"""
 WITH wanted AS MATERIALIZED (
-    SELECT t.id FROM unnest(%(ids)s::uuid[], %(generations)s::int[]) w (id, generation) JOIN turns t ON t.id = ANY (ARRAY[w.id])
+    SELECT t.id FROM unnest(%(ids)s::uuid[], %(generations)s::int[]) w (id, generation) JOIN turns t ON {by_key("t.id", "w.id")}
      WHERE {IS_FAILED} AND t.generation = w.generation AND t.dropped_at IS NULL
        AND NOT EXISTS (SELECT FROM sessions s WHERE s.halted_by = t.id)
      ORDER BY w.id FOR NO KEY UPDATE OF t
 )
 UPDATE turns t SET dropped_at = clock_timestamp(), dropped_by = %(dropped_by)s, send_at = NULL
-  FROM wanted w WHERE t.id = ANY (ARRAY[w.id]) AND {IS_FAILED}
+  FROM wanted w WHERE {by_key("t.id", "w.id")} AND {IS_FAILED}
 RETURNING t.id
 """
 

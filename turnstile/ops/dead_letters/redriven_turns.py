@@ -10,6 +10,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.ops.dead_letters.stop_rule import CANARY_WAIT_SECONDS, WINDOW, Ends, GoOn, Stop, Wait, judge_canary
 from turnstile.turn.status import TurnStatus
 
@@ -20,11 +21,11 @@ MOST = 10_000
 """Turns of one look: of those that have not ended, the ones that were put back first."""
 
 
-READ_ENDS: LiteralString = """
+READ_ENDS: LiteralString = f"""
 SELECT t.id, CASE WHEN t.generation > w.generation THEN 'FAILED' ELSE t.status END AS status,
        CASE WHEN t.generation = w.generation THEN t.error_class END AS error_class
-  FROM unnest(%(ids)s::uuid[], %(generations)s::int[]) w (id, generation) JOIN turns t ON t.id = ANY (ARRAY[w.id])
- WHERE t.generation > w.generation OR ('' || t.status) NOT IN ('PENDING', 'RUNNING')
+  FROM unnest(%(ids)s::uuid[], %(generations)s::int[]) w (id, generation) JOIN turns t ON {by_key("t.id", "w.id")}
+ WHERE t.generation > w.generation OR {off_index("t.status")} NOT IN ('PENDING', 'RUNNING')
  ORDER BY t.finished_at, t.id
 """
 """A turn of a later generation was redriven once more: it must have failed in between."""

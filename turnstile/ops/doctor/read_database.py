@@ -8,6 +8,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.backends.postgres.table_version import READ_VERSION
 from turnstile.errors import TurnstileError
 from turnstile.statements.session_head import DUE, IS_RUNNING
@@ -22,7 +23,7 @@ WAKE: LiteralString = f"""
 WITH free AS MATERIALIZED (
     SELECT t.id FROM turns t WHERE t.id = ANY (%(ids)s::uuid[]) AND {_MAY_WAKE} ORDER BY t.id FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM free WHERE t.id = ANY (ARRAY[free.id]) AND {_MAY_WAKE}
+UPDATE turns t SET send_at = clock_timestamp(), sends = 0 FROM free WHERE {by_key("t.id", "free.id")} AND {_MAY_WAKE}
 RETURNING t.id
 """
 

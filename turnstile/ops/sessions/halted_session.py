@@ -18,6 +18,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from turnstile.backends.postgres.database import Connection, Database
+from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
 from turnstile.statements.redrive_audit import RECORD
 from turnstile.statements.revive import EARLIER_TRACE, KEEP_TRACE, KEPT_TRACE, NEW_RUN
@@ -33,13 +34,13 @@ SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.error_class, t.fini
        {IS_FAILED} AND {IS_BEING_COMPENSATED} AS compensated, {IS_FAILED} AND {IS_OVERTAKEN} AS overtaken,
        (SELECT count(*) FROM turns w WHERE w.tenant_id = t.tenant_id AND w.session_id = t.session_id
                                        AND w.seq IS NOT NULL AND w.status IN ('PENDING', 'RUNNING')) AS waiting
-  FROM turns t LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id
+  FROM turns t LEFT JOIN sessions s ON {by_key("s.tenant_id", "t.tenant_id")} AND s.session_id = t.session_id
  WHERE t.id = %(id)s
 """
 
 # For a compensation it also locks the compensated turn's session, as a redrive does: so each sees what the other did to the pair.
 # The turn's own lock is for the submit that starts the call of a lost child again.
-LOCK_HALTED: LiteralString = """
+LOCK_HALTED: LiteralString = f"""
 WITH locked AS MATERIALIZED (
     SELECT s.tenant_id, s.session_id, s.halted_by
       FROM (SELECT t.tenant_id, t.session_id FROM turns t WHERE t.id = %(id)s
@@ -47,9 +48,9 @@ WITH locked AS MATERIALIZED (
             SELECT p.tenant_id, p.session_id
               FROM turns t CROSS JOIN LATERAL (
                    SELECT p.tenant_id, p.session_id FROM turns p
-                    WHERE p.id = t.parent_turn_id AND ('' || p.tenant_id) = t.tenant_id OFFSET 0) p
+                    WHERE p.id = t.parent_turn_id AND {off_index("p.tenant_id")} = t.tenant_id OFFSET 0) p
              WHERE t.id = %(id)s AND t.kind = 'compensation') k
-      JOIN sessions s ON s.tenant_id = ANY (ARRAY[k.tenant_id]) AND s.session_id = k.session_id
+      JOIN sessions s ON {by_key("s.tenant_id", "k.tenant_id")} AND s.session_id = k.session_id
      ORDER BY k.tenant_id, k.session_id FOR NO KEY UPDATE OF s
 )
 SELECT s.tenant_id, s.session_id, t.queue

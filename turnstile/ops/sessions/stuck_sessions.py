@@ -11,6 +11,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import INDEXED_STATUS, by_key
 from turnstile.statements.session_head import IN_INDEX_ORDER
 
 REACH = 2_000
@@ -22,17 +23,17 @@ MOST_QUEUES = 100
 # turn without a `seq` stands for its session if nothing else of it is open.
 STUCK: LiteralString = f"""
 WITH RECURSIVE queues (name, place) AS (
-    (SELECT t.queue, 1 FROM turns t WHERE (t.status || '') = 'PENDING' ORDER BY t.queue LIMIT 1)
+    (SELECT t.queue, 1 FROM turns t WHERE {INDEXED_STATUS} = 'PENDING' ORDER BY t.queue LIMIT 1)
      UNION ALL
     SELECT following.queue, queues.place + 1
       FROM queues CROSS JOIN LATERAL (
           SELECT t.queue FROM turns t
-           WHERE (t.status || '') = 'PENDING' AND t.queue > queues.name ORDER BY t.queue LIMIT 1) following
+           WHERE {INDEXED_STATUS} = 'PENDING' AND t.queue > queues.name ORDER BY t.queue LIMIT 1) following
      WHERE queues.place < {MOST_QUEUES}
 ), due AS MATERIALIZED (
     SELECT o.*, count(*) OVER (PARTITION BY o.queue) >= {REACH} AS truncated FROM queues q CROSS JOIN LATERAL (
         SELECT t.id, t.tenant_id, t.session_id, t.seq, t.queue, coalesce(t.execute_at, t.created_at) AS since FROM turns t
-         WHERE (t.status || '') = 'PENDING' AND t.queue = q.name
+         WHERE {INDEXED_STATUS} = 'PENDING' AND t.queue = q.name
            AND coalesce(t.execute_at, t.created_at) < now() - make_interval(secs => %(older)s)
          ORDER BY coalesce(t.execute_at, t.created_at) LIMIT {REACH}) o
      WHERE %(queue)s::text IS NULL OR q.name = %(queue)s
@@ -59,7 +60,7 @@ WITH RECURSIVE queues (name, place) AS (
      UNION ALL
    (SELECT f.id, f.tenant_id, f.session_id, f.queue, f.finished_at
       FROM (SELECT s.tenant_id, s.session_id, s.halted_by FROM sessions s WHERE s.halted_by IS NOT NULL OFFSET 0) s
-     CROSS JOIN LATERAL (SELECT f.* FROM turns f WHERE f.id = ANY (ARRAY[s.halted_by]) LIMIT 1) f
+     CROSS JOIN LATERAL (SELECT f.* FROM turns f WHERE {by_key("f.id", "s.halted_by")} LIMIT 1) f
      WHERE (%(queue)s::text IS NULL OR f.queue = %(queue)s) AND (%(tenant)s::text IS NULL OR f.tenant_id = %(tenant)s)
      ORDER BY f.finished_at LIMIT %(limit)s)
 )

@@ -14,6 +14,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.session_head import IS_PENDING, OPEN_HEAD
 from turnstile.turn.envelope import OutgoingMessage
@@ -28,18 +29,18 @@ WITH named AS MATERIALIZED (
     SELECT t.id, t.tenant_id, t.session_id, t.queue, t.status, t.seq, t.execute_at, t.trace_id, t.span_id, h.id AS head_id,
            s.halted_by, {_JOINS} AS joins, EXISTS (SELECT FROM paused_queues p WHERE p.queue = t.queue) AS paused
       FROM turns t
-      LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id
+      LEFT JOIN sessions s ON {by_key("s.tenant_id", "t.tenant_id")} AND s.session_id = t.session_id
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="t")}) h ON true
      WHERE t.id = %(id)s
 ), free AS MATERIALIZED (
-    SELECT t.id FROM named n JOIN turns t ON t.id = ANY (ARRAY[n.id])
+    SELECT t.id FROM named n JOIN turns t ON {by_key("t.id", "n.id")}
      WHERE {IS_PENDING} AND NOT {_JOINS} AND NOT n.paused AND n.halted_by IS NULL AND (t.seq IS NULL OR n.head_id = t.id)
        FOR NO KEY UPDATE OF t SKIP LOCKED
 ), woken AS (
     UPDATE turns t
        SET execute_at = CASE WHEN t.execute_at > clock_timestamp() THEN clock_timestamp() ELSE t.execute_at END,
            queued_at = least(t.queued_at, clock_timestamp()), send_at = clock_timestamp(), sends = 0
-      FROM free WHERE %(apply)s AND t.id = ANY (ARRAY[free.id]) AND {IS_PENDING} AND NOT {_JOINS}
+      FROM free WHERE %(apply)s AND {by_key("t.id", "free.id")} AND {IS_PENDING} AND NOT {_JOINS}
     RETURNING t.id
 )
 SELECT n.*, free.id IS NOT NULL AS free, woken.id IS NOT NULL AS woken

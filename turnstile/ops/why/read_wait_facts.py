@@ -15,6 +15,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.sql_terms import INDEXED_STATUS, by_key, off_index
 from turnstile.ops.why.wait_facts import (
     MAX_OLDER_TURNS,
     LastAttempt,
@@ -39,7 +40,7 @@ from turnstile.turn.status import TurnStatus
 TURNS: LiteralString = f"""
 WITH asked AS MATERIALIZED (
     SELECT t.id, h.id AS head_id
-      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id])
+      FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON {by_key("t.id", "w.id")}
       LEFT JOIN LATERAL ({OPEN_HEAD.format(of="t")}) h ON true
 ), named AS MATERIALIZED (
     SELECT a.id, a.head_id FROM asked a UNION SELECT a.head_id, a.head_id FROM asked a WHERE a.head_id IS NOT NULL
@@ -51,15 +52,15 @@ SELECT n.head_id, now() AS at, t.id, t.tenant_id, t.session_id, t.seq, t.queue, 
        coalesce(cardinality(t.joining), 0) AS child_count,
        (SELECT coalesce(json_agg(json_build_object('id', c.id, 'session_id', c.session_id, 'status', c.status)
                                  ORDER BY c.id), '[]')
-          FROM turns c WHERE c.id = ANY (t.joining) AND ('' || c.status) IN ('PENDING', 'RUNNING')) AS open_children,
+          FROM turns c WHERE c.id = ANY (t.joining) AND {off_index("c.status")} IN ('PENDING', 'RUNNING')) AS open_children,
        a.outcome AS last_outcome, a.error_class AS last_error_class, a.error AS last_error,
        s.halted_by, f.error_class AS halt_error_class, f.error AS halt_error, f.finished_at AS halted_at
-  FROM named n JOIN turns t ON t.id = ANY (ARRAY[n.id])
+  FROM named n JOIN turns t ON {by_key("t.id", "n.id")}
   LEFT JOIN LATERAL (
       SELECT a.* FROM turn_attempts a
        WHERE a.turn_id = t.id AND a.generation = t.generation ORDER BY a.fence DESC LIMIT 1) a ON true
-  LEFT JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id
-  LEFT JOIN LATERAL (SELECT f.* FROM turns f WHERE f.id = ANY (ARRAY[s.halted_by]) LIMIT 1) f ON true
+  LEFT JOIN sessions s ON {by_key("s.tenant_id", "t.tenant_id")} AND s.session_id = t.session_id
+  LEFT JOIN LATERAL (SELECT f.* FROM turns f WHERE {by_key("f.id", "s.halted_by")} LIMIT 1) f ON true
 """
 
 WORKERS: LiteralString = f"""
@@ -79,7 +80,7 @@ OLDER: LiteralString = f"""
 SELECT w.id, (
     SELECT count(*) FROM (
         SELECT FROM turns t
-         WHERE (t.status || '') = 'PENDING' AND t.queue = w.queue AND coalesce(t.execute_at, t.created_at) <= now()
+         WHERE {INDEXED_STATUS} = 'PENDING' AND t.queue = w.queue AND coalesce(t.execute_at, t.created_at) <= now()
            AND coalesce(t.execute_at, t.created_at) < w.since
          ORDER BY coalesce(t.execute_at, t.created_at) LIMIT {MAX_OLDER_TURNS}) o) AS older_turn_count
   FROM unnest(%(ids)s::uuid[], %(due_queues)s::text[], %(sinces)s::timestamptz[]) w (id, queue, since)
@@ -91,14 +92,14 @@ MOMENT_SECONDS = 0.5
 # `xmax` of a row is the transaction that has locked or changed it last, and each open transaction has a lock on its own id. That
 # names the owner of a row lock for which nobody waits, and takes no lock itself. Several owners at once have an id in common,
 # which does not belong to a transaction: they are not found.
-ROW_LOCKS: LiteralString = """
+ROW_LOCKS: LiteralString = f"""
 SELECT r.id, l.pid, l.virtualtransaction AS transaction, a.usename AS user_name, a.application_name AS application,
        a.xact_start AS since
   FROM (
-    SELECT t.id, t.xmax AS xid FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id])
+    SELECT t.id, t.xmax AS xid FROM unnest(%(ids)s::uuid[]) w (id) JOIN turns t ON {by_key("t.id", "w.id")}
     UNION ALL
-    SELECT t.id, s.xmax FROM unnest(%(session_ids)s::uuid[]) w (id) JOIN turns t ON t.id = ANY (ARRAY[w.id])
-      JOIN sessions s ON s.tenant_id = ANY (ARRAY[t.tenant_id]) AND s.session_id = t.session_id) r
+    SELECT t.id, s.xmax FROM unnest(%(session_ids)s::uuid[]) w (id) JOIN turns t ON {by_key("t.id", "w.id")}
+      JOIN sessions s ON {by_key("s.tenant_id", "t.tenant_id")} AND s.session_id = t.session_id) r
   JOIN pg_locks l ON l.locktype = 'transactionid' AND l.granted AND l.transactionid = r.xid
   JOIN pg_stat_activity a ON a.pid = l.pid
 """
@@ -109,7 +110,7 @@ SELECT coalesce(h.id, s.halted_by, n.id, l.id) AS turn_id FROM sessions s
   LEFT JOIN LATERAL ({OPEN_HEAD.format(of="s")}) h ON true
   LEFT JOIN LATERAL (
       SELECT n.id FROM turns n
-       WHERE n.tenant_id = s.tenant_id AND n.session_id = s.session_id AND n.seq IS NULL AND ('' || n.status) = 'PENDING'
+       WHERE n.tenant_id = s.tenant_id AND n.session_id = s.session_id AND n.seq IS NULL AND {off_index("n.status")} = 'PENDING'
        ORDER BY n.execute_at, n.id LIMIT 1) n ON true
   LEFT JOIN LATERAL (
       SELECT l.id FROM turns l
