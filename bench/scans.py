@@ -10,8 +10,8 @@ from typing import Any, LiteralString
 import psycopg
 
 from bench.stage import Room
-from turnstile.statements.due_messages import TAKE_DUE
 from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.owed_messages import TAKE_DUE
 from turnstile.statements.place_scheduled import PLACE_SCHEDULED
 
 SCANS: dict[str, LiteralString] = {

@@ -19,7 +19,7 @@ from tests.support.probes import turn_loop
 from turnstile.config.settings import Settings
 from turnstile.process import logs
 from turnstile.telemetry import own_log
-from turnstile.telemetry.harmless import harmless
+from turnstile.telemetry.terminal_text import harmless
 
 Lines = Callable[[], list[str]]
 

@@ -19,9 +19,9 @@ from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import PRUNE_ITEMS
 from turnstile.relay.loop import Relay
-from turnstile.statements.due_messages import DEAD_LETTERED, SET_RESEND_DEADLINE, TAKE_DUE
 from turnstile.statements.join import WAKE_JOINED
 from turnstile.statements.lost_turns import MARK_LOST
+from turnstile.statements.owed_messages import DEAD_LETTERED, SET_RESEND_DEADLINE, TAKE_DUE
 from turnstile.statements.place_scheduled import PLACE_SCHEDULED
 
 SCHEDULED: LiteralString = """

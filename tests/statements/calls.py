@@ -8,8 +8,8 @@ from tests.support.factories import PROVEN, make_claim, make_submission
 from turnstile.errors import SubmissionRefusedError
 from turnstile.statements.claim import Claim, ClaimTerms, claim
 from turnstile.statements.defer import Defer, defer
-from turnstile.statements.due_messages import SET_RESEND_DEADLINE, TAKE_DUE
 from turnstile.statements.lost_turns import mark_lost as mark_lost_turns
+from turnstile.statements.owed_messages import SET_RESEND_DEADLINE, TAKE_DUE
 from turnstile.statements.session_head import WAKE_HEAD
 from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.statements.submit import Accepted, submit

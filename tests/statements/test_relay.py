@@ -24,7 +24,7 @@ from tests.statements.calls import (
 )
 from tests.statements.store import START, Store
 from turnstile.statements.cancel import cancel
-from turnstile.statements.due_messages import DEAD_LETTERED, MAX_RESEND_SECONDS
+from turnstile.statements.owed_messages import DEAD_LETTERED, MAX_RESEND_SECONDS
 from turnstile.statements.place_scheduled import PLACE_SCHEDULED
 from turnstile.statements.renew_lease import renew
 from turnstile.turn.cancel_reason import CancelReason

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 from turnstile.backends.ecs_agent import EcsAgentError, read_task_id
 from turnstile.config.settings import Settings
-from turnstile.telemetry.harmless import harmless
 from turnstile.telemetry.own_log import OUTPUT, PROCESSORS, log
+from turnstile.telemetry.terminal_text import harmless
 
 SAME_SECONDS = 30.0
 

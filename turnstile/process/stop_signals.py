@@ -1,7 +1,9 @@
 """The signals that ask a process to stop, and what becomes of them in a process that is forked from it.
 
 A fork inherits the signal handlers, and the socket into which Python writes the number of each signal: what is sent to the child
-would stop the parent. User code forks (`multiprocessing`), so a child begins as a plain program does: SIGTERM ends it.
+would stop the parent. What a signal then stops is in `worker.lifecycle.shutdown`, `producer.server` and `relay.relay_process`.
+
+User code forks (`multiprocessing`), so a child begins as a plain program does: SIGTERM ends it.
 """
 
 import asyncio

@@ -5,7 +5,7 @@ Any number of relays may run at once. A round takes due rows with SKIP LOCKED an
 that dies before it sends loses nothing. Each queue's rows are then sent in parallel with the next rounds: a slow or long queue
 delays only its own rows. A message that is sent twice costs one extra look at the row.
 
-`statements.due_messages` has the SQL, `relay.wake_ups_and_dead_letters` the sending.
+`statements.owed_messages` has the SQL, `relay.wake_ups_and_dead_letters` the sending.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from turnstile.relay.queue_selection import BATCH, Ask, Line, RelayQueues, tick_
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.relay.wake_ups_and_dead_letters import Load, RelaySends, Sender
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
-from turnstile.statements.due_messages import FIND_DUE, TAKE_DUE, DueRow
 from turnstile.statements.join import wake_joined
+from turnstile.statements.owed_messages import FIND_DUE, TAKE_DUE, DueRow
 from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.statements.place_scheduled import FIND_UNPLACED, PLACE_SCHEDULED
 from turnstile.statements.submit import forget_submissions

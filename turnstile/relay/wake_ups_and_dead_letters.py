@@ -23,7 +23,7 @@ from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import BATCH
 from turnstile.relay.fault_isolation import LeftOut, alone, step_around
 from turnstile.relay.queue_selection import Line
-from turnstile.statements.due_messages import DEAD_LETTERED, GIVE_BACK, SET_RESEND_DEADLINE, DueRow
+from turnstile.statements.owed_messages import DEAD_LETTERED, GIVE_BACK, SET_RESEND_DEADLINE, DueRow
 from turnstile.telemetry.instruments import RECORDING
 from turnstile.telemetry.metrics import RELAY_LAG, RELAY_SENT
 from turnstile.telemetry.own_log import log

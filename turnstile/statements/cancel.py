@@ -1,8 +1,9 @@
 """Cancel: PENDING at once, RUNNING by request; one turn, a session's open turns, or a turn not yet submitted.
 
 A PENDING turn becomes CANCELED at once. A RUNNING turn is marked. Its worker reads the mark with the heartbeat, sooner if a
-hint reaches it (`streaming.cancel_hints`). The settle makes the turn CANCELED whatever the handler returns, so that an
-acknowledged cancel never becomes SUCCEEDED. Cancelling a turn that has ended changes nothing.
+hint reaches it (`streaming.cancel_hints`), and stops the handler (`worker.attempt.attempt`). The settle makes
+the turn CANCELED whatever the handler returns, so that an acknowledged cancel never becomes SUCCEEDED. Cancelling a turn that
+has ended changes nothing.
 
 The cancelled head may have delayed its session (a retry's backoff). The same transaction makes the next turn due and returns
 its row, so that the caller can send the wake-up without waiting for the relay.

@@ -1,12 +1,12 @@
 """Schedule: a turn with an `execute_at` gets its place in its session when it is due.
 
-The rows are selected as in `statements.due_messages`.
+The rows are selected as in `statements.owed_messages`.
 """
 
 from typing import LiteralString
 
 from turnstile.backends.postgres.sql_terms import by_key
-from turnstile.statements.due_messages import LEFT_OUT, ONLY
+from turnstile.statements.owed_messages import LEFT_OUT, ONLY
 from turnstile.statements.session_head import IS_PENDING
 
 _UNPLACED: LiteralString = f"""

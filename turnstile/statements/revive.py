@@ -1,4 +1,4 @@
-"""Redrive: a FAILED turn goes back to work.
+"""Revive, the row change of a redrive: a FAILED turn goes back to work.
 
 A compare-and-set on the row: FAILED of generation g becomes PENDING of generation g + 1, once, however many redrives run
 at the same time. The turn gets new budgets, a new trace and a place at the end of its session: the conversation's later

@@ -27,7 +27,7 @@ from turnstile.ops.terminal.output import (
     short_duration,
     shortened,
 )
-from turnstile.telemetry.harmless import harmless
+from turnstile.telemetry.terminal_text import harmless
 from turnstile.turn.status import TurnStatus
 
 

@@ -27,9 +27,9 @@ from turnstile.statements import (
     webhooks,
 )
 from turnstile.statements import compensate as compensation
-from turnstile.statements import due_messages as relay_statements
 from turnstile.statements import join as joining
 from turnstile.statements import once_values as recorded_values
+from turnstile.statements import owed_messages as relay_statements
 from turnstile.statements import read_claims as reading_claims
 from turnstile.statements import renew_lease as renew
 from turnstile.statements import submit as submission

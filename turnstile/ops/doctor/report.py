@@ -13,7 +13,7 @@ from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.folding import fold, whole
 from turnstile.ops.terminal.output import many, short_time
 from turnstile.ops.why.decision import MARGIN_SECONDS
-from turnstile.telemetry.harmless import harmless
+from turnstile.telemetry.terminal_text import harmless
 
 SHOWN = 10
 """Most findings of one code in the lines. The document has all findings."""

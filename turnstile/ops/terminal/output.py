@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from turnstile.telemetry.harmless import harmless
+from turnstile.telemetry.terminal_text import harmless
 
 Column = str | Callable[[Any], object]
 Columns = Mapping[str, Column]

@@ -15,7 +15,7 @@ from turnstile.errors import TurnstileError
 from turnstile.ops.terminal.output import cell, value_getter
 from turnstile.ops.top.snapshot import Snapshot
 from turnstile.ops.top.views import EVERYTHING, TURNS, VIEWS, OpenTurn, ShowTurns, View, headline
-from turnstile.telemetry.harmless import harmless
+from turnstile.telemetry.terminal_text import harmless
 
 DOCTOR_EVERY_SECONDS = 30.0
 

@@ -8,7 +8,7 @@ from turnstile.ops.terminal.output import Columns, describe_error, print_table, 
 from turnstile.ops.turns.attempts import EndedAttempt
 from turnstile.ops.turns.turn_document import attempt_document, seconds_between
 from turnstile.queries.turns import TurnRecord
-from turnstile.telemetry.harmless import harmless
+from turnstile.telemetry.terminal_text import harmless
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
 

@@ -1,5 +1,7 @@
 """The relay's statements that send, in the order of a round. `relay.loop` is the loop.
 
+A scheduled turn gets its place in the session first (`statements.place_scheduled`).
+
 Each selects by queue in the order of `send_at`, or by ids. Rows with a known id are looked up one by one: LATERAL with
 a LIMIT keeps the order, and no partial index matches the conditions (`statements.session_head`). Otherwise the
 statistics of a table that was idle a moment ago could lead to a plan that reads all due rows.
