@@ -37,7 +37,7 @@ OPERATORS_WRITES = {
 HOMES_OF_THE_ENVIRONMENT = (
     "turnstile/config/settings.py",
     "turnstile/dev/stack/",
-    "turnstile/dev/local_command.py",
+    "turnstile/dev/home.py",
 )
 HANDS_THE_ENVIRONMENT_ON = {
     "turnstile/dev/up.py": "to its children",

@@ -18,9 +18,10 @@ import psutil
 import psycopg
 import pytest
 
+from tests.dev.shells import path_without_the_program
 from tests.ops.invoke import invoke
 from tests.support.probes import wait_until
-from turnstile.dev.local_command import program_name
+from turnstile.dev.home import program_name
 from turnstile.dev.stack.stack import LocalStack, down
 
 pytestmark = pytest.mark.not_on("containers", "it is about the embedded stack itself")
@@ -82,25 +83,6 @@ def test_from_nothing_to_a_stack_with_tables_and_queues_and_back(tmp_path: Path)
     assert not home.exists()
     # Not where Turnstile's tables are, though the role is called like their schema.
     assert made_in == "public"
-
-
-@pytest.mark.parametrize("finds_it", [True, False])
-def test_a_line_to_copy_calls_the_program_as_the_shell_finds_it(
-    finds_it: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", os.pathsep.join(path_without_the_program()))
-    if finds_it:
-        monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    monkeypatch.chdir(tmp_path)
-    shown = subprocess.run(["sh", "-c", f"{program_name()} --version"], capture_output=True, text=True, check=True)
-
-    assert re.fullmatch(r"\d+\.\d+\.\d+\n", shown.stdout)
-    assert (program_name() == "turnstile") is finds_it
-
-
-def path_without_the_program() -> list[str]:
-    """The PATH of a shell in which no environment of Python is active."""
-    return [one for one in os.environ["PATH"].split(os.pathsep) if not Path(one, "turnstile").exists()]
 
 
 def hinted(messages: str) -> str:

@@ -1,15 +1,13 @@
 """`turnstile local`: the embedded stack with queues and tables, ready for a worker and an API."""
 
-import os
 import shlex
-import shutil
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from turnstile.dev.home import DEFAULT_HOME, SHORT_POLL, Home, home_option, program_name
 from turnstile.dev.stack import stack as local
 from turnstile.dev.stack.stack import LocalStack
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
@@ -17,11 +15,6 @@ from turnstile.ops.terminal.options import AsJson, make_typer
 from turnstile.ops.terminal.output import Columns, print_json, print_table, print_text, say
 
 commands = make_typer(help="The embedded stack: PostgreSQL, Redis and SQS on loopback.", no_args_is_help=True)
-
-Home = Annotated[Path, typer.Option("--home", envvar="TURNSTILE_HOME", help="The folder of the stack's data.")]
-DEFAULT_HOME = Path(".local")
-SHORT_POLL = {"TURNSTILE_RECEIVE_WAIT_SECONDS": "1"}
-"""Settings for development: a worker finishes its long poll before it stops, here in one second instead of twenty."""
 
 
 @commands.command()
@@ -92,22 +85,3 @@ def _find(home: Path) -> LocalStack:
         line = f"there is no stack at {home}: `{program_name()} local up{home_option(home)}` makes one"
         raise CommandError(line, ExitCode.NOT_FOUND)
     return stack
-
-
-def program_name() -> str:
-    """What a line to copy calls this program: its name, or its path if the shell does not find it by its name."""
-    own = Path(sys.executable).with_name("turnstile")
-    found = shutil.which("turnstile")
-    if not own.exists() or (found is not None and own.samefile(found)):
-        return "turnstile"
-    here = Path.cwd()
-    return shlex.quote(str(own.relative_to(here) if own.is_relative_to(here) else own))
-
-
-def home_option(home: Path) -> str:
-    """What a hint for this shell adds to its command: `--home`, unless the shell finds the stack without it.
-
-    Call it before the stack's variables are in the environment of this process: the shell does not have them.
-    """
-    known = home == Path(os.environ.get("TURNSTILE_HOME", DEFAULT_HOME))
-    return "" if known else f" --home {shlex.quote(str(home))}"

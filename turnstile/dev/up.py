@@ -14,7 +14,7 @@ import typer
 
 from turnstile.config.settings import Settings
 from turnstile.dev.child_processes import ChildProcesses
-from turnstile.dev.local_command import DEFAULT_HOME, SHORT_POLL, Home, home_option, program_name
+from turnstile.dev.home import DEFAULT_HOME, SHORT_POLL, Home, home_option, program_name
 from turnstile.dev.stack import stack
 from turnstile.dev.stack.ports import choose_free, is_free
 from turnstile.ops.container_health import is_live

@@ -28,7 +28,7 @@ from turnstile.dev.demo.clients import Ledger, Sessions, talk, write_sessions
 from turnstile.dev.demo.demo_checks import Finding, judge, read_rows
 from turnstile.dev.demo.demo_handler import OUTAGE_FILE
 from turnstile.dev.demo.demo_screen import Screen, print_outcome
-from turnstile.dev.local_command import DEFAULT_HOME, Home, home_option, program_name
+from turnstile.dev.home import DEFAULT_HOME, Home, home_option, program_name
 from turnstile.dev.stack.ports import choose_free
 from turnstile.dev.stack.stack import LocalStack, down, find, up
 from turnstile.examples.conversations import load as load_conversations
