@@ -10,7 +10,6 @@ index of what is open, due or halted, however large the table is, and returns LI
 from typing import LiteralString
 
 from turnstile.ops.doctor.check import Check, Remedy, Severity
-from turnstile.ops.doctor.growing_traces import TRACE_GROWS
 from turnstile.ops.doctor.progress_checks import PROGRESS_CHECKS
 from turnstile.statements.session_head import DUE
 from turnstile.statements.submit import QUEUE_LATENCY
@@ -25,10 +24,24 @@ queue."""
 
 _SCAN: LiteralString = "50000"
 
-
 _TURN: LiteralString = "t.id::text AS subject, t.id::text AS turn_id, t.tenant_id, t.session_id, t.queue"
 
 _NOT_PAUSED: LiteralString = "NOT EXISTS (SELECT FROM paused_queues p WHERE p.queue = t.queue)"
+
+_MOST_TURNS_OF_A_TRACE: LiteralString = "10000"
+"""A trace with this many turns is reported. A turn may start 1,000 children."""
+
+# Handlers that keep starting handlers: the traces of open children, 50,000 of them at most, each counted up to the bound.
+_TRACE_GROWS: LiteralString = f"""
+SELECT o.trace_id AS subject, g.since, 'turns: {_MOST_TURNS_OF_A_TRACE} or more' AS detail
+  FROM (SELECT DISTINCT d.trace_id FROM (
+            SELECT t.trace_id FROM turns t
+             WHERE t.status IN ('PENDING', 'RUNNING') AND t.seq IS NOT NULL AND t.parent_turn_id IS NOT NULL LIMIT 50000) d) o
+ CROSS JOIN LATERAL (
+        SELECT count(*) AS turns, min(m.created_at) AS since
+          FROM (SELECT t.created_at FROM turns t WHERE t.trace_id = o.trace_id LIMIT {_MOST_TURNS_OF_A_TRACE}) m) g
+ WHERE g.turns = {_MOST_TURNS_OF_A_TRACE} LIMIT %(limit)s
+"""
 
 # A relay marks a lost turn once its renewals have worked for a lease, and a worker takes it over within a resend interval. The
 # lease is that of the turn's worker; without its row, that of the settings. A takeover waits for a free slot, so a busy queue
@@ -258,7 +271,7 @@ CHECKS: tuple[Check, ...] = (
         _WARNING,
         "turns of this trace keep starting children",
         "if this is not intended: repeat `turnstile cancel --trace {subject}` until no open turn matches",
-        statement=TRACE_GROWS,
+        statement=_TRACE_GROWS,
     ),
     Check(
         "session-halted",
