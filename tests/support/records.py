@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from uuid import UUID
 
-from turnstile.queries.turns import TurnRecord
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.turn_record import TurnRecord
 
 SUBMITTED = datetime(2026, 1, 1, tzinfo=UTC)
 

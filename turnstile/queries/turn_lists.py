@@ -18,8 +18,8 @@ from turnstile.backends.postgres.core_text import LIMIT, SESSIONS, TURNS, consta
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.errors import DatabaseUnavailableError, ListTooBroadError
-from turnstile.queries.turns import TurnRecord, record
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.turn_record import TurnRecord
 
 _OUT_OF_TIME = "57014"
 
@@ -124,7 +124,7 @@ def equal(
 
 
 def select_turns(conditions: Sequence[Condition], order: Order) -> Select[Any]:
-    """A list of at most `%(limit)s` turns: rows for `record`."""
+    """A list of at most `%(limit)s` turns: rows for `TurnRecord.of`."""
     columns = (*_COLUMNS, _HALTED_BY.scalar_subquery().label("halted_by"))
     return select(*columns).where(*conditions).order_by(*order).limit(LIMIT)
 
@@ -153,7 +153,7 @@ async def query_list(database: Database, statement: LiteralString, values: Param
     Raises ListTooBroadError if a rare status or queue is searched among too many turns: there is no index for that, because it
     would slow down the hot path.
     """
-    return [record(row) for row in await _query(database, statement, values)]
+    return [TurnRecord.of(row) for row in await _query(database, statement, values)]
 
 
 async def _query(database: Database, statement: LiteralString, values: Parameters) -> list[DictRow]:

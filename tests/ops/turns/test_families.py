@@ -17,13 +17,13 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.failed_turns import FailedFilter, list_failed
 from turnstile.ops.dead_letters.redrive import Redrive, RedriveResult
-from turnstile.queries.turns import TurnRecord
 from turnstile.statements.revive import Revived
 from turnstile.statements.submit import ParentClaim, Submission, submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import TraceContext
 from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.turn_record import TurnRecord
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, Malformed, Yes, confirm
 from turnstile.ops.terminal.output import many, print_json, print_text, say
-from turnstile.queries.turns import TurnRecord
+from turnstile.turn.turn_record import TurnRecord
 
 MessageIds = dict[str, list[str]]
 """The ids of messages by queue."""

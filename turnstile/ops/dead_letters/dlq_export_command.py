@@ -22,7 +22,7 @@ from turnstile.ops.terminal.output import Progress, as_json_line, many, say
 from turnstile.ops.turns.attempts import read_attempts
 from turnstile.ops.turns.operator_turns import read_messages
 from turnstile.ops.turns.turn_document import attempt_document, turn_document
-from turnstile.queries.turns import TurnRecord
+from turnstile.turn.turn_record import TurnRecord
 from turnstile.turn.wire_format import DEAD_LETTER_REASON
 
 Line = dict[str, Any]

@@ -23,9 +23,9 @@ from turnstile.ops.dead_letters.failed_turns import BATCH, FailedFilter
 from turnstile.ops.dead_letters.sweep import sweep_queues
 from turnstile.ops.terminal.operator_access import describe_operator
 from turnstile.ops.terminal.output import Progress, many
-from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive_audit import RedriveRecord, begin
 from turnstile.statements.session_head import IS_FAILED
+from turnstile.turn.turn_record import TurnRecord
 
 DROP_FAILED: LiteralString = f"""
 WITH wanted AS MATERIALIZED (

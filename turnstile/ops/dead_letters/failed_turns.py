@@ -34,8 +34,8 @@ from turnstile.ops.turns.attempts import RELEASE
 from turnstile.ops.turns.open_turns import of_trace
 from turnstile.ops.turns.operator_turns import HALTING, in_pages
 from turnstile.queries.turn_lists import FAILED, SESSION, TURN, Condition, equal, select_turns
-from turnstile.queries.turns import TurnRecord, record
 from turnstile.statements.start_children import HAS_SUCCESSOR
+from turnstile.turn.turn_record import TurnRecord
 
 # Of the rows `failed`. The sample is the turn that failed last: its logs are the most likely to be there still.
 _GROUPS = text("""
@@ -111,7 +111,7 @@ async def list_failed(database: Database, wanted: FailedFilter, limit: int | Non
 
     async def read(room: int, last: TurnRecord | None) -> list[TurnRecord]:
         values = {**_values(wanted), "last": last and last.id, "limit": room}
-        return [record(row) for row in await database.fetch(_list(filters, last is not None), values)]
+        return [TurnRecord.of(row) for row in await database.fetch(_list(filters, last is not None), values)]
 
     return await in_pages(read, limit)
 

@@ -17,7 +17,7 @@ from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings
 from turnstile.ops.terminal.options import QueueName, SessionId, TenantId, TraceId, parse_age
 from turnstile.ops.terminal.output import many, say, short_duration, short_time
-from turnstile.queries.turns import TurnRecord
+from turnstile.turn.turn_record import TurnRecord
 
 SHOWN_LINES = 10
 """Bad lines of standard input that are named."""

@@ -25,10 +25,10 @@ from turnstile.ops.dead_letters.failed_turns import BATCH, FailedFilter
 from turnstile.ops.dead_letters.redriven_turns import RedrivenTurns
 from turnstile.ops.dead_letters.stop_rule import Ends, GoOn, Stop, judge_ends
 from turnstile.ops.dead_letters.sweep import sweep_queues
-from turnstile.queries.turns import TurnRecord
 from turnstile.statements.redrive_audit import RedriveOutcome, RedriveRecord, begin
 from turnstile.statements.revive import Revived, find_compensated, revive
 from turnstile.turn.identifiers import start_trace
+from turnstile.turn.turn_record import TurnRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

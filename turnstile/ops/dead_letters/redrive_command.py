@@ -25,8 +25,8 @@ from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, describe_operator, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, Rate, Yes, confirm
 from turnstile.ops.terminal.output import Progress, many, print_json, print_text, say, short_duration
-from turnstile.queries.turns import TurnRecord
 from turnstile.statements.paused_queues import PausedQueue, read_paused_queues
+from turnstile.turn.turn_record import TurnRecord
 
 SHOWN_OPEN = 5
 """Turns of the canary that are named if they have not ended."""

@@ -7,10 +7,10 @@ from typing import Any
 from turnstile.ops.terminal.output import Columns, describe_error, print_table, print_text, short_duration
 from turnstile.ops.turns.attempts import EndedAttempt
 from turnstile.ops.turns.turn_document import attempt_document, seconds_between
-from turnstile.queries.turns import TurnRecord
 from turnstile.telemetry.terminal_text import harmless
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.turn_record import TurnRecord
 
 
 def print_attempts(turn: TurnRecord, attempts: Sequence[EndedAttempt], now: datetime) -> None:

@@ -16,8 +16,9 @@ from turnstile.archive.reads import IN_EITHER
 from turnstile.backends.postgres.core_text import ago, given, text_of
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.turn_lists import SESSION, TURN, equal, newest_first, query_list, select_list
-from turnstile.queries.turns import TurnRecord, read_turn
+from turnstile.queries.turns import read_turn
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.turn_record import TurnRecord
 
 FIND_TENANTS: LiteralString = """
 SELECT tenant_id, NULL AS ended_at FROM turns WHERE id = %(id)s

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from turnstile.ops.turns.attempts import EndedAttempt
-from turnstile.queries.turns import TurnRecord
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.turn_record import TurnRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

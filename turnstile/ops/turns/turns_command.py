@@ -44,8 +44,9 @@ from turnstile.ops.turns.operator_turns import (
 )
 from turnstile.ops.turns.turn_document import attempt_document, measure_turn, turn_document
 from turnstile.ops.turns.wait_for_turn import wait_until_ended
-from turnstile.queries.turns import TurnRecord, read_turn
+from turnstile.queries.turns import read_turn
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.turn_record import TurnRecord
 
 OF_HANDLER = "the handler's"
 """The time-out of a turn owner submit gave none: the table does not have it."""

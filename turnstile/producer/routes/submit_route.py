@@ -26,11 +26,11 @@ from turnstile.producer.routes.openapi import SUBMIT_BODY, functions, problems
 from turnstile.producer.routes.path_parameters import SessionId
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
 from turnstile.producer.watch.wait_for_end import wait_for_end, wanted_wait
-from turnstile.queries.turns import TurnRecord
 from turnstile.statements.submit import Accepted
 from turnstile.submit.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.submit.turn_request import RANDOM_BITS, read_submission
 from turnstile.turn.identifiers import RESERVED_RULE, is_reserved_session
+from turnstile.turn.turn_record import TurnRecord
 
 IdempotencyKey = Annotated[
     str | None,

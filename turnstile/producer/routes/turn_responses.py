@@ -12,12 +12,12 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from turnstile.queries.turns import TurnRecord
 from turnstile.statements.submit import Accepted
 from turnstile.turn.conversation import Message, join_inputs
 from turnstile.turn.error_classes import text_for_clients
 from turnstile.turn.identifiers import is_reserved_session
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.turn_record import TurnRecord
 
 MAX_POLL_SECONDS = 60
 

@@ -22,13 +22,14 @@ from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.log_throttle import Tally
-from turnstile.queries.turns import Standing, TurnRecord, read_standings, read_turns
+from turnstile.queries.turns import Standing, read_standings, read_turns
 from turnstile.streaming.event import LAST_WORDS, EventId, EventKind, TurnEvent, name_stream
 from turnstile.streaming.event_hints import EventHints, Listener
 from turnstile.streaming.stream import PAGE, EventReader, Reading
 from turnstile.turn.error_classes import text_for_clients
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.stored_json import encode
+from turnstile.turn.turn_record import TurnRecord
 
 TICK_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 2.0

@@ -13,7 +13,7 @@ from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.disconnect import half_closed, while_connected
 from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
 from turnstile.producer.watch.turn_watch import TurnWatch
-from turnstile.queries.turns import TurnRecord
+from turnstile.turn.turn_record import TurnRecord
 
 LOOK_SECONDS = 2.0
 """Extra time allowed for the database beyond the wait that the client requested."""
