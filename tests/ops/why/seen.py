@@ -1,9 +1,11 @@
 """Builders of facts about turns that wait; whatever a test does not care about has a default."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from tests.support.records import make_record
 from turnstile.ops.why.wait_facts import (
     LastAttempt,
     SeenLock,
@@ -33,14 +35,10 @@ def ago(seconds: float) -> datetime:
 def seen_turn(**fields: Any) -> SeenTurn:
     """A PENDING head that is due, and whose wake-up was sent by the API."""
     given: dict[str, Any] = {
-        "id": TURN, "tenant_id": "t", "session_id": "s", "seq": 2, "queue": "turns", "status": TurnStatus.PENDING,
-        "attempt": 0, "crashes": 0, "hand_backs": 0, "worker_id": None, "lease_until": None, "execute_at": None,
-        "send_at": ago(-60), "sends": 0,
-        "expires_at": ago(-900), "cancel_requested_at": None, "cancel_reason": None, "error_class": None,
-        "error": None, "created_at": ago(30), "queued_at": ago(30), "first_started_at": None, "started_at": None,
-        "finished_at": None, "child_count": 0, "open_children": (), "last_attempt": None,
+        "seq": 2, "expires_at": ago(-900), "created_at": ago(30), "queued_at": ago(30),
+        "lease_until": None, "send_at": ago(-60), "sends": 0, "hand_backs": 0, "open_children": (), "last_attempt": None,
     }  # fmt: skip
-    return SeenTurn(**{**given, **fields})
+    return SeenTurn(**{**asdict(make_record(TURN)), **given, **fields})
 
 
 def running_turn(**fields: Any) -> SeenTurn:

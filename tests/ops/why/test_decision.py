@@ -106,7 +106,7 @@ STATES: dict[str, tuple[WaitFacts, Code, dict[str, Any]]] = {
         wait_facts(seen_turn(execute_at=LATER, last_attempt=RELEASED)),
         Code.SCHEDULED, {"until": LATER},
     ),
-    "a join that has expired": (wait_facts(seen_turn(execute_at=ago(5), child_count=1)), Code.ON_ITS_WAY, {"since": ago(5)}),
+    "a join that has expired": (wait_facts(seen_turn(execute_at=ago(5), joining=[HEAD])), Code.ON_ITS_WAY, {"since": ago(5)}),
     "on a paused queue without a worker": (wait_facts(queue=seen_queue(GONE, pause=PAUSE)), Code.PAUSED, {}),
     "no worker is alive": (wait_facts(queue=seen_queue(GONE), lock=LOCK), Code.NO_WORKER, {"last_seen_at": ago(60)}),
     "its row is locked, and its wake-up is due": (

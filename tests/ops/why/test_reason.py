@@ -61,7 +61,7 @@ TEXTS = {
         """,
     ),
     "ended, in the archive": (
-        ended(TURN, replace(seen_turn(**FAILURE).end, archived=True)),
+        ended(seen_turn(**FAILURE), None),
         """
         It has ended: FAILED at 2026-11-21 08:59:00Z.
           error: E: a
@@ -147,7 +147,7 @@ TEXTS = {
         """,
     ),
     "joining": (
-        why(seen_turn(execute_at=LATER, child_count=8, open_children=CHILDREN)),
+        why(seen_turn(execute_at=LATER, joining=[HEAD] * 8, open_children=CHILDREN)),
         """
         It waits for 7 of its 8 child turns, at most until 2026-11-21 09:00:09Z (in 9.0s).
           HEAD, session c0: PENDING
@@ -160,7 +160,7 @@ TEXTS = {
         """,
     ),
     "joining, and all children have ended": (
-        why(seen_turn(execute_at=LATER, child_count=1)),
+        why(seen_turn(execute_at=LATER, joining=[HEAD])),
         """
         It waits for 0 of its 1 child turn, at most until 2026-11-21 09:00:09Z (in 9.0s).
           they have ended: a relay notices it within seconds

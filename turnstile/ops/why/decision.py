@@ -20,7 +20,7 @@ def decide(facts: WaitFacts, terms: WaitTerms) -> Reason:
     turn, halt = facts.turn, facts.halt
     halts = halt is not None and halt.turn_id == turn.id
     if turn.status.is_terminal and not halts:
-        return turn_state.ended(turn.id, turn.end, facts.at)
+        return turn_state.ended(turn, facts.at)
     if halt is not None and (halts or turn.status is TurnStatus.PENDING):
         return turn_state.halted(halt, facts.at)
     if turn.seq is None:

@@ -13,7 +13,7 @@ from turnstile.ops.why.decision import MARGIN_SECONDS, decide
 from turnstile.ops.why.lock_inspection import look_at_locks
 from turnstile.ops.why.read_wait_facts import find_session, read_wait_facts
 from turnstile.ops.why.turn_state import AT_REST, ended
-from turnstile.ops.why.wait_facts import SeenLock, TurnEnd, WaitFacts, WaitTerms
+from turnstile.ops.why.wait_facts import SeenLock, WaitFacts, WaitTerms
 from turnstile.queries.turns import read_turn
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.session_lock import is_foreign
@@ -74,16 +74,8 @@ async def explain_turn(settings: Settings, database: Database, turn_id: UUID, te
     turn = None if owner is None else await read_turn(database, owner, turn_id)
     if turn is None or turn.status.is_open:
         return None
-    end = TurnEnd(
-        status=turn.status,
-        since=turn.finished_at,
-        error_class=turn.error_class,
-        error=turn.error,
-        cancel_reason=turn.cancel_reason,
-        archived=True,
-    )
     return Answer(
-        tenant_id=turn.tenant_id, session_id=turn.session_id, turn_id=turn_id, turn=None, reason=ended(turn_id, end)
+        tenant_id=turn.tenant_id, session_id=turn.session_id, turn_id=turn_id, turn=None, reason=ended(turn, None)
     )
 
 

@@ -45,11 +45,7 @@ WITH asked AS MATERIALIZED (
 ), named AS MATERIALIZED (
     SELECT a.id, a.head_id FROM asked a UNION SELECT a.head_id, a.head_id FROM asked a WHERE a.head_id IS NOT NULL
 )
-SELECT n.head_id, now() AS at, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.status, t.attempt, t.crashes, t.worker_id,
-       {HAND_BACKS} AS hand_backs,
-       t.lease_until, t.execute_at, t.send_at, t.sends, t.expires_at, t.cancel_requested_at, t.cancel_reason, t.error_class,
-       t.error, t.created_at, t.queued_at, t.first_started_at, t.started_at, t.finished_at,
-       coalesce(cardinality(t.joining), 0) AS child_count,
+SELECT n.head_id, now() AS at, t.*, {HAND_BACKS} AS hand_backs,
        (SELECT coalesce(json_agg(json_build_object('id', c.id, 'session_id', c.session_id, 'status', c.status)
                                  ORDER BY c.id), '[]')
           FROM turns c WHERE c.id = ANY (t.joining) AND {off_index("c.status")} IN ('PENDING', 'RUNNING')) AS open_children,
@@ -218,16 +214,14 @@ def _worker(row: DictRow, claims: list[DictRow], turn: SeenTurn) -> SeenWorker:
 
 
 def _turn(row: DictRow) -> SeenTurn:
-    fields = {name: row[name] for name in SeenTurn.__dataclass_fields__ if name in row}
-    fields["status"] = TurnStatus(row["status"])
-    fields["open_children"] = tuple(
+    open_children = tuple(
         OpenChild(id=UUID(child["id"]), session_id=child["session_id"], status=TurnStatus(child["status"]))
         for child in row["open_children"]
     )
-    fields["last_attempt"] = row["last_outcome"] and LastAttempt(
+    last_attempt = row["last_outcome"] and LastAttempt(
         outcome=AttemptOutcome(row["last_outcome"]), error_class=row["last_error_class"], error=row["last_error"]
     )
-    return SeenTurn(**fields)
+    return SeenTurn.of({**row, "open_children": open_children, "last_attempt": last_attempt})
 
 
 def _halt(row: DictRow) -> SeenHalt | None:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from turnstile.ops.terminal.output import describe_error, many, shortened
 from turnstile.ops.why.reason import Code, Reason, wake_command, when
-from turnstile.ops.why.wait_facts import SeenHalt, SeenTurn, SeenWorker, TurnEnd, WaitFacts, WaitTerms
+from turnstile.ops.why.wait_facts import SeenHalt, SeenTurn, SeenWorker, WaitFacts, WaitTerms
 from turnstile.turn.error_classes import EXPIRED
 from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.turn_record import TurnRecord
 
 SHOWN_CHILDREN = 5
 
@@ -24,19 +24,27 @@ AT_REST = Reason(Code.AT_REST, "The session has no open turn; its turns are in t
 # --- the turn has ended, or others come first
 
 
-def ended(turn_id: UUID, end: TurnEnd, now: datetime | None = None) -> Reason:
+def ended(turn: TurnRecord, now: datetime | None) -> Reason:
     """`now`: when the tables were read; None if the turn is in the archive."""
-    verb, evidence, commands = "ended", [], []
-    if end.status is TurnStatus.FAILED:
-        verb = "expired" if end.error_class == EXPIRED else verb
-        evidence.append(f"error: {_error_text(end.error_class, end.error)}")
-        commands += [] if end.archived else [f"turnstile redrive --turn {turn_id}"]
-    if end.status is TurnStatus.CANCELED:
-        evidence.append(f"why it was canceled: {end.cancel_reason or 'unknown'}")
-    if end.archived:
+    verb, evidence, commands, archived = "ended", [], [], now is None
+    if turn.status is TurnStatus.FAILED:
+        verb = "expired" if turn.error_class == EXPIRED else verb
+        evidence.append(f"error: {_error_text(turn.error_class, turn.error)}")
+        commands += [] if archived else [f"turnstile redrive --turn {turn.id}"]
+    if turn.status is TurnStatus.CANCELED:
+        evidence.append(f"why it was canceled: {turn.cancel_reason or 'unknown'}")
+    if archived:
         evidence.append("it is in the archive, and can't run again")
-    headline = f"It has {verb}: {end.status} {when('at', end.since, now)}."
-    return Reason(Code.ENDED, headline, evidence, commands, asdict(end))
+    headline = f"It has {verb}: {turn.status} {when('at', turn.finished_at, now)}."
+    facts = {
+        "status": turn.status,
+        "since": turn.finished_at,
+        "error_class": turn.error_class,
+        "error": turn.error,
+        "cancel_reason": turn.cancel_reason,
+        "archived": archived,
+    }
+    return Reason(Code.ENDED, headline, evidence, commands, facts)
 
 
 def halted(halt: SeenHalt, now: datetime) -> Reason:
@@ -127,11 +135,11 @@ def lost(turn: SeenTurn, facts: WaitFacts, obstacle: Reason | None) -> Reason:
 
 
 def joining(turn: SeenTurn, now: datetime) -> Reason | None:
-    if not turn.child_count:
+    if not turn.joining:
         return None
-    left, until = turn.open_children, turn.due_since
-    facts = {"children": turn.child_count, "open_children": [asdict(child) for child in left], "until": until}
-    of_all = f"{len(left)} of its {many(turn.child_count, 'child turn')}"
+    children, left, until = len(turn.joining), turn.open_children, turn.due_since
+    facts = {"children": children, "open_children": [asdict(child) for child in left], "until": until}
+    of_all = f"{len(left)} of its {many(children, 'child turn')}"
     headline = f"It waits for {of_all}, at most {when('until', until, now)}."
     if not left:
         ends = "they have ended: a relay notices it within seconds"

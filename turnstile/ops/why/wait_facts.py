@@ -11,6 +11,7 @@ from uuid import UUID
 
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
+from turnstile.turn.turn_record import TurnRecord
 from turnstile.worker.slots.tenant_fairness import TenantShare
 
 MAX_OLDER_TURNS = 1000
@@ -37,67 +38,24 @@ class LastAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnd:
-    """How a turn ended."""
+class SeenTurn(TurnRecord):
+    """One row of the status table without its messages and its webhook, and what its wait depends on."""
 
-    status: TurnStatus
-    since: datetime | None
-    error_class: str | None
-    error: str | None
-    cancel_reason: str | None
-    archived: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenTurn:
-    """One row of the status table."""
-
-    id: UUID
-    tenant_id: str
-    session_id: str
-    seq: int | None
-    queue: str
-    status: TurnStatus
-    attempt: int
-    crashes: int
-    hand_backs: int
-    """Hand-backs of a RUNNING turn, as in `ClaimedTurn`."""
-    worker_id: str | None
+    queued_at: datetime
+    """Never None: only an old archive lacks it."""
     lease_until: datetime | None
-    execute_at: datetime | None
     send_at: datetime | None
     sends: int
-    expires_at: datetime
-    cancel_requested_at: datetime | None
-    cancel_reason: str | None
-    error_class: str | None
-    error: str | None
-    created_at: datetime
-    queued_at: datetime
-    first_started_at: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    child_count: int
-    """How many children it waits for; 0 if it does not join."""
+    hand_backs: int
+    """Hand-backs of a RUNNING turn, as in `ClaimedTurn`."""
     open_children: tuple[OpenChild, ...]
-    """Those of them that have not ended."""
+    """Those of `joining` that have not ended."""
     last_attempt: LastAttempt | None
 
     @property
     def due_since(self) -> datetime:
         """From this time on it may be claimed, if it is the head. A time in the future: it waits until then."""
         return self.execute_at or self.created_at
-
-    @property
-    def end(self) -> TurnEnd:
-        """For a turn that has ended."""
-        return TurnEnd(
-            status=self.status,
-            since=self.finished_at,
-            error_class=self.error_class,
-            error=self.error,
-            cancel_reason=self.cancel_reason,
-        )
 
     def as_document(self) -> dict[str, Any]:
         shown = ("id", "seq", "queue", "status", "attempt", "queued_at", "started_at")
