@@ -14,7 +14,7 @@ from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 from turnstile.errors import TurnstileError
 from turnstile.ops.terminal.output import cell, value_getter
 from turnstile.ops.top.snapshot import Snapshot
-from turnstile.ops.top.views import EVERYTHING, TURNS, VIEWS, OpenTurn, ShowTurns, View, headline
+from turnstile.ops.top.views import EVERYTHING, TURNS, VIEWS, ExplainTurn, ShowTurns, View, headline
 from turnstile.telemetry.terminal_text import harmless
 
 DOCTOR_EVERY_SECONDS = 30.0
@@ -166,7 +166,7 @@ class TopScreen(App[None]):
                 self._shown = way
                 self._draw()
                 self.action_show(TURNS.name)
-            case OpenTurn(turn_id):
+            case ExplainTurn(turn_id):
                 await self._open(turn_id)
             case _:
                 assert_never(way)

@@ -14,7 +14,7 @@ from turnstile.ops.workers import worker_overview
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTurn:
+class ExplainTurn:
     """Enter shows what the turn waits for."""
 
     turn_id: UUID
@@ -31,7 +31,7 @@ class ShowTurns:
         return self.queue in {None, turn.queue} and self.worker_id in {None, turn.worker_id}
 
 
-Way = OpenTurn | ShowTurns
+Way = ExplainTurn | ShowTurns
 EVERYTHING = ShowTurns()
 
 
@@ -59,7 +59,7 @@ TURNS = View(
     "turns",
     worker_overview.RUNNING,
     lambda snapshot, shown: [turn for turn in snapshot.running if shown.matches(turn)],
-    lambda turn: OpenTurn(turn.turn_id),
+    lambda turn: ExplainTurn(turn.turn_id),
 )
 FAILURES = View(
     "failures",
@@ -74,7 +74,7 @@ FAILURES = View(
         "its message": lambda group: shortened(group.sample_error),
     },
     lambda snapshot, _: snapshot.failed,
-    lambda group: OpenTurn(group.sample_turn_id),
+    lambda group: ExplainTurn(group.sample_turn_id),
 )
 VIEWS = (QUEUES, WORKERS, TURNS, FAILURES)
 
