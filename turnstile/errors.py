@@ -104,7 +104,7 @@ class SupersededError(TurnstileError):
     """Another worker has claimed the turn, or the turn has ended; nothing was written."""
 
     def __init__(self) -> None:
-        super().__init__("the turn is another claim's by now: nothing was written")
+        super().__init__("another claim has taken the turn: nothing was written")
 
 
 class QueueUnavailableError(TurnstileError):
@@ -177,4 +177,4 @@ class ParentSupersededError(SubmissionRefusedError):
     """The claim of the child's parent is over, or the child that it replaces is no longer lost; the child was not started."""
 
     def __init__(self, parent_id: UUID) -> None:
-        super().__init__(f"turn {parent_id} is another claim's by now and may start no children under this one")
+        super().__init__(f"another claim has taken turn {parent_id}: the child was not started")

@@ -268,7 +268,7 @@ memory_items = _table(
 
 workers = _table(
     "workers",
-    "The workers that run, one row for each process. The heartbeat writes it; times and states are as of `seen_at`.",
+    "The workers that run, one row for each process. The heartbeat writes it: times and states were true at `seen_at`.",
     _key("worker_id", Text, "The worker's id."),
     _column("queue", Text, "The queue that it works on."),
     _column("host", Text, "Its host."),

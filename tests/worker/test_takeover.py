@@ -1,4 +1,4 @@
-"""Takeover: lost turns begin again without a message, and those that one more crash would end run alone."""
+"""Takeover: lost turns begin again without a message, and those one crash short of their limit run alone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -19,7 +19,7 @@ _Waiting = tuple[Item, asyncio.Future[Result]]
 
 
 class Batcher(Generic[Item, Result]):
-    """Offers a call for one item on top of `flush`, which serves many.
+    """Combines calls for one item each into calls of `flush`, which takes many items.
 
     `flush` gets 1 to `limit` items and returns as many results, in the same order. If it raises an error other than
     TurnstileError (an outage), each item is retried alone, so that one bad item fails alone: `flush` must be safe to

@@ -15,8 +15,10 @@ _POLL_SECONDS = 0.1
 
 
 class ChildProcesses:
-    """Starts `turnstile` commands. With `folder`, their output goes to log files in it, else to the terminal. `grace_seconds` is
-    that of their settings."""
+    """Starts `turnstile` commands. With `folder`, their output goes to log files in it, otherwise to the terminal.
+
+    `grace_seconds` is that of their settings.
+    """
 
     def __init__(self, environment: Mapping[str, str], grace_seconds: float, folder: Path | None = None) -> None:
         self._environment = environment

@@ -32,7 +32,9 @@ _POLL_SECONDS = 0.1
 
 def up(
     home: Home = DEFAULT_HOME,
-    port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Of the API; 8080 or a free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="Port of the API. Default: 8080, or a free one.")
+    ] = None,
     handler: Annotated[str, typer.Option(envvar="TURNSTILE_HANDLER", help="module:function.")] = HANDLER,
 ) -> None:
     """Run the local stack with an API and a worker, until Ctrl-C. The stack itself stays up."""

@@ -4,7 +4,11 @@ from turnstile.turn.limits import check_wait
 
 
 class Retry(Exception):  # noqa: N818 - reads as an instruction: `raise Retry(after=5)`
-    """Retries this turn after `after` seconds, or after the queue's backoff. Costs an attempt."""
+    """Retries this turn after `after` seconds. Costs an attempt.
+
+    Without `after`: after a random wait, whose upper limit doubles with each failure (`TURNSTILE_RETRY_BASE_SECONDS`,
+    `TURNSTILE_RETRY_CAP_SECONDS`).
+    """
 
     def __init__(self, message: str = "", *, after: float | None = None) -> None:
         super().__init__(message)

@@ -70,7 +70,7 @@ class SessionGate:
         self._lanes = FairLanes(lanes)
         self._locked_lane = FairLanes(LOCKED_LANES)
         self.patience_seconds = patience_seconds
-        self._places = FairPlaces(MOST_CALLS, "requests that wait for their sessions", shared=shared)
+        self._places = FairPlaces(MOST_CALLS, "requests queued for busy sessions", shared=shared)
         self._refused = Tally("api.overloaded")
         # An entry lives as long as a call of the session runs or waits.
         self._sessions: WeakValueDictionary[Session, _Line] = WeakValueDictionary()
@@ -84,7 +84,7 @@ class SessionGate:
     async def enter(self, session: Session) -> AsyncIterator[None]:
         """The block runs admitted.
 
-        Raises NoPlaceError or DatabaseUnavailableError, with nothing done: at once if too many wait, else after
+        Raises NoPlaceError or DatabaseUnavailableError, with nothing done: at once if too many wait, otherwise after
         `patience_seconds`.
         """
         line = self._sessions.setdefault(session, _Line())

@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 300.0
 turns took."""
 
 MOST = 10_000
-"""Turns of a queue that are read of those that are due, and of those that are put off: the first ones of each."""
+"""At most this many due turns of a queue are read, and as many that are put off: the earliest of each."""
 
 SAMPLE = 10_000
 
@@ -112,9 +112,9 @@ class Progress:
     running: int
     longest_running_seconds: float | None
     slots: int
-    """Of the workers that are alive and not draining."""
+    """The slots of the workers that are alive and not draining."""
     still_since: datetime | None
-    """At a standstill, since when the turn has waited that has waited longest. None: turns end, or none waits for long."""
+    """At a standstill: since when the oldest waiting turn has waited. None: turns end, or no turn waits for long."""
     read_at: datetime
 
     @property

@@ -74,7 +74,7 @@ SELECT t.id AS turn_id, t.tenant_id, t.session_id, t.trace_id, t.crashes + ({IS_
 
 @dataclass(frozen=True, slots=True)
 class LostWorker:
-    """A worker of which turns were just marked, or which is found lost for the first time."""
+    """A lost worker: some of its turns have just been marked, or it is found lost for the first time."""
 
     worker_id: str
     queue: str

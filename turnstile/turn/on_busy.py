@@ -45,7 +45,7 @@ class LastInLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
-    """A locked session. `busy_with` is its head, else the turn that halted it."""
+    """A locked session. `busy_with` is its head or, if it has none, the turn that halted it."""
 
     busy_with: UUID | None = None
     last: LastInLine | None = None

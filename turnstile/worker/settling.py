@@ -57,7 +57,7 @@ class Settler:
         """
         handler = self._handler.for_kind(turn.kind)
         policy = Policy(
-            # The submit's value, else the handler's, else the queue's.
+            # The submit's value; without one the handler's; without that the queue's.
             max_attempts=turn.max_attempts or handler.max_attempts or self._queue.max_attempts,
             base_seconds=self._settings.retry_base_seconds,
             cap_seconds=self._settings.retry_cap_seconds,

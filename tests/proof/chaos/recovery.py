@@ -38,7 +38,7 @@ PROMISED_SECONDS = 5.0
 """Beside the lease."""
 TIMES_THE_IDEAL = 1.3
 PATIENCE_SECONDS = 5400.0
-"""Turns that one more crash would end run one at a time in a worker: a dozen of 300 s take a while."""
+"""Turns one crash short of their limit run one at a time in a worker: a dozen of 300 s take a while."""
 
 FIGURES = """
 SELECT count(*) FILTER (WHERE crashes > 0) AS lost,

@@ -29,7 +29,9 @@ def _element(value: object) -> str:
     for kind, write in _WRITERS.items():
         if isinstance(value, kind):
             return write(value)
-    raise TypeError(f"no element of an array: {type(value).__name__}")
+    raise TypeError(
+        f"an array cannot hold a {type(value).__name__}: pass None, str, bytes, bool, int, float, UUID or datetime"
+    )
 
 
 def _text(value: str) -> str:
@@ -40,7 +42,7 @@ def _text(value: str) -> str:
 
 def _time(value: datetime) -> str:
     if value.tzinfo is None:
-        raise TypeError("no element of an array: a time without a zone")
+        raise TypeError("an array cannot hold a time without a zone: pass an aware datetime")
     return f'"{value.isoformat()}"'
 
 

@@ -149,7 +149,7 @@ class Redrive:
         start, canary = 0, pace.canary > 0
         while start < len(turns):
             await asyncio.sleep(max(0.0, free_at - time.monotonic()))
-            # A turn that is left alone is no part of the canary.
+            # A turn that is left alone does not count as part of the canary.
             missing = pace.canary - len(result.revived)
             verdict = await self._judge(redriven, canary=canary and missing <= 0)
             if isinstance(verdict, Stop):

@@ -78,7 +78,7 @@ class RedrivenTurns:
 
     @property
     def ends(self) -> Ends:
-        """Of all turns."""
+        """How all the turns have ended so far."""
         return Ends(
             succeeded=self._counts[TurnStatus.SUCCEEDED],
             failed=self._failed.copy(),
@@ -93,7 +93,7 @@ class RedrivenTurns:
 
     @property
     def lately(self) -> Ends:
-        """Of the `WINDOW` turns that ended last."""
+        """How the `WINDOW` turns that ended last have ended."""
         counts = Counter(end.status for end in self._lately)
         return Ends(
             succeeded=counts[TurnStatus.SUCCEEDED],

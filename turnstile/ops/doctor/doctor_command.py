@@ -17,7 +17,7 @@ from turnstile.ops.terminal.options import AsJson, Yes, confirm
 from turnstile.ops.terminal.output import print_json, print_text, say
 
 DOCS = Path(turnstile.__file__).with_name("docs").resolve()
-"""Of the clone, or of the wheel."""
+"""The documents of the clone, or of the wheel."""
 
 
 def doctor(

@@ -37,7 +37,7 @@ class TopTenant:
     tenant_id: str
     due: int
     percent: int
-    """Of the turns that `Backlog.due` counts."""
+    """Its percentage of the turns that `Backlog.due` counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ class StatsTooBroadError(TurnstileError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Percentiles:
-    """Of a duration, in seconds."""
+    """Percentiles of a duration, in seconds."""
 
     p50: float
     p95: float
@@ -102,11 +102,11 @@ class Stats:
     by_error_class: dict[str, int]
     """The FAILED turns, the most frequent class first; at most MOST_CLASSES classes."""
     waiting_seconds: Percentiles | None
-    """Of the turns that were started at all; None if there are none."""
+    """How long turns waited, of those that were started; None if there are none."""
     running_seconds: Percentiles | None
-    """The same. Retries, snoozes and their pauses are included."""
+    """How long those turns ran. Retries, snoozes and their pauses are included."""
     attempts_per_turn: float | None
-    """The mean over the turns that were started. Snoozes, joins and hand-backs are no attempts."""
+    """The mean over the turns that were started. Snoozes, joins and hand-backs do not count as attempts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

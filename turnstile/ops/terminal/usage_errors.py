@@ -29,7 +29,7 @@ def explain_usage(error: Any) -> str | None:
 
 
 def _name(error: typer.BadParameter) -> str:
-    """Of the argument, such as `--limit` or `TURN`, or of the variable that it came from; empty if the error is about several."""
+    """The name of the argument (`--limit`, `TURN`) or of the variable that it came from; empty if the error is about several."""
     if error.param is not None and error.ctx is not None and error.param.name is not None and error.param.envvar:
         source = error.ctx.get_parameter_source(error.param.name)
         if source is not None and source.name == "ENVIRONMENT":

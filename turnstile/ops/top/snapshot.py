@@ -10,7 +10,7 @@ from turnstile.ops.workers.worker_overview import WorkerOverview, read_worker_ov
 from turnstile.queries.workers import RunningTurn, read_running
 
 MOST_ROWS = 200
-"""Of running turns."""
+"""The most running turns that are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ class OpenFilter:
     tenant_id: str | None = None
     session_id: str | None = None
     trace_id: str | None = None
-    """Of this trace, the present one or an earlier."""
+    """Only turns of this trace, which may be an earlier one of the turn."""
     status: TurnStatus | None = None
     """PENDING or RUNNING; None: both."""
     older_than_seconds: float | None = None

@@ -79,7 +79,7 @@ def quarantined(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason | 
     headline = (
         "It waits its turn, to run alone: a turn with a crash on record runs in each worker of its queue."
         if alone
-        else "It waits for the end of turns that run alone, one in each worker: one more crash would end them."
+        else "It waits for the end of turns that run alone, one in each worker: each is one crash short of its limit."
     )
     evidence = [f"crashes on its record: {crashes}"]
     return Reason(Code.QUARANTINED, headline, evidence, [], {"crashes": crashes, "alone": alone})

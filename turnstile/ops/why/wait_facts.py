@@ -152,7 +152,7 @@ class WaitFacts:
     queue: SeenQueue
     """The queue of the head; without a head, that of the turn."""
     row_lock: SeenRowLock | None = None
-    """Of the head's row; without a head, of the turn's."""
+    """The lock on the head's row; without a head, on the turn's."""
     lock: SeenLock | None = None
     """None: nobody has it, or Redis was not asked."""
 
@@ -165,4 +165,4 @@ class WaitTerms:
     """How long a wake-up may be due before relays count as silent."""
     tenant_share: TenantShare
     max_crashes: Mapping[str, int] = field(default_factory=dict)
-    """Of the queues that are declared here."""
+    """The limit of each queue that is declared here."""

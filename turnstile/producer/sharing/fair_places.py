@@ -74,4 +74,6 @@ class FairPlaces:
         if self._shared and own:
             detail = f"this tenant has {own} {self._what}, which is its limit now: wait for some of them to end"
             return NoPlaceError(self._kind, detail, headers=LATER)
-        return NoPlaceError(Kind.UNAVAILABLE, f"there are too many {self._what}; try again", headers=LATER)
+        return NoPlaceError(
+            Kind.UNAVAILABLE, f"too many {self._what}; try again after `Retry-After` seconds", headers=LATER
+        )

@@ -32,8 +32,8 @@ PAUSE_SECONDS = 1.0
 """How long to ask whether the queue is paused. A Postgres that does not answer lets no turn begin either."""
 HEARTBEAT_END_SECONDS = 1.0
 BACK_AFTER_SECONDS = 10
-"""When a message is delivered again that could not be processed. Not after the queue's visibility timeout, which may be six times
-the function's timeout and would block a FIFO group for as long; and not at once, into the same outage."""
+"""SQS delivers a message that could not be processed again after this time. The queue's visibility timeout may be six times the
+function's timeout, and would block a FIFO group for as long. A delivery at once would meet the same outage."""
 MARGIN_SECONDS = 2.0
 
 
@@ -130,9 +130,10 @@ class Invocation:
                 self._done.add(message.message_id)
 
     async def _set_aside(self, message: ReceivedMessage) -> None:
-        """Of a paused queue, which Lambda goes on receiving from: the message may go, and the relay sends another at the resume.
+        """Lets the message of a paused queue go: Lambda still receives from the queue, and the relay sends another message when
+        the queue resumes.
 
-        Were it reported, each delivery would count as a receive, and the last one would move it to the DLQ.
+        If the message were reported as failed, each delivery would count as a receive, and the last one would move it to the DLQ.
         """
         wake_up = await self._work.processor.delivery.read(message)
         if wake_up is None:

@@ -1,6 +1,6 @@
 """The worker as a Lambda function behind an SQS event source: `turnstile.worker.aws_lambda.lambda_handler.handle`.
 
-The event loop, the settings and the connections live as long as the container; all else belongs to one invocation
+The event loop, the settings and the connections live as long as the container; everything shorter-lived belongs to one invocation
 (`worker.aws_lambda.invocation`). The response has the format of ReportBatchItemFailures. The processor also deletes messages
 itself, as soon as rule 4 allows: on a FIFO queue, a message that stays in flight until the batch's slowest turn has ended would
 delay its session.

@@ -48,7 +48,7 @@ class BlockedLoopWatch:
         self._turn: dict[str, str] = {}
         """The ids of the turn whose handler blocks the loop, and of its trace."""
         self._counted_seconds = 0.0
-        """Of the present block."""
+        """The seconds of the present block that are counted already."""
         self._blocks = 0
         self._line_at: float | None = None
 
