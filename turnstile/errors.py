@@ -45,7 +45,11 @@ class AddressUnusableError(TurnstileError):
     def __init__(self, host: str, port: int, error: OSError) -> None:
         taken = error.errno == errno.EADDRINUSE
         where = f"{host} port {port}" if host else f"port {port}"
-        super().__init__(f"port {port} is taken" if taken else f"cannot listen on {where}: {error.strerror}")
+        super().__init__(
+            f"port {port} is taken by another program: stop it, or choose another port"
+            if taken
+            else f"cannot listen on {where}: {error.strerror}"
+        )
 
 
 class UnknownQueueError(TurnstileError):
@@ -133,7 +137,7 @@ class UnstorableContentError(SubmissionRefusedError):
     """Postgres refused the content of a turn, although the content passed every check."""
 
     def __init__(self) -> None:
-        super().__init__("the database refused this content")
+        super().__init__("Postgres cannot store this content: change the input or the metadata")
 
 
 class WebhookNotAllowedError(TurnstileError):
@@ -144,14 +148,16 @@ class IdempotencyMismatchError(SubmissionRefusedError):
     """The same Idempotency-Key (or client-chosen turn id) was used before with another body."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"{key!r} was used before with another request")
+        super().__init__(
+            f"{key!r} was used before with another request: use a new key, or a new turn id, for a new request"
+        )
 
 
 class TurnIdTakenError(SubmissionRefusedError):
     """The client-chosen turn id belongs to another submission."""
 
     def __init__(self, turn_id: UUID) -> None:
-        super().__init__(f"turn id {turn_id} is taken")
+        super().__init__(f"turn id {turn_id} is taken: leave it out, or choose another")
 
 
 class ChildIdTakenError(SubmissionRefusedError):
@@ -168,7 +174,7 @@ class SessionBusyError(SubmissionRefusedError):
     """The session is busy, and the submit asked for `reject`. The refusal is stored: a repeated submit gets the same one."""
 
     def __init__(self, turn_id: UUID, *, replayed: bool = False) -> None:
-        super().__init__(f"the session is busy with turn {turn_id}")
+        super().__init__(f"the session is busy with turn {turn_id}: wait for it to end, or choose another on_busy")
         self.turn_id = turn_id
         self.replayed = replayed
 

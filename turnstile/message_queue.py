@@ -118,7 +118,9 @@ class MessageQueues:
             except CallRefusedError as error:
                 if error.passing or not attributes:
                     raise
-        raise QueueUnavailableError(f"the DLQ of {queue!r} did not take a malformed message")
+        raise QueueUnavailableError(
+            f"the DLQ of {queue!r} did not take a malformed message: it stays on its queue, and is tried again"
+        )
 
     async def _in_batches(
         self, operation: str, queue: str, url: str, entries: Sequence[dict[str, Any]]

@@ -165,7 +165,9 @@ async def test_the_same_key_for_another_request_is_refused_alone(store: Store) -
     )
 
     assert isinstance(refused, IdempotencyMismatchError)
-    assert str(refused) == "'k' was used before with another request"
+    assert (
+        str(refused) == "'k' was used before with another request: use a new key, or a new turn id, for a new request"
+    )
     assert isinstance(first, Accepted)
     assert isinstance(last, Accepted)
     assert [row["seq"] for row in (await store.snapshot())["turns"]] == [1, 2, 3]
@@ -215,7 +217,7 @@ async def test_a_turn_id_that_another_tenant_has_is_taken(store: Store, keyed: b
     (refused,) = await submit_all(store, make_submission(QUEUE, turn_id=turn_id, tenant_id="other", key=key))
 
     assert isinstance(refused, TurnIdTakenError)
-    assert str(refused) == f"turn id {turn_id} is taken"
+    assert str(refused) == f"turn id {turn_id} is taken: leave it out, or choose another"
 
 
 async def test_a_turn_id_that_was_submitted_with_another_key_is_taken(store: Store) -> None:

@@ -65,7 +65,7 @@ GOOD = {
 
 @pytest.mark.parametrize("url", HOSTILE)
 def test_a_hostile_address_is_refused_and_not_quoted(url: str) -> None:
-    with pytest.raises(ValueError, match=r"^(must|is no)") as refused:
+    with pytest.raises(ValueError, match=r"^must") as refused:
         parse_webhook_url(url)
 
     assert "secret" not in str(refused.value)

@@ -43,9 +43,11 @@ def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], 
         # A single queue, with any name, needs no file.
         return ({"name": only},)
     except OSError as error:
-        raise SettingsError(f"{config}: {error.strerror}") from None
+        raise SettingsError(
+            f"{config}: cannot be read: {error.strerror}; correct TURNSTILE_CONFIG, or the file's rights"
+        ) from None
     except UnicodeDecodeError:
-        raise SettingsError(f"{config}: is not UTF-8") from None
+        raise SettingsError(f"{config}: is not UTF-8; save it in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{config}: {error}") from None
     if unknown := sorted(document.keys() - {"queues"}):

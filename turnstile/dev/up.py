@@ -95,7 +95,9 @@ def _collect_signals() -> "SimpleQueue[int]":
 
 def _choose_port(wanted: int | None, usual: int) -> int:
     if wanted is not None and not is_free(wanted):
-        raise CommandError(f"port {wanted} is taken", ExitCode.USAGE)
+        raise CommandError(
+            f"port {wanted} is taken by another program: stop it, or choose another --port", ExitCode.USAGE
+        )
     if wanted is not None or is_free(usual):
         return wanted or usual
     return choose_free()

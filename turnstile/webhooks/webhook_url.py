@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 MAX_URL_CHARACTERS = 2048
 HTTPS_PORT = 443
 ANY_HOST = "*"
+_NOT_A_URL = "must be a URL: https://HOST/PATH, or https://HOST:PORT/PATH with a port from 1 to 65535"
 
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -62,7 +63,7 @@ def parse_webhook_url(url: str) -> WebhookTarget:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ValueError("is not a URL") from None
+        raise ValueError(_NOT_A_URL) from None
     if parts.scheme != "https":
         raise ValueError("must begin with https://")
     if parts.username is not None or parts.password is not None or "@" in parts.netloc:
@@ -73,7 +74,7 @@ def parse_webhook_url(url: str) -> WebhookTarget:
     if len(host) > 253 or _NAME.fullmatch(host) is None:
         raise ValueError("must name a host by its full domain name (such as hooks.example.com), and not by a number")
     if port == 0:
-        raise ValueError("is not a URL")
+        raise ValueError(_NOT_A_URL)
     path = parts.path or "/"
     return WebhookTarget(host, port or HTTPS_PORT, f"{path}?{parts.query}" if parts.query else path)
 

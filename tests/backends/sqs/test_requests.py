@@ -122,5 +122,5 @@ def test_an_endpoint_that_is_no_url_is_a_settings_error(
     monkeypatch.setenv(variable, value)
     monkeypatch.setenv("AWS_REGION", "us-east-1")
 
-    with pytest.raises(SettingsError, match="AWS_ENDPOINT_URL_SQS or AWS_ENDPOINT_URL: is no URL of a server"):
+    with pytest.raises(SettingsError, match="AWS_ENDPOINT_URL_SQS or AWS_ENDPOINT_URL: not a URL; set http"):
         MessageQueues(Settings())

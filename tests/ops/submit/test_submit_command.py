@@ -231,7 +231,7 @@ TWICE = b'{"session_id": "alice", "session_id": "bob", "input": "x"}'
 
 def test_a_bad_line_of_a_file_is_named_before_anything_is_submitted(tmp_path: Path) -> None:
     file = tmp_path / "turns.jsonl"
-    for bad in (line(inptu="x"), line(queue="nope"), line(on_busy="reject"), b"not JSON", TWICE):
+    for bad in (line(inptu="x"), line(queue="nope"), line(on_busy="reject"), b"not JSON", b"[1]", TWICE):
         file.write_bytes(b"\n".join([line(), b"", bad]))
 
         ran = invoke_plain("submit", "--direct", "--file", str(file), DATABASE_URL=NOWHERE)

@@ -26,7 +26,11 @@ LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)", with --home FOL
         (SettingsError("queue: bad"), ExitCode.USAGE, "settings: queue: bad"),
         (UnknownQueueError("q", ("turns",)), ExitCode.NOT_FOUND, "queue 'q' is not declared; declared: turns"),
         (UnknownQueueError("q"), ExitCode.NOT_FOUND, "SQS has no queue 'q'; `turnstile queues create` makes"),
-        (AddressUnusableError("", 80, OSError(98, "Address already in use")), ExitCode.USAGE, "port 80 is taken"),
+        (
+            AddressUnusableError("", 80, OSError(98, "Address already in use")),
+            ExitCode.USAGE,
+            "port 80 is taken by another program: stop it, or choose another port",
+        ),
         (DatabaseUnavailableError("gone\nDETAIL: a row"), ExitCode.UNAVAILABLE, "the database does not answer: gone"),
         (
             RowLockedError("timeout"),
@@ -130,7 +134,11 @@ def test_a_port_that_is_taken_is_named_in_one_line() -> None:
         port = str(other.getsockname()[1])
         ran = invoke_plain("api", TURNSTILE_API_PORT=port)
 
-    assert (ran.code, ran.out, ran.err) == (ExitCode.USAGE, "", f"turnstile: port {port} is taken\n")
+    assert (ran.code, ran.out, ran.err) == (
+        ExitCode.USAGE,
+        "",
+        f"turnstile: port {port} is taken by another program: stop it, or choose another port\n",
+    )
 
 
 @pytest.mark.parametrize("command", ["env", "status", "status --json"])

@@ -92,7 +92,7 @@ async def test_a_reason_is_told_and_counts_as_not_ready(client: httpx.AsyncClien
 
 
 async def test_a_taken_port_is_refused_with_its_number(server: HealthPort, checks: Checks) -> None:
-    with pytest.raises(AddressUnusableError, match=f"^port {server.port} is taken$"):
+    with pytest.raises(AddressUnusableError, match=f"^port {server.port} is taken by another program: stop it, "):
         await serve_health(checks.are_live, checks.are_ready, "127.0.0.1", server.port)
 
 

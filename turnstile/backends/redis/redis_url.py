@@ -23,6 +23,11 @@ SENTINEL_OPTIONS = frozenset({"sentinel_username", "sentinel_password"})
 _ALWAYS = {"ssl_cert_reqs": {"required"}, "ssl_check_hostname": {"true", "yes", "y", "1"}}
 """The allowed values of the options for the checks: those that keep a check on."""
 
+_NOT_A_URL = (
+    "is not a Redis URL: set redis://HOST:6379/0, rediss:// for TLS, "
+    "redis+sentinel://HOST:26379/NAME or redis+cluster://HOST:6379"
+)
+
 Address = tuple[str, int]
 
 
@@ -60,9 +65,9 @@ def read(url: str) -> RedisUrl:
     try:
         parts = _split(url)
     except ValueError:
-        raise ValueError("is not a Redis URL") from None
+        raise ValueError(_NOT_A_URL) from None
     if parts.scheme not in _SCHEMES or "://" not in url:
-        raise ValueError("is not a Redis URL")
+        raise ValueError(_NOT_A_URL)
     kind, tls = _SCHEMES[parts.scheme]
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     _check_tls(query, tls)
@@ -79,7 +84,7 @@ def read(url: str) -> RedisUrl:
         - (SENTINEL_OPTIONS if kind is RedisKind.SENTINEL else frozenset())
     ):
         # If a misspelt ssl_ca_certs were ignored, the client would silently trust the system's authorities.
-        raise ValueError(f"has unknown options: {', '.join(sorted(unknown))}")
+        raise ValueError(f"has unknown options: {', '.join(sorted(unknown))}; correct or remove them")
     secure: dict[str, str | int] = {name: value for name, value in query.items() if name in TLS_OPTIONS}
     service, database = _read_path(kind, parts.path)
     return RedisUrl(
@@ -135,7 +140,7 @@ def _read_path(kind: RedisKind, path: str) -> tuple[str, int]:
     service, _, database = path.strip("/").partition("/")
     if kind is RedisKind.CLUSTER:
         if (service, database) not in {("", ""), ("0", "")}:
-            raise ValueError("names a database, but a cluster has only one")
+            raise ValueError("names a database, but a cluster has only one: leave out the number")
         return "", 0
     if not service or not (database or "0").isascii() or not (database or "0").isdigit():
         raise ValueError("must end with the primary's name among the sentinels, and perhaps a database: /mymaster/0")

@@ -63,7 +63,7 @@ def make_boto3_client(session: botocore.session.Session, region: str, endpoint_u
     except ValueError:
         # Not botocore's own words, which quote the value: it may have a password.
         raise SettingsError(
-            "AWS_ENDPOINT_URL_SQS or AWS_ENDPOINT_URL: is no URL of a server; give one, or unset it"
+            "AWS_ENDPOINT_URL_SQS or AWS_ENDPOINT_URL: not a URL; set http://HOST:PORT, or unset it"
         ) from None
 
 

@@ -75,10 +75,14 @@ async def _read(operator: Operator, turn_id: UUID, decision: HaltDecision) -> Ha
     if halt is None:
         raise CommandError(f"{turn_id} {await why_left_alone(operator.database, turn_id)}; nothing was changed")
     if not halt.halts:
-        hint = f"; try turnstile redrive --turn {turn_id}" if halt.status is TurnStatus.FAILED else ""
-        raise CommandError(f"{turn_id} is {halt.status} and does not halt a session; nothing was changed{hint}")
+        hint = f"redrive --turn {turn_id}" if halt.status is TurnStatus.FAILED else f"why {turn_id}"
+        raise CommandError(
+            f"{turn_id} is {halt.status} and does not halt a session; nothing was changed; try turnstile {hint}"
+        )
     if decision is HaltDecision.RETRY and (reason := rerun_refusal(halt)):
-        raise CommandError(f"{turn_id} {reason}; nothing was changed")
+        raise CommandError(
+            f"{turn_id} {reason}; nothing was changed; to let its session go on without it: turnstile skip {turn_id}"
+        )
     return halt
 
 

@@ -111,7 +111,9 @@ def _read_object(line: bytes) -> dict[str, Any]:
     if isinstance(document, dict):
         refuse_repeated_members(text)
         return document
-    raise CommandError("not a JSON object", ExitCode.USAGE)
+    raise CommandError(
+        'not a JSON object: write one in each line, as {"session_id": "chat-1", "input": "Hello"}', ExitCode.USAGE
+    )
 
 
 def check_session(session_id: Any) -> None:

@@ -197,7 +197,9 @@ def _find_failure(
 
 def _check_session(turn: ClaimedTurn, session: str) -> str:
     if session == turn.session_id:
-        raise ValueError("a child in its parent's own session would wait behind its parent for ever")
+        raise ValueError(
+            "a child in its parent's own session would wait behind its parent for ever: name another session, or none"
+        )
     if not is_valid_id(session):
         raise ValueError(f"session must be {ID_RULE}, got {session!r:.150}")
     if is_reserved_session(session):
