@@ -24,7 +24,6 @@ from turnstile.telemetry.metrics import (
     SLOTS_BUSY,
     TAKEOVERS,
 )
-from turnstile.worker.attempt.in_own_thread import in_own_thread
 from turnstile.worker.attempt_effects import HistoryAppend, RelayNudge, StreamEnd
 from turnstile.worker.attempt_observer import AttemptObserver, AttemptObservers
 from turnstile.worker.attempt_traces import AttemptTraces
@@ -34,6 +33,7 @@ from turnstile.worker.database_retry import retry_while_down
 from turnstile.worker.handler_run import HandlerRunner
 from turnstile.worker.heartbeat import Heartbeat
 from turnstile.worker.held_locks import longest_hold
+from turnstile.worker.in_own_thread import in_own_thread
 from turnstile.worker.lifecycle.blocked_loop import BlockedLoopWatch
 from turnstile.worker.lifecycle.shutdown import Shutdown
 from turnstile.worker.lifecycle.watchdog import Watchdog

@@ -26,8 +26,8 @@ from turnstile.ops.terminal.output import (
     say,
     shortened,
 )
+from turnstile.ops.turns.shown_turn import ShownTurn, print_shown, read_shown
 from turnstile.ops.turns.turn_document import turn_document
-from turnstile.ops.turns.turns_command import ShownTurn, print_shown, read_shown
 from turnstile.telemetry.terminal_text import harmless
 from turnstile.turn.turn_record import TurnRecord
 from turnstile.turn.wire_format import DEAD_LETTER_REASON

@@ -14,7 +14,7 @@ from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, describe_operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, TurnId, WaitSeconds, Yes, confirm
 from turnstile.ops.terminal.output import print_json, print_text, say, short_time
-from turnstile.ops.turns.turns_command import read_shown
+from turnstile.ops.turns.shown_turn import read_shown
 from turnstile.ops.turns.wait_for_turn import describe_end
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.status import TurnStatus

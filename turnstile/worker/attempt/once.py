@@ -15,10 +15,10 @@ from turnstile.backends.postgres.database import Database
 from turnstile.statements.once_values import read_values, record_value
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.stored_json import encode
-from turnstile.worker.attempt.in_own_thread import in_own_thread
 from turnstile.worker.attempt.outcome import ClaimLost
 from turnstile.worker.attempt.reply import clean
 from turnstile.worker.database_retry import RetryWhileDown
+from turnstile.worker.in_own_thread import in_own_thread
 
 MAX_KEY_CHARACTERS = 200
 MAX_VALUE_CHARACTERS = 100_000

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from turnstile.backends.ecs_agent import EcsAgentError, set_protection
 from turnstile.telemetry.own_log import log
-from turnstile.worker.attempt.in_own_thread import in_own_thread
+from turnstile.worker.in_own_thread import in_own_thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

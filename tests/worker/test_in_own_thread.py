@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.support.probes import until
-from turnstile.worker.attempt.in_own_thread import in_own_thread
+from turnstile.worker.in_own_thread import in_own_thread
 
 
 @pytest.fixture
