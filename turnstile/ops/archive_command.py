@@ -11,7 +11,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import load_settings, operate, operator_database
 from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Yes, confirm, parse_age
-from turnstile.ops.terminal.output import Progress, many, print_json, print_text, say, short_time
+from turnstile.ops.terminal.output import Progress, plural, print_json, print_text, say, short_time
 
 
 def parse_rest(text: str | float) -> float:
@@ -78,11 +78,10 @@ def archive(
     else:
         verb = "would be moved" if dry_run else "moved"
         rest = "FAILED turns as well" if failed else "without FAILED turns"
-        print_text(
-            f"{many(moved.turns, 'turn')} of {many(moved.sessions, 'session')} {verb}, at rest since {short_time(cutoff)}, {rest}"
-        )
+        what = f"{plural(moved.turns, 'turn')} of {plural(moved.sessions, 'session')}"
+        print_text(f"{what} {verb}, at rest since {short_time(cutoff)}, {rest}")
     if moved.skipped:
-        say(f"{many(moved.skipped, 'session')} took too long or met a lock: try again in a quieter hour")
+        say(f"{plural(moved.skipped, 'session')} took too long or met a lock: try again in a quieter hour")
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -98,9 +97,9 @@ async def _archive(
                 database, cutoff, failed=failed, pause_seconds=pause_seconds, dry_run=dry_run
             ):
                 total += step
-                progress.say(f"{many(total.turns, 'turn')} of {many(total.sessions, 'session')} {verb}")
+                progress.say(f"{plural(total.turns, 'turn')} of {plural(total.sessions, 'session')} {verb}")
         except BaseException:
-            say(f"broken off: {many(total.turns, 'turn')} of {many(total.sessions, 'session')} {verb}")
+            say(f"broken off: {plural(total.turns, 'turn')} of {plural(total.sessions, 'session')} {verb}")
             raise
     return total
 

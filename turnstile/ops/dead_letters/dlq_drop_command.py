@@ -14,7 +14,7 @@ from turnstile.ops.dead_letters.rowless import Pick, delete_rowless, pick_malfor
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, Malformed, Yes, confirm
-from turnstile.ops.terminal.output import many, print_json, print_text, say
+from turnstile.ops.terminal.output import plural, print_json, print_text, say
 from turnstile.turn.turn_record import TurnRecord
 
 MessageIds = dict[str, list[str]]
@@ -72,8 +72,8 @@ def drop(
 
 def _sentence(failed: list[TurnRecord], result: DropResult) -> str:
     moved_on = f", {result.moved_on} no longer FAILED or given up before" if result.moved_on else ""
-    swept = f"; {many(result.swept, 'dead letter')} deleted" if result.swept else ""
-    return f"{len(result.dropped)} of {many(len(failed), 'turn')} given up{moved_on}{swept}"
+    swept = f"; {plural(result.swept, 'dead letter')} deleted" if result.swept else ""
+    return f"{len(result.dropped)} of {plural(len(failed), 'turn')} given up{moved_on}{swept}"
 
 
 def _drop_rowless(
@@ -81,7 +81,7 @@ def _drop_rowless(
 ) -> None:
     found = operate(settings, _find_rowless, names, unknown)
     matched = sum(map(len, found.values()))
-    messages = f"{many(matched, 'message')} of unknown turns" if unknown else many(matched, "malformed message")
+    messages = f"{plural(matched, 'message')} of unknown turns" if unknown else plural(matched, "malformed message")
     counts = ", ".join(f"{name} {len(ids)}" for name, ids in found.items())
     if found and not dry_run:
         warning = (

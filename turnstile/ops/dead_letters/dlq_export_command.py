@@ -18,7 +18,7 @@ from turnstile.ops.dead_letters.rowless import pick_malformed, read_rowless
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, operate
 from turnstile.ops.terminal.options import Malformed, ShowText
-from turnstile.ops.terminal.output import Progress, as_json_line, many, say
+from turnstile.ops.terminal.output import Progress, as_json_line, plural, say
 from turnstile.ops.turns.attempts import read_attempts
 from turnstile.ops.turns.operator_turns import read_messages
 from turnstile.ops.turns.turn_document import attempt_document, turn_document
@@ -53,7 +53,7 @@ def export(
         turns, messages = operate(
             settings, _export, out, None if malformed else wanted, [] if about_turns else names, show_text=show_text
         )
-    say(f"{many(turns, 'turn')} and {many(messages, 'malformed message')} written")
+    say(f"{plural(turns, 'turn')} and {plural(messages, 'malformed message')} written")
 
 
 @contextmanager
@@ -84,7 +84,7 @@ async def _export(
         async for line in export_turns(operator.database, failed, show_text=show_text):
             _write(out, line)
             turns += 1
-            progress.say(f"{turns} of {many(len(failed), 'turn')} written")
+            progress.say(f"{turns} of {plural(len(failed), 'turn')} written")
     for name in names:
         async with aclosing(export_malformed(operator.queues, name, show_text=show_text)) as lines:
             async for line in lines:

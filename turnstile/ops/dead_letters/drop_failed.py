@@ -22,7 +22,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.failed_turns import BATCH, FailedFilter
 from turnstile.ops.dead_letters.sweep import sweep_queues
 from turnstile.ops.terminal.operator_access import describe_operator
-from turnstile.ops.terminal.output import Progress, many
+from turnstile.ops.terminal.output import Progress, plural
 from turnstile.statements.redrive_audit import RedriveRecord, begin
 from turnstile.statements.session_head import IS_FAILED
 from turnstile.turn.turn_record import TurnRecord
@@ -103,7 +103,7 @@ async def _drop(
             await record.note(dropped)
         result.dropped += dropped
         result.moved_on += len(batch) - len(dropped)
-        progress.say(f"{start + len(batch)} of {many(len(failed), 'turn')} dropped")
+        progress.say(f"{start + len(batch)} of {plural(len(failed), 'turn')} dropped")
     swept = await sweep_queues(database, queues, sorted({turn.queue for turn in failed}))
     result.swept = sum(one.swept for one in swept.values() if one is not None)
     result.unswept_queues = [queue for queue, one in swept.items() if one is None or one.unswept]

@@ -16,7 +16,7 @@ from turnstile.ops.sessions.redrive_refusals import why_left_alone
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings
 from turnstile.ops.terminal.options import QueueName, SessionId, TenantId, TraceId, parse_age
-from turnstile.ops.terminal.output import many, say, short_duration, short_time
+from turnstile.ops.terminal.output import plural, say, short_duration, short_time
 from turnstile.turn.turn_record import TurnRecord
 
 SHOWN_LINES = 10
@@ -153,7 +153,7 @@ def describe_failed(failed: Sequence[TurnRecord], wanted: FailedFilter, limit: i
     classes = ", ".join(f"{name} {turns}" for name, turns in count_classes(failed).most_common(8))
     ends = read_ends(failed)
     return (
-        f"{many(len(failed), 'FAILED turn')} ({which}), "
+        f"{plural(len(failed), 'FAILED turn')} ({which}), "
         f"failed from {short_time(min(ends))} to {short_time(max(ends))}: {classes}"
     )
 

@@ -24,7 +24,7 @@ from turnstile.ops.dead_letters.stop_rule import CANARY_SHARE, CANARY_WAIT_SECON
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, describe_operator, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, Rate, Yes, confirm
-from turnstile.ops.terminal.output import Progress, many, print_json, print_text, say, short_duration
+from turnstile.ops.terminal.output import Progress, plural, print_json, print_text, say, short_duration
 from turnstile.statements.paused_queues import PausedQueue, read_paused_queues
 from turnstile.turn.turn_record import TurnRecord
 
@@ -79,7 +79,7 @@ def redrive(
     if result is not None:
         _explain(result)
         if result.stopped is not None:
-            raise CommandError(f"stopped, with {many(result.not_tried, 'turn')} left FAILED: {result.stopped}")
+            raise CommandError(f"stopped, with {plural(result.not_tried, 'turn')} left FAILED: {result.stopped}")
         if result.undeclared:
             raise typer.Exit(ExitCode.FAILED)
     if wanted.turn_ids and not document["turn_ids"]:
@@ -101,7 +101,7 @@ def _refuse_or_warn(failed: list[TurnRecord], paused: Mapping[str, PausedQueue],
         say(f"{by}: turns put back wait for the resume ({turns}): {resume}")
     if failed and pace.canary >= len(failed):
         say(
-            f"the canary is all {many(len(failed), 'turn')}: nothing waits for its end. Look later with turnstile dlq list"
+            f"the canary is all {plural(len(failed), 'turn')}: nothing waits for its end. Look later with turnstile dlq list"
         )
 
 
@@ -123,14 +123,14 @@ class PrintedRedrive(RedriveObserver):
         self._progress = Progress()
 
     def put_back(self, result: RedriveResult, turns: int) -> None:
-        self._progress.say(f"{len(result.revived)} of {many(turns, 'turn')} put back; of these {result.ended}")
+        self._progress.say(f"{len(result.revived)} of {plural(turns, 'turn')} put back; of these {result.ended}")
 
     def broken_off(self, result: RedriveResult, turns: int) -> None:
-        say(f"broken off: {len(result.revived)} of {many(turns, 'turn')} put back")
+        say(f"broken off: {len(result.revived)} of {plural(turns, 'turn')} put back")
 
     def canary_put_back(self, canary: Ends) -> None:
         waits = f"waiting up to {short_duration(CANARY_WAIT_SECONDS)} for the canary to end"
-        say(f"canary: {many(canary.total, 'turn')} put back; {waits}")
+        say(f"canary: {plural(canary.total, 'turn')} put back; {waits}")
 
     def canary_looked_at(self, canary: Ends) -> None:
         self._progress.say(f"canary: {canary}")
@@ -165,27 +165,27 @@ def _print(failed: list[TurnRecord], result: RedriveResult) -> None:
     if failed:
         ended = f"; so far {result.ended}" if result.ended.total and result.stopped is None else ""
         number = f"redrive {result.redrive_id}: " if result.redrive_id is not None else ""
-        print_text(f"{number}{len(result.revived)} of {many(len(failed), 'turn')} put back to work{ended}")
+        print_text(f"{number}{len(result.revived)} of {plural(len(failed), 'turn')} put back to work{ended}")
     if result.swept:
-        print_text(f"{many(result.swept, 'obsolete dead letter')} deleted")
+        print_text(f"{plural(result.swept, 'obsolete dead letter')} deleted")
     if failed and (still_dead := result.letters[LetterKind.STILL_DEAD]):
-        print_text(f"{many(still_dead, 'dead letter')} left on the dead-letter queues: their turns are still FAILED")
+        print_text(f"{plural(still_dead, 'dead letter')} left on the dead-letter queues: their turns are still FAILED")
 
 
 def _explain(result: RedriveResult) -> None:
     if result.moved_on:
-        say(f"{many(result.moved_on, 'turn')} left alone: no longer FAILED, or put back by another command meanwhile")
+        say(f"{plural(result.moved_on, 'turn')} left alone: no longer FAILED, or put back by another command meanwhile")
     if result.compensated:
         say(
-            f"{many(result.compensated, 'turn')} left alone: the compensation has not ended yet (redrive when it has), "
+            f"{plural(result.compensated, 'turn')} left alone: the compensation has not ended yet (redrive when it has), "
             "or it is the compensation of a turn that was put back to work"
         )
     if result.unsent:
         say(
-            f"SQS did not take {many(result.unsent, 'wake-up')}: a relay sends what is missing, you need not do anything"
+            f"SQS did not take {plural(result.unsent, 'wake-up')}: a relay sends what is missing, you need not do anything"
         )
     if result.unswept:
-        say(f"SQS did not delete {many(result.unswept, 'dead letter')}, now obsolete; the next redrive does it")
+        say(f"SQS did not delete {plural(result.unswept, 'dead letter')}, now obsolete; the next redrive does it")
     if result.unswept_queues:
         say(
             f"SQS is away: the dead letters of {', '.join(result.unswept_queues)} are not swept; the next redrive does it"
@@ -195,6 +195,6 @@ def _explain(result: RedriveResult) -> None:
         (LetterKind.UNKNOWN_TURN, "of unknown turns"),
     ):
         if left := result.letters[kind]:
-            say(f"{many(left, 'message')} {which} left on the dead-letter queue: see turnstile dlq list --messages")
+            say(f"{plural(left, 'message')} {which} left on the dead-letter queue: see turnstile dlq list --messages")
     for queue, turns in result.undeclared.items():
-        say(f"{many(turns, 'turn')} of queue {queue!r} left alone: these settings do not declare it")
+        say(f"{plural(turns, 'turn')} of queue {queue!r} left alone: these settings do not declare it")

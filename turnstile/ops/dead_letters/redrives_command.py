@@ -6,7 +6,7 @@ from turnstile.ops.dead_letters.filter_options import describe_filter
 from turnstile.ops.dead_letters.redrive_log import RecordedRedrive, read_redrive_log
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Limit
-from turnstile.ops.terminal.output import Columns, many, print_json, print_table, shortened
+from turnstile.ops.terminal.output import Columns, plural, print_json, print_table, shortened
 
 
 def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
@@ -36,7 +36,7 @@ def redrives(limit: Limit = 20, as_json: AsJson = False) -> None:
 
 def _outcome(one: RecordedRedrive) -> str:
     outcome = (one.outcome or "runs, or was killed").replace("_", " ")
-    unsent = f"{many(one.unsent, 'wake-up')} left to a relay" if one.unsent else None
+    unsent = f"{plural(one.unsent, 'wake-up')} left to a relay" if one.unsent else None
     return ": ".join(filter(None, (outcome, shortened(one.reason, 120), unsent)))
 
 

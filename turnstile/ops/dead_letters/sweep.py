@@ -11,7 +11,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.dlq_messages import DeadLetterPass, LetterKind, classify_letters
-from turnstile.ops.terminal.output import Progress, many
+from turnstile.ops.terminal.output import Progress, plural
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ async def sweep(database: Database, queues: MessageQueues, queue: str) -> SweepR
             result.swept += len(await dead.delete([one.message for one in letters if one.kind.is_obsolete]))
             result.found.update(one.kind for one in letters)
             progress.say(
-                f"the sweep of {queue} has read {result.found.total()} of about {many(dead.expected, 'message')}"
+                f"the sweep of {queue} has read {result.found.total()} of about {plural(dead.expected, 'message')}"
             )
     return result
 

@@ -14,7 +14,7 @@ from turnstile.ops.doctor.read_database import wake
 from turnstile.ops.doctor.run_checks import MOST_STREAMS, DoctorFinding, Findings
 from turnstile.ops.doctor.stream_inspection import highest_fence
 from turnstile.ops.terminal.operator_access import Operator
-from turnstile.ops.terminal.output import many, say
+from turnstile.ops.terminal.output import plural, say
 from turnstile.statements.advance_fences import advance_beyond
 
 
@@ -62,5 +62,5 @@ async def _sweep(operator: Operator, queue: str) -> bool:
         say(f"queue {queue} was not swept: {error}")
         return False
     if unswept:
-        say(f"SQS did not delete {many(unswept, 'dead letter')} of queue {queue}")
+        say(f"SQS did not delete {plural(unswept, 'dead letter')} of queue {queue}")
     return not unswept

@@ -11,7 +11,7 @@ from turnstile.ops.doctor.check import Severity
 from turnstile.ops.doctor.run_checks import DoctorFinding, Findings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.folding import fold, whole
-from turnstile.ops.terminal.output import many, short_time
+from turnstile.ops.terminal.output import plural, short_time
 from turnstile.ops.why.decision import MARGIN_SECONDS
 from turnstile.telemetry.terminal_text import harmless
 
@@ -99,7 +99,7 @@ def where_pages_are(findings: Findings, folder: Path) -> str | None:
 def summary(findings: Findings) -> str:
     """The last line of the report: counts by severity."""
     severities = Counter(one.check.severity for one in findings)
-    counts = [many(severities[severity], severity.value) for severity in Severity if severities[severity]]
+    counts = [plural(severities[severity], severity.value) for severity in Severity if severities[severity]]
     fixed = sum(one.fixed is True for one in findings)
     return (
         ", ".join([*counts, *([f"{fixed} repaired"] if fixed else [])])

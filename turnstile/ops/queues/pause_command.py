@@ -6,7 +6,7 @@ import typer
 
 from turnstile.ops.terminal.operator_access import Operator, describe_operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Yes, confirm
-from turnstile.ops.terminal.output import many, print_json, print_text, say, short_time
+from turnstile.ops.terminal.output import plural, print_json, print_text, say, short_time
 from turnstile.queries.backlog import read_backlog
 from turnstile.statements.paused_queues import PausedQueue, pause_queue, read_paused_queues, resume_queue
 
@@ -33,7 +33,7 @@ def pause(
     if before is None or reason not in {None, before.reason}:
         begins = f"Within {settings.heartbeat:g} s its workers stop beginning turns, until it is resumed."
         question = (
-            f"Pause queue {queue!r}, with {many(due, 'due turn')}? {begins}"
+            f"Pause queue {queue!r}, with {plural(due, 'due turn')}? {begins}"
             if before is None
             else f"Change the reason of the pause of {queue!r}, which is {_state(before)}?"
         )

@@ -8,7 +8,7 @@ from turnstile.ops.sessions.stuck_sessions import REACH, StuckSession, find_stuc
 from turnstile.ops.terminal.folding import fold, terminal_columns, whole
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Limit, QueueName, TenantId, age_option
-from turnstile.ops.terminal.output import many, print_json, print_text, say, short_time
+from turnstile.ops.terminal.output import plural, print_json, print_text, say, short_time
 from turnstile.ops.why.answer import Answer, as_document, command_lines
 from turnstile.ops.why.look import explain_turns
 from turnstile.ops.why.reason import Code
@@ -52,7 +52,7 @@ def sessions(
     if not found:
         say("no session is stuck")
     if len(found) == limit:
-        say(f"{many(limit, 'session')}, the longest wait first; there may be more (--limit)")
+        say(f"{plural(limit, 'session')}, the longest wait first; there may be more (--limit)")
     if truncated:
         say(f"only the {REACH} oldest due turns of a queue were read: younger stuck sessions of it may be missing")
 

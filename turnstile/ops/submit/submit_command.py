@@ -24,7 +24,7 @@ from turnstile.ops.submit.submit_http import ApiClient
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, WaitSeconds
-from turnstile.ops.terminal.output import many, print_json, print_text, say
+from turnstile.ops.terminal.output import plural, print_json, print_text, say
 from turnstile.ops.turns.wait_for_turn import describe_end, wait_until_ended
 from turnstile.statements.submit import Submission
 from turnstile.submit.commit_then_wake import Submitting
@@ -173,14 +173,14 @@ def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, a
         code, line = explain(result.broken_off)
         raise CommandError(f"{line}; {what_is_left(result, submissions)}", code)
     if result.refused:
-        raise CommandError(f"refused: {len(result.refused)} of {many(len(submissions), 'turn')}")
+        raise CommandError(f"refused: {len(result.refused)} of {plural(len(submissions), 'turn')}")
 
 
 def _summary(result: DirectResult) -> str:
     if result.unsent == 0:
-        return f"{many(len(result.turn_ids), 'turn')} submitted; submitted before: {result.replayed}"
+        return f"{plural(len(result.turn_ids), 'turn')} submitted; submitted before: {result.replayed}"
     return (
-        f"{many(len(result.turn_ids), 'turn')} recorded; submitted before: {result.replayed}; not sent yet: {result.unsent} "
+        f"{plural(len(result.turn_ids), 'turn')} recorded; submitted before: {result.replayed}; not sent yet: {result.unsent} "
         f"({result.trouble or 'SQS did not take them'}): a relay sends them; do not submit them again"
     )
 

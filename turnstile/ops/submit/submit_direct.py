@@ -28,7 +28,7 @@ from turnstile.errors import (
     WebhookNotAllowedError,
 )
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.output import Progress, many
+from turnstile.ops.terminal.output import Progress, plural
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
@@ -192,13 +192,13 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
         for submission, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Accepted):
                 submitting.trace(submission, answer, began_at)
-        progress.say(f"{start + len(batch)} of {many(len(submissions), 'turn')} submitted")
+        progress.say(f"{start + len(batch)} of {plural(len(submissions), 'turn')} submitted")
     return result
 
 
 def what_is_left(result: DirectResult, submissions: Sequence[Submission]) -> str:
     """The line after a submit that broke off: how many turns were not submitted, and what to do."""
-    left = f"not submitted: {many(result.left, 'turn')}"
+    left = f"not submitted: {plural(result.left, 'turn')}"
     if result.unknown:
         left += f"; perhaps submitted: {result.unknown}"
     if all(one.key is not None or one.chosen for one in submissions):

@@ -123,7 +123,7 @@ def short_duration(seconds: float | None) -> str:
     return f"{whole}s"
 
 
-def many(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     """Such as `1 turn`, `2 turns`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

@@ -10,7 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, operate
 from turnstile.ops.terminal.options import confirm
-from turnstile.ops.terminal.output import Progress, many, print_json, print_text, say
+from turnstile.ops.terminal.output import Progress, plural, print_json, print_text, say
 from turnstile.ops.turns.open_turns import MOST, OpenFilter, OpenTurn, list_open
 from turnstile.statements.cancel import cancel_some
 from turnstile.turn.cancel_reason import CancelReason
@@ -30,11 +30,11 @@ class ManyCanceled:
     """Turns that had ended, or had left the asked status, before the command came to their session."""
 
     def __str__(self) -> str:
-        parts = [f"{many(self.canceled, 'turn')} CANCELED"]
+        parts = [f"{plural(self.canceled, 'turn')} CANCELED"]
         if self.stopping:
-            parts.append(f"{many(self.stopping, 'RUNNING turn')} asked to stop")
+            parts.append(f"{plural(self.stopping, 'RUNNING turn')} asked to stop")
         if self.moved_on:
-            parts.append(f"{many(self.moved_on, 'turn')} left alone: began or ended meanwhile")
+            parts.append(f"{plural(self.moved_on, 'turn')} left alone: began or ended meanwhile")
         return ", ".join(parts)
 
 
@@ -68,8 +68,8 @@ def _describe(found: Sequence[OpenTurn]) -> str:
     parts = [f"{queue}: {turns} {status}" for queue, of in count_open(found).items() for status, turns in of.items()]
     sessions = len({(turn.tenant_id, turn.session_id) for turn in found})
     tenants = sorted({turn.tenant_id for turn in found})
-    whose = f"tenant {tenants[0]}" if len(tenants) == 1 else many(len(tenants), "tenant")
-    return f"{many(len(found), 'open turn')} of {many(sessions, 'session')} of {whose} ({', '.join(parts)})"
+    whose = f"tenant {tenants[0]}" if len(tenants) == 1 else plural(len(tenants), "tenant")
+    return f"{plural(len(found), 'open turn')} of {plural(sessions, 'session')} of {whose} ({', '.join(parts)})"
 
 
 async def _list(operator: Operator, wanted: OpenFilter) -> list[OpenTurn]:
@@ -85,7 +85,7 @@ async def _cancel_all(operator: Operator, found: Sequence[OpenTurn], status: Tur
     try:
         for place, (session, turns) in enumerate(sessions.items(), 1):
             await _cancel_in_session(operator, session, turns, OPEN if status is None else (status,), done)
-            progress.say(f"{place} of {many(len(sessions), 'session')}: {done}")
+            progress.say(f"{place} of {plural(len(sessions), 'session')}: {done}")
     except BaseException:
         say(f"broken off: {done}")
         raise

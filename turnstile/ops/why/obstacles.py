@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import assert_never
 
-from turnstile.ops.terminal.output import many, short_duration, shortened
+from turnstile.ops.terminal.output import plural, short_duration, shortened
 from turnstile.ops.why.reason import Code, Reason, wake_command, when
 from turnstile.ops.why.wait_facts import MAX_OLDER_TURNS, SeenTurn, SeenWorker, WaitFacts, WaitTerms
 from turnstile.turn.status import TurnStatus
@@ -130,7 +130,7 @@ def tenant_full(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason | 
         return None
     number = sum(one.running_of_tenant for one in workers)
     evidence = [
-        f"turns of this tenant that run: {number}, in {many(len(workers), 'worker')}",
+        f"turns of this tenant that run: {number}, in {plural(len(workers), 'worker')}",
         f"TURNSTILE_TENANT_SLOTS is {share} for this command; the workers may have another value",
     ]
     if share == "fair":
@@ -151,7 +151,7 @@ def slots_busy(turn: SeenTurn, facts: WaitFacts) -> Reason | None:
     slots = sum(one.slots for one in workers)
     return Reason(
         Code.SLOTS_BUSY,
-        f"All slots of its queue's workers are busy: {many(slots, 'slot')} in {many(len(workers), 'worker')}.",
+        f"All slots of its queue's workers are busy: {plural(slots, 'slot')} in {plural(len(workers), 'worker')}.",
         [_older_turns_line(older)],
         [f"turnstile worker --queue {turn.queue}", f"turnstile list --status running --queue {turn.queue}"],
         {"queue": turn.queue, "workers": len(workers), "slots": slots, "older": older},
@@ -164,7 +164,7 @@ def sent_in_vain(turn: SeenTurn, facts: WaitFacts) -> Reason | None:
         return None
     return Reason(
         Code.SENT_IN_VAIN,
-        f"It has been due {when('since', due, facts.at)}, and {many(turn.sends, 'wake-up')} brought no worker.",
+        f"It has been due {when('since', due, facts.at)}, and {plural(turn.sends, 'wake-up')} brought no worker.",
         [f"a relay sends again {when('at', turn.send_at, facts.at)}", _older_turns_line(older)],
         [wake_command(turn.id)],
         {"queue": turn.queue, "since": due, "sends": turn.sends, "next_at": turn.send_at, "older": older},

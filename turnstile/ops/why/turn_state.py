@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from turnstile.ops.terminal.output import describe_error, many, shortened
+from turnstile.ops.terminal.output import describe_error, plural, shortened
 from turnstile.ops.why.reason import Code, Reason, wake_command, when
 from turnstile.ops.why.wait_facts import SeenHalt, SeenTurn, SeenWorker, WaitFacts, WaitTerms
 from turnstile.turn.error_classes import EXPIRED
@@ -82,7 +82,7 @@ def running(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
     commands = [f"turnstile cancel {turn.id}"]
     if turn.crashes:
         left = "a few" if crashes_left is None else crashes_left
-        died = f"{many(turn.crashes, 'worker')} died while running it"
+        died = f"{plural(turn.crashes, 'worker')} died while running it"
         evidence.append(f"{died}; {left} more, and it is FAILED as crash_loop")
     if turn.hand_backs:
         evidence.append(f"hand-backs: {turn.hand_backs}; {MAX_HAND_BACKS} in a row make it FAILED (shutdown_loop)")
@@ -139,7 +139,7 @@ def joining(turn: SeenTurn, now: datetime) -> Reason | None:
         return None
     children, left, until = len(turn.joining), turn.open_children, turn.due_since
     facts = {"children": children, "open_children": [asdict(child) for child in left], "until": until}
-    of_all = f"{len(left)} of its {many(children, 'child turn')}"
+    of_all = f"{len(left)} of its {plural(children, 'child turn')}"
     headline = f"It waits for {of_all}, at most {when('until', until, now)}."
     if not left:
         ends = "they have ended: a relay notices it within seconds"

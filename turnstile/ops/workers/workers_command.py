@@ -6,7 +6,7 @@ import typer
 
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Limit, QueueName
-from turnstile.ops.terminal.output import many, print_json, print_table, print_text, say
+from turnstile.ops.terminal.output import plural, print_json, print_table, print_text, say
 from turnstile.ops.workers.worker_overview import RUNNING, WORKERS, WorkerOverview, read_worker_overview
 from turnstile.queries.workers import RunningTurn, read_running
 
@@ -45,7 +45,7 @@ def workers(
         print_text()
         print_table(RUNNING, running)
     if len(running) == limit:
-        say(f"{many(limit, 'turn')}, the longest first; there may be more (--limit)")
+        say(f"{plural(limit, 'turn')}, the longest first; there may be more (--limit)")
 
 
 async def _read(
