@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from turnstile.backends.sqs.endpoint import find_region_of
-from turnstile.backends.sqs.sqs_client import POLL, Answer, CallRefusedError, Parameters, SqsClient
+from turnstile.backends.sqs.sqs_client import POLL, CallRefusedError, Parameters, Response, SqsClient
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.telemetry import tracing
@@ -168,7 +168,7 @@ class MessageQueues:
             answer = await self._call(queue, POLL, **parameters)
         return [_received(message) for message in answer.get("Messages") or ()]
 
-    async def _poll_again(self, address: QueueAddress, parameters: Parameters) -> Answer:
+    async def _poll_again(self, address: QueueAddress, parameters: Parameters) -> Response:
         # The messages of a lost response block their groups for a visibility timeout. A poll with the same id gets them again.
         lost = self._unanswered.setdefault(address.name, [])
         attempt, since = lost.pop() if lost else (uuid4().hex, time.monotonic())
@@ -241,7 +241,7 @@ class MessageQueues:
         answer = await self._call(queue, "GetQueueAttributes", QueueUrl=url, AttributeNames=list(names))
         return dict(answer.get("Attributes") or {})
 
-    async def _call(self, queue: str, operation: str, **parameters: Any) -> Answer:
+    async def _call(self, queue: str, operation: str, **parameters: Any) -> Response:
         try:
             return await self._client.call(operation, parameters)
         except CallRefusedError as error:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from turnstile import message_queue
-from turnstile.backends.sqs.sqs_client import Answer, CallRefusedError, Parameters
+from turnstile.backends.sqs.sqs_client import CallRefusedError, Parameters, Response
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError
@@ -18,7 +18,7 @@ class Transport:
         self._failures = list(failures)
         self.attempts: list[str | None] = []
 
-    async def call(self, operation: str, parameters: Parameters) -> Answer:
+    async def call(self, operation: str, parameters: Parameters) -> Response:
         self.attempts.append(parameters.get("ReceiveRequestAttemptId"))
         failure = self._failures.pop(0)
         if failure is not None:

@@ -36,7 +36,7 @@ from turnstile.queries.session_messages import read_history, read_history_as_tex
 from turnstile.statements.revive import revive
 from turnstile.statements.settle import Settled, Superseded
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, StoredMessage
+from turnstile.turn.conversation import EMPTY_HISTORY, HistoryVersion, StoredMessage
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.settlement import Settlement
 from turnstile.turn.status import TurnStatus
@@ -157,7 +157,7 @@ class HistoryMachine(RuleBasedStateMachine):
             self.claimed[session] = settled.next
         if settled.status is TurnStatus.SUCCEEDED:
             version = HistoryVersion(turn.seq, turn.claim_id)
-            assert version.seq > (self.answered[session] or [NOTHING_SAID])[-1].seq, "answered in the order of seq"
+            assert version.seq > (self.answered[session] or [EMPTY_HISTORY])[-1].seq, "answered in the order of seq"
             self.answered[session].append(version)
         if settled.reply is not None and late:
             self.late.append((turn, settled.reply))
@@ -259,7 +259,7 @@ class HistoryMachine(RuleBasedStateMachine):
     async def _read(self, session: str, limit: int, process: int) -> None:
         version = await read_version(self.store.database, "t", session)
         if version is not None:
-            assert version == (self.answered[session] or [NOTHING_SAID])[-1]
+            assert version == (self.answered[session] or [EMPTY_HISTORY])[-1]
             await self._check(session, version, limit, process)
 
     async def _check(self, session: str, version: HistoryVersion, limit: int, process: int) -> None:

@@ -19,7 +19,7 @@ from turnstile.queries.session_messages import read_version
 from turnstile.statements.claim import NoClaim, claim
 from turnstile.statements.settle import Settled
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion
+from turnstile.turn.conversation import EMPTY_HISTORY, HistoryVersion
 
 
 async def test_the_head_is_claimed_and_its_attempt_is_counted(store: Store) -> None:
@@ -51,7 +51,7 @@ async def test_a_claim_returns_the_version_of_the_history_before_it(store: Store
     for content in ("answered", "failed", "cancelled", "claimed"):
         await submit_one(store, content)
     first = await claimed(store)
-    assert first.history_version == NOTHING_SAID == await read_version(store.database, "t", "s")
+    assert first.history_version == EMPTY_HISTORY == await read_version(store.database, "t", "s")
     await settle_one(store, first)
     answered = HistoryVersion(first.seq, first.claim_id)
     for settlement in (FAILURE, CANCELED):

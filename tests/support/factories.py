@@ -16,7 +16,7 @@ from turnstile.statements.claim import ClaimRequest, ClaimTerms
 from turnstile.statements.submit import Submission
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.conversation import NOTHING_SAID
+from turnstile.turn.conversation import EMPTY_HISTORY
 from turnstile.turn.identifiers import start_trace, uuid7
 
 _numbers = itertools.count()
@@ -85,5 +85,5 @@ CLAIMED = ClaimedTurn(
     crashes=0, max_attempts=None, generation=1, fence=7, timeout_seconds=None, expires_in_seconds=900.0,
     queue_latency_seconds=0.0, waited_seconds=0.0, metadata={},
     trace_id="1" * 32, span_id="1" * 16, created_at=datetime(2026, 1, 1, tzinfo=UTC),
-    inputs=("hi",), messages=(), history_version=NOTHING_SAID,
+    inputs=("hi",), messages=(), history_version=EMPTY_HISTORY,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from turnstile.backends.backoff import ceiling
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.conversation import NOTHING_SAID
+from turnstile.turn.conversation import EMPTY_HISTORY
 from turnstile.turn.error_classes import EXPIRED, SHUTDOWN_LOOP, TIMEOUT
 from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
@@ -22,7 +22,7 @@ TURN = ClaimedTurn(
     claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,
     crashes=0, max_attempts=None, generation=1, fence=1, timeout_seconds=None, expires_in_seconds=900.0,
     queue_latency_seconds=0.0, metadata={}, trace_id="1" * 32, span_id="1" * 16, created_at=datetime(2026, 1, 1, tzinfo=UTC),
-    inputs=("hi",), messages=(), history_version=NOTHING_SAID,
+    inputs=("hi",), messages=(), history_version=EMPTY_HISTORY,
 )  # fmt: skip
 POLICY = Policy(max_attempts=3, base_seconds=1.0, cap_seconds=8.0)
 FREE = (AttemptOutcome.RELEASED, AttemptOutcome.SNOOZED, AttemptOutcome.JOINED)

@@ -11,7 +11,7 @@ from turnstile.memory.interface import Memory
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.conversation import Message, join_inputs
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Context(Protocol):
         """The last `limit` messages of the session, oldest first. The last one is this turn's input."""
         ...
 
-    def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+    def wait_for(self, call: Coroutine[Any, Any, Result]) -> Result:
         """The result of an async call of this context, for functions that run in a thread: `ctx.wait_for(ctx.history())`.
 
         An event loop of the function's own can't run such a call: the call raises RuntimeError there.

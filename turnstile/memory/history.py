@@ -38,7 +38,7 @@ from turnstile.memory.history_entry import (
 from turnstile.queries.session_messages import read_history, read_history_as_text
 from turnstile.telemetry.own_log import log
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage
+from turnstile.turn.conversation import EMPTY_HISTORY, HistoryVersion, Message, StoredMessage
 
 BATCH = 50
 
@@ -100,7 +100,7 @@ class History:
 
     async def read(self, tenant_id: str, session_id: str, version: HistoryVersion, limit: int) -> list[Message]:
         """The last `limit` messages of the session at `version`, oldest first. Raises DatabaseUnavailableError."""
-        if version == NOTHING_SAID:
+        if version == EMPTY_HISTORY:
             return []
         entry = await self._load(tenant_id, session_id, version, min(limit, self._depth))
         if entry is None:

@@ -55,9 +55,9 @@ def apply(
     reason = ""
     while True:
         try:
-            with _named_outages(place):
+            with _translated_errors(place):
                 before = _current(place)
-                _refuse_later(before)
+                _refuse_newer_tables(before)
                 _run(_config(place), before, revision, down=down, sql=sql)
                 return before or "nothing", _current(place) or "nothing"
         except DatabaseUnavailableError as error:
@@ -69,7 +69,7 @@ def apply(
             time.sleep(_POLL_SECONDS)
 
 
-def _refuse_later(current: str | None) -> None:
+def _refuse_newer_tables(current: str | None) -> None:
     # Happens after a rollback to an older program. Alembic's own error is unclear, and with --sql comes after half a script.
     known = known_revisions()
     if current is not None and current not in known:
@@ -89,7 +89,7 @@ def _run(config: Config, before: str | None, revision: str, *, down: bool, sql: 
 
 
 @contextmanager
-def _named_outages(place: DatabasePlace) -> Iterator[None]:
+def _translated_errors(place: DatabasePlace) -> Iterator[None]:
     # A failover may happen after the first connection. SQLAlchemy wraps the driver's errors in its own.
     try:
         yield

@@ -143,8 +143,8 @@ def create_app(settings: Settings) -> FastAPI:
                 ),
                 watch=watch,
                 places=FairPlaces(bounds.watches, "streams and waits", shared=shared, kind=Kind.TOO_MANY_STREAMS),
-                unauthorized=Tally("api.unauthorized"),
-                probe=probe_of(reads),
+                refused_keys=Tally("api.unauthorized"),
+                database_probe=probe_of(reads),
             )
             yield
 

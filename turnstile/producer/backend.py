@@ -37,8 +37,10 @@ class Backend:
     watch: TurnWatch
     places: FairPlaces
     """For event streams and waits."""
-    unauthorized: Tally
-    probe: Batcher[None, None]
+    refused_keys: Tally
+    """Counts and logs the requests without a valid API key."""
+    database_probe: Batcher[None, None]
+    """The check of Postgres and its tables, which concurrent requests of `/readyz` share."""
 
 
 # A coroutine although it awaits nothing: FastAPI would run a plain function on a thread for each request.

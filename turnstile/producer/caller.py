@@ -36,7 +36,7 @@ def identify(backend: Backend, headers: Sequence[tuple[bytes, bytes]]) -> str:
     key = credentials if scheme.lower() == "bearer" and credentials else None
     tenant = backend.api_keys.find_tenant(key)
     if tenant is None:
-        backend.unauthorized.note(key=key is not None)
+        backend.refused_keys.note(key=key is not None)
         challenge = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`, once", headers=challenge)
     return tenant

@@ -4,7 +4,7 @@ from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.read_claims import LAST_ANSWERED
-from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message, StoredMessage
+from turnstile.turn.conversation import EMPTY_HISTORY, HistoryVersion, Message, StoredMessage
 
 # Reads from the newest seq back, so that a session of any length costs the same. The inner query sorts by `seq` alone, which is
 # the order of the index, and takes the whole last turn: to sort by the ordinal, too, PostgreSQL 15 would read the whole session.
@@ -53,7 +53,7 @@ async def read_version(database: Database, tenant_id: str, session_id: str) -> H
     rows = await database.fetch(VERSION, parameters)
     if not rows:
         return None
-    return NOTHING_SAID if rows[0]["seq"] is None else HistoryVersion(**rows[0])
+    return EMPTY_HISTORY if rows[0]["seq"] is None else HistoryVersion(**rows[0])
 
 
 async def read_history(

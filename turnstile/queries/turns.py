@@ -24,7 +24,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.turn_record import TurnRecord
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 _HALTED_BY: LiteralString = """
     (SELECT s.halted_by FROM sessions s WHERE s.tenant_id = t.tenant_id AND s.session_id = t.session_id) AS halted_by"""
@@ -78,8 +78,8 @@ async def _find(
     in_table: LiteralString,
     in_archive: LiteralString,
     wanted: Sequence[TurnKey],
-    answer: Callable[[DictRow], Answer],
-) -> list[Answer | None]:
+    answer: Callable[[DictRow], Result],
+) -> list[Result | None]:
     rows = await database.fetch(in_table, {"ids": [key.id for key in wanted]})
     found = {TurnKey(row["tenant_id"], row["id"]): row for row in rows}
     found |= await read_archived(database, in_archive, [key for key in wanted if key not in found])

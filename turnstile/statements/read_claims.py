@@ -5,7 +5,7 @@ from typing import LiteralString
 from psycopg.rows import DictRow
 
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion, Message
+from turnstile.turn.conversation import EMPTY_HISTORY, HistoryVersion, Message
 from turnstile.turn.limits import MAX_HAND_BACKS
 
 LAST_ANSWERED: LiteralString = """
@@ -65,5 +65,5 @@ def claimed_turn(row: DictRow) -> ClaimedTurn:
         Message(turn_id=row["id"], seq=row["seq"], ordinal=ordinal, role="user", content=content, created_at=at)
         for content, ordinal, at in zip(contents, ordinals, times, strict=True)
     )
-    version = NOTHING_SAID if seq is None else HistoryVersion(seq, claim_id)
+    version = EMPTY_HISTORY if seq is None else HistoryVersion(seq, claim_id)
     return ClaimedTurn(**fields, inputs=contents, messages=tuple(messages), history_version=version)

@@ -29,7 +29,7 @@ from turnstile.telemetry.own_log import log
 RETRY_SECONDS = 0.5
 RETRY_PAUSE_SECONDS = 0.02
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Submitting:
@@ -86,7 +86,7 @@ class Submitting:
                 session_id=accepted.session_id,
             )
 
-    async def _retry(self, call: Callable[[], Awaitable[Answer]], *, alone: bool) -> Answer:
+    async def _retry(self, call: Callable[[], Awaitable[Result]], *, alone: bool) -> Result:
         begun = time.monotonic()
         again = collided = False
         while True:

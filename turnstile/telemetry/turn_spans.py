@@ -53,7 +53,7 @@ class TurnSpans:
             repeated = stored.span_id != trace.span_id
             attributes: Attributes = {**about_turn(turn_id, session_id), "turnstile.repeated": repeated}
             links = [Link(as_context(stored))] if repeated else []
-            self._show("submit", trace, began_at, queue, attributes, links)
+            self._record_span("submit", trace, began_at, queue, attributes, links)
 
     @never_raises
     def sent(self, queue: str, taken: Iterable[tuple[OutgoingMessage, str]], began_at: int) -> None:
@@ -92,10 +92,10 @@ class TurnSpans:
             # A statement has made the ids of this turn's span, and no process its span.
             name = "redrive" if turn.generation > 1 else "compensate"
             since = time.time_ns() - int(max(0.0, turn.queue_latency_seconds) * 1e9)
-            self._show(name, turn.trace, since, turn.queue, about_turn(turn.id, turn.session_id))
+            self._record_span(name, turn.trace, since, turn.queue, about_turn(turn.id, turn.session_id))
         return AttemptSpan(self._spans, turn, message_id, asked_at)
 
-    def _show(
+    def _record_span(
         self,
         name: str,
         trace: TraceContext,

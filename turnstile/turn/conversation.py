@@ -23,8 +23,8 @@ class HistoryVersion:
     claim_id: UUID | None
 
 
-NOTHING_SAID = HistoryVersion(0, None)
-"""No turn of the session has been answered yet."""
+EMPTY_HISTORY = HistoryVersion(0, None)
+"""The version of a session of which no turn has been answered yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

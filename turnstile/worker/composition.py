@@ -165,7 +165,7 @@ class TurnWork:
             takes_over=takes_over,
             longest_attempt_seconds=longest_attempt_seconds,
         )
-        self._signals: asyncio.Task[None] | None = None
+        self._cancel_signals: asyncio.Task[None] | None = None
 
     def start(self) -> asyncio.Task[None]:
         """Starts the heartbeat, the watch for a blocked loop, and a task that listens for cancel signals; returns the task."""
@@ -173,8 +173,8 @@ class TurnWork:
         self._begin_metrics()
         self._blocked_loop.start()
         listening = listen(self._resources.settings, self._resources.redis.lock, self.heartbeat.nudge)
-        self._signals = asyncio.create_task(listening, name="cancel signals")
-        return self._signals
+        self._cancel_signals = asyncio.create_task(listening, name="cancel signals")
+        return self._cancel_signals
 
     def starved_for(self) -> float:
         """How long Postgres has answered the heartbeat but no other call of this process, in seconds. For any
@@ -199,8 +199,8 @@ class TurnWork:
         """Ends the heartbeat; handler threads that still run are left behind."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._blocked_loop.stop()
-        if self._signals is not None:
-            self._signals.cancel()
+        if self._cancel_signals is not None:
+            self._cancel_signals.cancel()
             await in_own_thread(self.heartbeat.stop, most_seconds)
 
     def _describe(self) -> WorkerRecord:

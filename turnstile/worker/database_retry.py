@@ -14,13 +14,13 @@ BASE_SECONDS = 0.05
 CAP_SECONDS = 1.0
 """The longest pause between two tries. Short: thousands of turns may wait to settle, and each try is one small statement."""
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 RetryWhileDown = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 """`retry_while_down`, bound to the event by which the worker gives up."""
 
 
-async def retry_while_down(call: Callable[[], Awaitable[Answer]], *, given_up: asyncio.Event) -> Answer:
+async def retry_while_down(call: Callable[[], Awaitable[Result]], *, given_up: asyncio.Event) -> Result:
     """The result of `call`, which must be safe to repeat after an unknown outcome.
 
     Raises DatabaseUnavailableError if the database is still away after `given_up` is set.

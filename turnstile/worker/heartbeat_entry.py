@@ -15,7 +15,7 @@ class HeartbeatEntry:
     """What the heartbeat keeps alive for one session run: its lock, its message, and the lease of its turn.
 
     Written on the worker's event loop, read by the heartbeat's thread, which sets `ours_at`, `look_again`
-    and `told_at`.
+    and `logged_at`.
     """
 
     lock: LockedSession | None
@@ -33,7 +33,7 @@ class HeartbeatEntry:
     lock was lost for a while, and perhaps the waiting mark with it."""
     held_since: float = field(default_factory=time.monotonic)
     """When the lock was acquired."""
-    told_at: float = -math.inf
+    logged_at: float = -math.inf
     """When a line last said how long the lock has been held (`worker.held_locks`)."""
     begun_at: float = 0.0
     renew_until: float = 0.0

@@ -27,9 +27,14 @@ def report_long_holds(locked: Iterable[HeartbeatEntry], now: float, usual_second
     """Logs each lock that has been held for longer than `usual_seconds`, once a minute. Call it with each beat."""
     for entry in locked:
         seconds = now - entry.held_since
-        if entry.lock is None or not entry.keeps_lock or seconds <= usual_seconds or now - entry.told_at < LINE_SECONDS:
+        if (
+            entry.lock is None
+            or not entry.keeps_lock
+            or seconds <= usual_seconds
+            or now - entry.logged_at < LINE_SECONDS
+        ):
             continue
-        entry.told_at = now
+        entry.logged_at = now
         # Read once: the worker's thread sets it to None.
         turn = entry.turn
         log.info("session.held", key=entry.lock.key, held_seconds=round(seconds, 1), **(turn.ids if turn else {}))

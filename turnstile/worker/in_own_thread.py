@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-async def in_own_thread(call: Callable[..., Answer], *arguments: Any, **options: Any) -> Answer:
+async def in_own_thread(call: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
     """Returns or raises what `call` does. If the caller is cancelled, the call goes on in its thread."""
     thread = ThreadPoolExecutor(1, "own")
     try:

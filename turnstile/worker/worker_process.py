@@ -33,7 +33,7 @@ from turnstile.worker.consumer import Consumer
 from turnstile.worker.lifecycle.event_loop import WorkerLoop
 from turnstile.worker.lifecycle.handler_loading import load
 from turnstile.worker.lifecycle.health import Checks, serve_health
-from turnstile.worker.lifecycle.scale_in_protection import Terms, protect_while_busy
+from turnstile.worker.lifecycle.scale_in_protection import ProtectionTerms, protect_while_busy
 from turnstile.worker.lifecycle.shutdown import Shutdown, drain
 from turnstile.worker.resources import Resources, name_worker
 from turnstile.worker.takeover import Takeover
@@ -151,7 +151,7 @@ class _Worker:
     async def run(self, stack: AsyncExitStack) -> int:
         """Works until a shutdown; returns the exit code: 1 if a part of the worker ended by itself, which none should; 4 if the
         database did not take turns back."""
-        signals = self.work.start()
+        cancel_signals = self.work.start()
         stack.push_async_callback(self.work.end, HEARTBEAT_END_SECONDS)
         if self.settings.health_port is not None:
             server = await serve_health(self._live, self._ready, self.settings.health_host, self.settings.health_port)
@@ -163,7 +163,7 @@ class _Worker:
         taking_over = asyncio.create_task(self.takeover.run(self.shutdown.stopping), name="takeover")
         # Wait for all of them: a part that ends by itself ends the worker with a log line. Otherwise its absence could go
         # unnoticed for weeks.
-        tasks = {polling, stopped, watching, signals, taking_over}
+        tasks = {polling, stopped, watching, cancel_signals, taking_over}
         if self.settings.ecs_agent_uri is not None:
             tasks.add(asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection"))
         if self.settings.relay:
@@ -195,7 +195,7 @@ class _Worker:
             self.settings.grace_seconds,
         )
         relay_stop.set()
-        signals.cancel()
+        cancel_signals.cancel()
         await asyncio.wait(tasks, timeout=TASKS_END_SECONDS)
         for task in tasks:
             task.cancel()
@@ -203,7 +203,7 @@ class _Worker:
         return 1 if broken else 4 if self.work.processor.settler.given_up else 0
 
     async def _protect(self, agent_uri: str) -> None:
-        usual = Terms()
+        usual = ProtectionTerms()
         timeout = self.settings.find_queue(self.settings.queue).timeout_seconds
         terms = replace(usual, protected_seconds=max(usual.protected_seconds, timeout))
         await protect_while_busy(agent_uri, lambda: len(self.work.in_flight) > 0, terms, self.shutdown.stopping)

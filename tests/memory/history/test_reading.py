@@ -16,7 +16,7 @@ from turnstile.config.settings import Settings
 from turnstile.memory.history import LOAD, History
 from turnstile.memory.history_entry import MAX_CONTENT_BYTES
 from turnstile.turn.claimed_turn import ClaimedTurn
-from turnstile.turn.conversation import NOTHING_SAID, HistoryVersion
+from turnstile.turn.conversation import EMPTY_HISTORY, HistoryVersion
 from turnstile.worker.attempt.attempt_context import TurnContext, turn_for_handler
 
 LARGE = "x" * (MAX_CONTENT_BYTES + 1)
@@ -39,7 +39,7 @@ async def test_a_session_without_an_answered_turn_costs_no_query(
 ) -> None:
     await talk.begin()
 
-    assert await talk.version() == NOTHING_SAID
+    assert await talk.version() == EMPTY_HISTORY
     assert await talk.read(reader.history) == []
     assert (reader.asked, await keys.exists(key)) == ([], 0)
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from turnstile.relay.reports import attention_metric, backlog_metric, periodic_report, worker_metric
 from turnstile.worker import worker_process
-from turnstile.worker.lifecycle.scale_in_protection import Terms
+from turnstile.worker.lifecycle.scale_in_protection import ProtectionTerms
 
 SWITCH = "CHAOS_QUICK_MINUTES"
 SHRINK = 60.0
@@ -18,12 +18,12 @@ def switch_on(_: str) -> None:
     """For this process: the backlog is logged and protection is asked for sixty times as often."""
     for tell in (backlog_metric.report_backlog, attention_metric.report_attention, worker_metric.report_workers):
         tell.__kwdefaults__["every_seconds"] = periodic_report.EVERY_SECONDS / SHRINK
-    usual = Terms()
+    usual = ProtectionTerms()
     setattr(  # noqa: B010 - mypy knows the name as the class
         worker_process,
-        "Terms",
+        "ProtectionTerms",
         partial(
-            Terms,
+            ProtectionTerms,
             look_seconds=0.1,
             protected_seconds=usual.protected_seconds / SHRINK,
             idle_seconds=usual.idle_seconds / SHRINK,
@@ -32,5 +32,5 @@ def switch_on(_: str) -> None:
     )
 
 
-PROTECTED_SECONDS = Terms().protected_seconds / SHRINK
+PROTECTED_SECONDS = ProtectionTerms().protected_seconds / SHRINK
 """After so long without another request a protection has expired."""

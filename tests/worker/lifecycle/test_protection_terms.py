@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from turnstile.worker.lifecycle.scale_in_protection import Protection, Terms
+from turnstile.worker.lifecycle.scale_in_protection import Protection, ProtectionTerms
 
-TERMS = Terms()
+TERMS = ProtectionTerms()
 
 
 def play(

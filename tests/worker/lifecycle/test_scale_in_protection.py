@@ -9,9 +9,9 @@ import structlog.testing
 
 from tests.support.ecs_agent import NO_SERVICE, NOT_ALLOWED, Agent, ecs_agent
 from tests.support.probes import until
-from turnstile.worker.lifecycle.scale_in_protection import Terms, protect_while_busy
+from turnstile.worker.lifecycle.scale_in_protection import ProtectionTerms, protect_while_busy
 
-SHORT = Terms(look_seconds=0.01, idle_seconds=0.1, retry_seconds=0.05)
+SHORT = ProtectionTerms(look_seconds=0.01, idle_seconds=0.1, retry_seconds=0.05)
 
 
 @pytest.fixture

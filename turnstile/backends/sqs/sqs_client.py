@@ -20,7 +20,7 @@ from turnstile.errors import CredentialsMissingError, QueueUnavailableError, Set
 from turnstile.telemetry.backend_health import health_of
 
 Parameters = dict[str, Any]
-Answer = dict[str, Any]
+Response = dict[str, Any]
 """A decoded response. Empty fields are absent, or None."""
 
 POLL = "ReceiveMessage"
@@ -96,7 +96,7 @@ class SqsClient:
 
     async def call(
         self, operation: str, parameters: Parameters, *, seconds: float = COMMAND_SECONDS, tries: int = 2
-    ) -> Answer:
+    ) -> Response:
         """Returns the response. `seconds` bounds each try of a command; `tries` is 1 or 2.
 
         Raises CallRefusedError, or QueueUnavailableError if there was no response. SQS may have carried out the call then,
@@ -163,7 +163,9 @@ class SqsClient:
         # Not `trust_env`: aiohttp would read a file on a thread of the loop's pool, and handlers may occupy all its threads.
         return aiohttp.ClientSession(connector=connector, proxy=self._endpoint.proxy)
 
-    async def _ask(self, http: aiohttp.ClientSession, operation: str, parameters: Parameters, seconds: float) -> Answer:
+    async def _ask(
+        self, http: aiohttp.ClientSession, operation: str, parameters: Parameters, seconds: float
+    ) -> Response:
         try:
             headers, body = await self._signed(operation, parameters)
         except QueueUnavailableError:
@@ -203,7 +205,7 @@ def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _read(operation: str, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+def _read(operation: str, response: aiohttp.ClientResponse, body: bytes) -> Response:
     # Not orjson, which refuses half of a surrogate pair: one message with such a body would stop a worker's receiving.
     try:
         answer = json.loads(body or b"{}")

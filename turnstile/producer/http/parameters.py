@@ -37,6 +37,6 @@ def refuse_wrong_parameters(request: Request, *, known: Collection[str]) -> None
 def refuse_repeated_headers(headers: Sequence[tuple[bytes, bytes]]) -> None:
     """Raises the 422 if a header of ONCE is there more than once."""
     names = [name for name, _ in headers]
-    repeated = [told for name, told in ONCE.items() if names.count(name) > 1]
+    repeated = [spelling for name, spelling in ONCE.items() if names.count(name) > 1]
     if repeated:
         raise invalid_parameters(*(Fault(detail="give it once", parameter=name) for name in repeated))

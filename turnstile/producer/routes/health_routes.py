@@ -59,7 +59,7 @@ async def get_liveness() -> dict[str, str]:
 async def get_readiness(backend: FoundBackend) -> Readiness:
     """200 if the database answers and has the tables of this program. The response shows the state of each queue, which
     does not affect the status."""
-    await backend.probe(None)
+    await backend.database_probe(None)
     names = list(backend.settings.queues_by_name)
     return Readiness(queues=await check_queues(backend.queues, backend.sending, names))
 

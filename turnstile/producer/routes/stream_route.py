@@ -87,13 +87,13 @@ class EventStream(Response):
         sent_at = time.monotonic()
         async with aclosing(self._telling) as telling:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            async for told in telling:
+            async for event in telling:
                 now = time.monotonic()
                 # Only a write shows whether a client that has closed its sending half still reads.
                 heartbeat_seconds = 0 if half_closed.is_set() else self._heartbeat_seconds
-                if told is None and now - sent_at < heartbeat_seconds:
+                if event is None and now - sent_at < heartbeat_seconds:
                     continue
-                await send({"type": "http.response.body", "body": encode(told), "more_body": True})
+                await send({"type": "http.response.body", "body": encode(event), "more_body": True})
                 sent_at = now
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return True
@@ -133,7 +133,7 @@ async def get_events(
     if after is not None and after.fence > turn.fence:
         # The database does not know this claim: it was restored to an earlier time. The client gets all events again.
         after = None
-    if after is not None and turn.status.is_terminal and await backend.watch.was_told(turn, after):
+    if after is not None and turn.status.is_terminal and await backend.watch.has_seen_end(turn, after):
         return Response(status_code=204)
     cancelling = None if on_disconnect == "continue" else _canceller(backend, turn)
     heartbeat_seconds = backend.settings.stream_heartbeat_seconds
@@ -160,10 +160,10 @@ def _canceller(backend: Backend, turn: Standing) -> Callable[[], Awaitable[None]
     return cancel_turn
 
 
-def encode(told: SseEvent | None) -> bytes:
+def encode(event: SseEvent | None) -> bytes:
     """One event in wire format; None gives a heartbeat comment."""
-    if told is None:
+    if event is None:
         return b": heartbeat\n\n"
     # Compact JSON text has no line breaks; `Saying.read` refuses other texts.
-    place = "" if told.id is None else f"id: {told.id}\n"
-    return f"{place}event: {told.kind}\ndata: {told.data}\n\n".encode()
+    place = "" if event.id is None else f"id: {event.id}\n"
+    return f"{place}event: {event.kind}\ndata: {event.data}\n\n".encode()

@@ -57,10 +57,16 @@ Wait = Annotated[
 
 v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
 
-READ = functions("F16")
+READ_FUNCTION_IDS = functions("F16")
 
 
-@v1.get("/turns/{turn_id}", tags=["turns"], summary="Read a turn", responses=problems(404, 422), openapi_extra=READ)
+@v1.get(
+    "/turns/{turn_id}",
+    tags=["turns"],
+    summary="Read a turn",
+    responses=problems(404, 422),
+    openapi_extra=READ_FUNCTION_IDS,
+)
 async def get_turn(
     backend: FoundBackend, tenant: Tenant, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
 ) -> TurnDetail:
@@ -86,7 +92,7 @@ async def get_turn(
     return detail(record)
 
 
-@v1.get("/turns", tags=["turns"], summary="List turns", responses=problems(422), openapi_extra=READ)
+@v1.get("/turns", tags=["turns"], summary="List turns", responses=problems(422), openapi_extra=READ_FUNCTION_IDS)
 async def get_turns(
     backend: FoundBackend,
     tenant: Tenant,
@@ -107,7 +113,7 @@ async def get_turns(
     tags=["sessions"],
     summary="List a session's turns",
     responses=problems(404, 422),
-    openapi_extra=READ,
+    openapi_extra=READ_FUNCTION_IDS,
 )
 async def get_session_turns(
     backend: FoundBackend,
@@ -132,7 +138,7 @@ async def get_session_turns(
     tags=["sessions"],
     summary="Read the history",
     responses=problems(404, 422),
-    openapi_extra=READ,
+    openapi_extra=READ_FUNCTION_IDS,
 )
 async def get_session_messages(
     backend: FoundBackend, tenant: Tenant, session_id: SessionId, limit: Limit = 20, cursor: MessageCursor = None

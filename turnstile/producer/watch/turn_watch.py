@@ -95,7 +95,7 @@ class TurnWatch:
                     return None
                 await looks.pause(listener, at_most=left)
 
-    async def was_told(self, turn: Standing, last: EventId) -> bool:
+    async def has_seen_end(self, turn: Standing, last: EventId) -> bool:
         """Whether a client that has seen the event `last` of an ended turn has also seen the end."""
         if last.n > LAST_WORDS:
             return True
@@ -126,8 +126,8 @@ class TurnWatch:
                     while (seen := await self._look(turn)) is None and not self._stopping:
                         yield None
                         await looks.pause(listener)
-                    for told in following.conclude(event, seen) if seen is not None else ():
-                        yield told
+                    for sse_event in following.conclude(event, seen) if seen is not None else ():
+                        yield sse_event
                 if events:
                     # Events still arrive, so the end may follow in the stream, even if the turn had ended before this watch.
                     following.expects_end = False
@@ -148,8 +148,8 @@ class TurnWatch:
                 if not isinstance(seen, _Ended):
                     following.expects_end = False
                 elif following.expects_end or events is None:
-                    for told in following.close(seen):
-                        yield told
+                    for sse_event in following.close(seen):
+                        yield sse_event
                 else:
                     # The turn has just ended: the end may still follow in the stream.
                     following.expects_end = True
@@ -254,14 +254,14 @@ def _whole_text(record: TurnRecord, at: EventId | None) -> Iterator[SseEvent]:
 
 
 def _end(record: TurnRecord, at: EventId) -> SseEvent:
-    told: dict[str, Any] = {"turn_id": str(record.id), "status": record.status}
+    data: dict[str, Any] = {"turn_id": str(record.id), "status": record.status}
     match record.status:
         case TurnStatus.SUCCEEDED:
-            told["output"] = record.output
+            data["output"] = record.output
         case TurnStatus.FAILED:
             message = text_for_clients(record.error_class, record.error)
-            told["error"] = {"class": record.error_class, "message": message}
-            return SseEvent(EventKind.ERROR, encode(told), at)
+            data["error"] = {"class": record.error_class, "message": message}
+            return SseEvent(EventKind.ERROR, encode(data), at)
         case _:
-            told["reason"] = record.cancel_reason
-    return SseEvent(EventKind.END, encode(told), at)
+            data["reason"] = record.cancel_reason
+    return SseEvent(EventKind.END, encode(data), at)

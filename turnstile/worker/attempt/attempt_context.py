@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_HISTORY = 1000
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 def turn_for_handler(turn: ClaimedTurn, span: "AttemptSpan | None" = None) -> Turn:
@@ -146,7 +146,7 @@ class TurnContext:
             if waited_for.cancel():
                 self.was_heard = True
 
-    def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+    def wait_for(self, call: Coroutine[Any, Any, Result]) -> Result:
         if threading.get_ident() == self._loop_thread:
             call.close()
             raise RuntimeError("wait_for is for handlers that run in a thread; an async function uses await")

@@ -21,7 +21,9 @@ from turnstile.worker.in_own_thread import in_own_thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ProtectionTerms:
+    """When to ask ECS for protection, and when to give it back."""
+
     look_seconds: float = 1.0
     protected_seconds: float = 900.0
     """At least the queue's timeout for a turn. ECS ends the protection after this time, rounded up to minutes."""
@@ -35,7 +37,7 @@ class Terms:
 class Protection:
     """The state of protection, as far as it is known. Times are monotonic seconds."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: ProtectionTerms) -> None:
         self._terms = terms
         self._ends_at: float | None = None
         self._worked_at = -math.inf
@@ -66,7 +68,7 @@ class Protection:
 
 
 async def protect_while_busy(
-    agent_uri: str, is_busy: Callable[[], bool], terms: Terms, stopping: asyncio.Event
+    agent_uri: str, is_busy: Callable[[], bool], terms: ProtectionTerms, stopping: asyncio.Event
 ) -> None:
     """Keeps protection up to date until `stopping`: a draining worker is being stopped already. Raises nothing."""
     protection = Protection(terms)
@@ -79,7 +81,7 @@ async def protect_while_busy(
                 await stopping.wait()
 
 
-async def _call(agent_uri: str, wanted: bool, protection: Protection, terms: Terms) -> None:
+async def _call(agent_uri: str, wanted: bool, protection: Protection, terms: ProtectionTerms) -> None:
     minutes = math.ceil(terms.protected_seconds / 60)
     try:
         await in_own_thread(set_protection, agent_uri, enabled=wanted, minutes=minutes)
