@@ -82,7 +82,7 @@ class DatabaseUnfitError(DatabaseUnavailableError):
 
 
 class TablesUnfitError(DatabaseUnfitError):
-    """The same of its tables: they are missing, of a version that this program can't use, or not open to its role."""
+    """The tables are missing, of a version that this program can't use, or not open to its role. Nothing was done."""
 
 
 MISFITS = frozenset({"42P01", "42703", "42883"})

@@ -1,5 +1,7 @@
 """Claim: a session's head becomes RUNNING under a new fence and a lease. One statement for many sessions.
 
+A settle claims the session's next turn, too (`statements.settle`).
+
 What a claim guarantees, and how:
 
 - order: it takes the session's head or nothing, whatever the order of the messages;

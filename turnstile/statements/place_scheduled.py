@@ -1,4 +1,4 @@
-"""Schedule: a turn with an `execute_at` gets its place in its session when it is due.
+"""Place scheduled turns: a turn with an `execute_at` gets its place in its session when it is due.
 
 The rows are selected as in `statements.owed_messages`.
 """

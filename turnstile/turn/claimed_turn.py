@@ -42,7 +42,7 @@ class ClaimedTurn:
     parent_turn_id: UUID | None = None
     parent_span_id: str | None = None
     waited_seconds: float | None = None
-    """How long the turn waited until it began, if this claim is its first start in this generation; else None."""
+    """How long the turn waited until it began, if this claim is its first start in this generation; otherwise None."""
     hand_backs: int = 0
     """How many of its last attempts were handed back at a shutdown, MAX_HAND_BACKS - 1 at most: so many only in a row."""
     lost_worker: str | None = None

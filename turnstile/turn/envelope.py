@@ -1,4 +1,4 @@
-"""SQS messages as they are sent and received, and the addresses of queues. Pure."""
+"""SQS messages as they are sent and received, and the addresses of queues. The body is in `wire_format`. Pure."""
 
 import time
 from collections.abc import Mapping

@@ -14,6 +14,6 @@ _UNTRUSTED = re.compile(
 
 
 def certificate_refused(setting: str, error: psycopg.Error) -> CertificateRefusedError | None:
-    """The error for the operator if `error` is a certificate problem, else None."""
+    """The error for the operator if `error` is a certificate problem; otherwise None."""
     found = _UNTRUSTED.search(str(error))
     return None if found is None else CertificateRefusedError(setting, found["why"])

@@ -68,7 +68,7 @@ def option_dropped(name: str, wanted: str, found: str | None) -> str | None:
 
 
 def options_refused(error: psycopg.Error) -> str | None:
-    """The reason for the operator if `error` is a pooler's refusal of the startup options, else None."""
+    """The reason for the operator if `error` is a pooler's refusal of the startup options; otherwise None."""
     if "unsupported startup parameter" not in str(error):
         return None
     return "what DATABASE_URL leads to refuses a connection's startup options, as PgBouncer does; let it lead to Postgres itself"

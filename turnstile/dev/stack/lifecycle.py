@@ -59,7 +59,7 @@ class Service(ABC):
 
     @abstractmethod
     def answer(self) -> str | None:
-        """The version, if the service responds to a real request; else None."""
+        """The version, if the service responds to a real request; otherwise None."""
 
     @property
     def address(self) -> str:

@@ -25,7 +25,7 @@ def is_complete(findings: Findings) -> bool:
 
 
 def exit_code(findings: Findings) -> ExitCode:
-    """UNAVAILABLE if a check could not run, FINDINGS if a problem was not repaired, else OK."""
+    """UNAVAILABLE if a check could not run, FINDINGS if a problem was not repaired, otherwise OK."""
     if not is_complete(findings):
         return ExitCode.UNAVAILABLE
     return ExitCode.OK if all(one.fixed for one in findings) else ExitCode.FINDINGS

@@ -8,7 +8,7 @@
     event: end, error    exactly one, the last
 
 The server reads at most one page ahead of the client. A client that disconnects does not stop the turn, unless it asked for that
-with `on_disconnect=cancel`.
+with `on_disconnect=cancel`. `producer.watch.turn_watch` reads the events.
 """
 
 import asyncio

@@ -82,7 +82,10 @@ class TurnWatch:
         return await self._standing(TurnKey(tenant_id, turn_id))
 
     async def until_ended(self, turn: Standing, seconds: float) -> TurnRecord | None:
-        """The turn, if it ends within `seconds`, else None. Returns at once when the turn ends, later if Redis is unreachable."""
+        """The turn, if it ends within `seconds`; otherwise None.
+
+        Returns at once when the turn ends, later if Redis is unreachable.
+        """
         deadline = time.monotonic() + seconds
         looks = _Looks(self._longest_pause)
         with self._hints.listen(self._key(turn), only_ends=True) as listener:

@@ -132,7 +132,7 @@ class WebhookDelivery:
             WEBHOOKS.add(1, "retried")
 
     async def _try(self, webhook: OwedWebhook) -> str | None:
-        """None if the webhook is delivered, else the reason."""
+        """None if the webhook is delivered, otherwise the reason."""
         if webhook.tries > MAX_TRIES:
             return "its deliverers were lost"
         try:

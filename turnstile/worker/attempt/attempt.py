@@ -48,7 +48,7 @@ TASK = "turn"
 
 
 def ids_of(task: "asyncio.Task[Any] | None") -> dict[str, str]:
-    """The turn's and its trace's id, if it is a handler's task, and not one that a handler has made; else none."""
+    """The turn's and its trace's id, if it is a handler's task, and not one that a handler has made; otherwise none."""
     match task.get_name().split() if task is not None else []:
         case [word, turn_id, trace_id] if word == TASK:
             return {"turn_id": turn_id, "trace_id": trace_id}
