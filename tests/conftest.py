@@ -37,7 +37,6 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.migration_run import apply
-from turnstile.telemetry.instruments import RECORDING
 
 # What pytest finds here by its name.
 __all__ = [
@@ -139,12 +138,6 @@ def _log() -> Iterator[None]:
     """A command that a test runs in this process must not leave its log to the tests after it."""
     with log_restored():
         yield
-
-
-@pytest.fixture
-def recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metrics are recorded, as in a process that exports them."""
-    monkeypatch.setattr(RECORDING, "is_on", True)
 
 
 @pytest.fixture

@@ -40,8 +40,6 @@ RULES: dict[str, dict[str, Any]] = {
 }
 MINUTE, HOUR = 60, 3600
 
-pytestmark = pytest.mark.usefixtures("recording")
-
 
 def gauge(instrument: m.Gauge, value: float, *labels: str) -> Happening:
     """An ordinary day on which one gauge is told so."""

@@ -56,7 +56,6 @@ def watch(guarded: GuardedRedis) -> MemoryWatch:
     return MemoryWatch(guarded)
 
 
-@pytest.mark.usefixtures("recording")
 async def test_the_stack_s_own_redis_has_a_limit_that_the_watch_measures(watch: MemoryWatch) -> None:
     await watch.look()
 
@@ -100,7 +99,6 @@ async def test_low_priorities_are_kept_for_the_shortest_time_and_then_not_at_all
     assert not await room.half_items()
 
 
-@pytest.mark.usefixtures("recording")
 async def test_what_redis_says_of_itself_is_measured(watch: MemoryWatch, full: Full, keys: redis.asyncio.Redis) -> None:
     await full.to(0.5)
     await watch.look()
@@ -117,7 +115,6 @@ async def test_what_redis_says_of_itself_is_measured(watch: MemoryWatch, full: F
     assert reading("turnstile_redis_memory_ratio", role="memory") is None
 
 
-@pytest.mark.usefixtures("recording")
 async def test_what_pressure_does_to_writes_is_counted(
     room: Room, settings: Settings, guarded: GuardedRedis, watch: MemoryWatch
 ) -> None:
@@ -146,7 +143,6 @@ async def test_what_can_t_be_measured_keeps_no_level_from_taking_effect(capsys: 
     assert "memory.critical" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("recording")
 async def test_without_redis_nothing_old_is_shown(watch: MemoryWatch, stack: Stack) -> None:
     await watch.look()
     await asyncio.to_thread(stack.redis.stop)

@@ -8,7 +8,6 @@ from structlog.testing import capture_logs
 
 from turnstile.config.settings import Settings
 from turnstile.process.metrics_export import exporting_metrics
-from turnstile.telemetry.instruments import RECORDING
 
 ENDPOINT = "http://127.0.0.1:1"
 
@@ -17,7 +16,6 @@ ENDPOINT = "http://127.0.0.1:1"
 def _off(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_METRICS_EXPORTER"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(RECORDING, "is_on", False)
 
 
 @pytest.fixture
@@ -30,19 +28,19 @@ def threads() -> set[str]:
     return {thread.name for thread in threading.enumerate()}
 
 
-def test_without_a_port_and_without_otlp_nothing_listens_is_recorded_or_exported() -> None:
+def test_without_a_port_and_without_otlp_nothing_listens_or_is_exported() -> None:
     before = threads()
 
     with capture_logs() as lines, exporting_metrics(Settings(), "worker"):
         assert threads() == before
-        assert not RECORDING.is_on
 
     assert lines == []
 
 
 def test_a_port_is_served_and_says_where() -> None:
-    with capture_logs() as lines, exporting_metrics(Settings(metrics_port=0), "worker"):
-        assert RECORDING.is_on
+    settings = Settings(metrics_port=0)
+    with capture_logs() as lines, exporting_metrics(settings, "worker"):
+        assert settings.exports_metrics
 
     [line] = lines
     assert (line["event"], line["port"] > 0) == ("metrics.listening", True)
@@ -61,8 +59,9 @@ def test_a_port_is_served_and_says_where() -> None:
     ],
 )
 def test_the_standard_variables_choose_otlp(given: dict[str, Any], exports: bool) -> None:
-    with exporting_metrics(Settings(**given), "worker"):
-        assert ("otlp metrics" in threads(), RECORDING.is_on) == (exports, exports)
+    settings = Settings(**given)
+    with exporting_metrics(settings, "worker"):
+        assert ("otlp metrics" in threads(), settings.exports_metrics) == (exports, exports)
 
 
 def test_they_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,7 +196,6 @@ async def test_batches_have_turns_of_each_tenant_that_waits(monkeypatch: pytest.
     assert "theirs" in recording.statements[1]
 
 
-@pytest.mark.usefixtures("recording")
 async def test_a_submit_during_an_outage_is_counted_as_failed() -> None:
     class Away(Recording):
         async def commit(self, submissions: Sequence[Submission]) -> list[Any]:

@@ -65,7 +65,6 @@ def failures(lines: list[Any]) -> list[tuple[str, str, str | None]]:
     ]
 
 
-@pytest.mark.usefixtures("recording")
 async def test_a_session_whose_last_seq_lags_delays_no_other_session(database: Database, settings: Settings) -> None:
     """As after a restore, or a DELETE by hand."""
     await submit_turns(database, settings, "one", session_id="restored")

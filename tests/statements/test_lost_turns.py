@@ -103,7 +103,6 @@ async def test_a_worker_without_turns_that_vanishes_is_logged_once_by_whichever_
     ]
 
 
-@pytest.mark.usefixtures("recording")
 async def test_an_idle_worker_that_dies_is_counted(database: Database, settings: Settings) -> None:
     await announce(database, LIVING)
     lost = LostWorkers(database, settings, Proven())
@@ -114,7 +113,7 @@ async def test_an_idle_worker_that_dies_is_counted(database: Database, settings:
         await lost.mark()
 
 
-@pytest.mark.usefixtures("recording", "two_lapsed")
+@pytest.mark.usefixtures("two_lapsed")
 async def test_a_worker_that_dies_before_its_first_heartbeat_is_counted_without_a_takeover(
     database: Database, settings: Settings
 ) -> None:
@@ -123,7 +122,6 @@ async def test_a_worker_that_dies_before_its_first_heartbeat_is_counted_without_
         await LostWorkers(database, settings, Proven()).mark()
 
 
-@pytest.mark.usefixtures("recording")
 def test_lost_workers_are_0_before_they_are_1(database: Database, settings: Settings) -> None:
     """Prometheus sees no increase in a series that begins with its first event."""
     LostWorkers(database, declaring(settings, "unscathed"))

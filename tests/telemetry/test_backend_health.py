@@ -18,8 +18,6 @@ from turnstile.backends.redis.redis_client import Command, NodeAwayError
 from turnstile.errors import DatabaseUnavailableError, QueueUnavailableError
 from turnstile.telemetry.backend_health import BackendHealth
 
-pytestmark = pytest.mark.usefixtures("recording")
-
 FAILURES = "turnstile_backend_failures_total"
 
 

@@ -1,4 +1,4 @@
-"""Instruments record only where metrics are exported, and bound their labels."""
+"""Instruments record by their labels, and bound them."""
 
 import math
 import os
@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.support.metric_readings import reading
 from turnstile.telemetry.bounded_values import BoundedValues
-from turnstile.telemetry.instruments import RECORDING, REGISTRY, Counter, Gauge, Histogram, Process
+from turnstile.telemetry.instruments import REGISTRY, Counter, Gauge, Histogram, Process
 
 
 @pytest.fixture
@@ -33,21 +33,6 @@ def made() -> Iterator[Any]:
         REGISTRY.unregister(instrument)
 
 
-def test_a_process_that_exports_nothing_records_nothing(made: Any) -> None:
-    assert not RECORDING.is_on
-    counter, histogram, gauge = made(Counter, "queue"), made(Histogram, "queue"), made(Gauge, "queue")
-
-    counter.add(1, "turns")
-    histogram.observe(1.0, "turns")
-    gauge.set(1, "turns")
-    gauge.add(1, "turns")
-    gauge.watch(lambda: 1, "turns")
-
-    names = (counter.name, f"{histogram.name}_count", gauge.name)
-    assert [reading(name, queue="turns") for name in names] == [None, None, None]
-
-
-@pytest.mark.usefixtures("recording")
 def test_each_kind_records_by_its_labels(made: Any) -> None:
     counter, histogram, gauge = made(Counter, "queue"), made(Histogram, "queue", buckets=(1, 10)), made(Gauge)
 
@@ -64,7 +49,6 @@ def test_each_kind_records_by_its_labels(made: Any) -> None:
     assert reading(gauge.name) == 3
 
 
-@pytest.mark.usefixtures("recording")
 def test_a_label_from_outside_makes_no_more_series_and_no_more_memory_than_its_bound(made: Any) -> None:
     counter = made(Counter, "queue", "model", limits={"model": BoundedValues(2)})
 
@@ -76,7 +60,6 @@ def test_a_label_from_outside_makes_no_more_series_and_no_more_memory_than_its_b
     assert len(counter._values) == 3
 
 
-@pytest.mark.usefixtures("recording")
 def test_a_watched_gauge_has_the_value_of_the_moment(made: Any) -> None:
     gauge = made(Gauge, "queue")
     values = iter([1.0, 2.0])
@@ -86,7 +69,6 @@ def test_a_watched_gauge_has_the_value_of_the_moment(made: Any) -> None:
     assert [reading(gauge.name, queue="a") for _ in range(2)] == [1.0, 2.0]
 
 
-@pytest.mark.usefixtures("recording")
 def test_a_forgotten_gauge_shows_no_old_number(made: Any) -> None:
     labelled, plain = made(Gauge, "queue"), made(Gauge)
     for gauge, labels in ((labelled, ["a"]), (plain, [])):
@@ -100,7 +82,6 @@ def test_a_forgotten_gauge_shows_no_old_number(made: Any) -> None:
     assert reading(labelled.name, queue="a") == 8
 
 
-@pytest.mark.usefixtures("recording")
 def test_what_could_not_be_read_of_one_hides_no_other(made: Any) -> None:
     gauge = made(Gauge, "queue")
     for queue in "ab":
@@ -114,7 +95,6 @@ def test_what_could_not_be_read_of_one_hides_no_other(made: Any) -> None:
     assert reading(gauge.name, queue="a") == 8
 
 
-@pytest.mark.usefixtures("recording")
 def test_there_is_no_series_of_creation_times(made: Any) -> None:
     made(Counter, "queue").add(1, "a")
 
@@ -126,8 +106,7 @@ def test_there_is_no_series_of_creation_times(made: Any) -> None:
 METRICS_OF_A_HANDLER = """
 import os, prometheus_client
 from turnstile.telemetry import metrics
-from turnstile.telemetry.instruments import RECORDING, REGISTRY
-RECORDING.is_on = True
+from turnstile.telemetry.instruments import REGISTRY
 metrics.TAKEOVERS.add(2, "turns")
 assert REGISTRY.get_sample_value("turnstile_takeovers_total", {"queue": "turns"}) == 2
 folder = os.environ["PROMETHEUS_MULTIPROC_DIR"]

@@ -38,7 +38,6 @@ def test_a_metric_is_served_under_its_name(one: Instrument) -> None:
     assert one.name.removesuffix("_total") in {family.name for family in REGISTRY.collect()}
 
 
-@pytest.mark.usefixtures("recording")
 @pytest.mark.parametrize(
     ("histogram", "seconds", "most"),
     [

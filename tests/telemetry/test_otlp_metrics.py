@@ -76,7 +76,6 @@ def point_of(points: Any, **labels: str) -> Any:
     return found
 
 
-@pytest.mark.usefixtures("recording")
 def test_counters_gauges_and_histograms_arrive_under_their_names(receiver: Receiver) -> None:
     began = time.time_ns()
     SLOTS.set(64, "otlp")
@@ -108,7 +107,6 @@ def test_counters_gauges_and_histograms_arrive_under_their_names(receiver: Recei
     assert "process_resident_memory_bytes" in metrics
 
 
-@pytest.mark.usefixtures("recording")
 def test_they_are_sent_again_and_again(receiver: Receiver) -> None:
     with exporting_by_otlp("worker", 0.02):
         wait_until(lambda: len(receiver.taken) >= 3)

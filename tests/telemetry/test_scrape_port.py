@@ -17,7 +17,6 @@ from turnstile.telemetry.scrape_port import _Request, serving_metrics
 from turnstile.telemetry.side_port import MOST_CONNECTIONS
 
 
-@pytest.mark.usefixtures("recording")
 def test_the_port_serves_the_format_that_is_asked_for() -> None:
     MESSAGES_RECEIVED.add(3, "scraped")
 
@@ -74,7 +73,6 @@ def test_the_metrics_of_a_handlers_module_are_served(of_the_handler: Callable[..
     assert restricted.names - {"turnstile_messages_received_total"} == {"myapp_calls_total"}
 
 
-@pytest.mark.usefixtures("recording")
 def test_no_name_is_served_twice(of_the_handler: Callable[..., Any]) -> None:
     MESSAGES_RECEIVED.add(1, "scraped")
     of_the_handler(prometheus_client.Counter, "turnstile_messages_received").inc(5)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import psycopg
-import pytest
 
 from tests.support.metric_readings import reading
 from tests.support.probes import until, wait_until
@@ -84,7 +83,6 @@ async def test_no_thread_of_its_own_outlasts_it(settings: Settings, database: Da
     await until(lambda: not own())
 
 
-@pytest.mark.usefixtures("recording")
 async def test_what_an_alert_counts_is_0_before_it_is_1(
     settings: Settings, database: Database, queues: MessageQueues
 ) -> None:

@@ -25,8 +25,6 @@ from turnstile.worker.session_lock import SessionLock, name_lock
 from turnstile.worker.slots.slots import Slots
 from turnstile.worker.turns_in_flight import TurnsInFlight
 
-pytestmark = pytest.mark.usefixtures("recording")
-
 ACQUISITIONS = "turnstile_session_lock_acquisitions_total"
 
 

@@ -30,7 +30,6 @@ def test_a_takeover_is_logged_with_the_turn_that_was_taken_over() -> None:
     ]
 
 
-@pytest.mark.usefixtures("recording")
 @pytest.mark.parametrize(
     ("settlement", "status", "outcome", "error_class"),
     [
@@ -52,7 +51,6 @@ def test_an_end_is_counted_by_its_committed_status(
         report_settled(CLAIMED, status, settlement, 2.0, halts=False)
 
 
-@pytest.mark.usefixtures("recording")
 def test_a_retry_is_an_attempt_and_no_end() -> None:
     with (
         rising("turnstile_attempt_running_seconds_count", queue="turns", outcome="retried"),
@@ -76,7 +74,6 @@ def test_a_final_failure_is_one_error_line(by: str, halts: bool) -> None:
     assert "turn.failed" in [line["event"] for line in lines]
 
 
-@pytest.mark.usefixtures("recording")
 def test_what_a_claim_ends_takes_over_or_loses_is_counted() -> None:
     crashed = EndedAtClaim(uuid4(), "t", "s", 1, "1" * 32, TurnStatus.FAILED, "crash_loop")
 

@@ -237,6 +237,11 @@ class Settings(BaseSettings):
         return self.heartbeat_seconds or self.lease_seconds / 3
 
     @property
+    def exports_metrics(self) -> bool:
+        """Whether somebody reads the metrics of this process."""
+        return self.metrics_port is not None or self.exports_metrics_by_otlp
+
+    @property
     def exports_metrics_by_otlp(self) -> bool:
         """Whether the variables of OpenTelemetry ask for metrics."""
         if (self.otel_disabled or "").strip().lower() == "true":

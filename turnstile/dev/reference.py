@@ -55,7 +55,7 @@ Generated from `turnstile/telemetry/metrics.py` by `python -m turnstile.dev.refe
 - **OTLP over HTTP**: install the extra `telemetry` and set `OTEL_EXPORTER_OTLP_ENDPOINT`. The names are the same, without
   `_total`. Only Turnstile's own metrics are sent, every 60 s (`OTEL_METRIC_EXPORT_INTERVAL`), and once at the end of the
   process, which waits 1 s for it at most.
-- With neither, nothing listens and nothing is recorded. A Lambda function exports no metrics.
+- With neither, no metric leaves the process. A Lambda function exports no metrics.
 - `docker compose --profile monitoring up` scrapes and shows them. `metrics_port` and `telemetry` of `infra/examples/complete`
   turn them on there ([how](../infra/README.md#metrics-and-traces)).
 

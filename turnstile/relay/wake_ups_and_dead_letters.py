@@ -24,7 +24,6 @@ from turnstile.message_queue import BATCH
 from turnstile.relay.fault_isolation import LeftOut, alone, step_around
 from turnstile.relay.queue_selection import Line
 from turnstile.statements.owed_messages import DEAD_LETTERED, GIVE_BACK, SET_RESEND_DEADLINE, DueRow
-from turnstile.telemetry.instruments import RECORDING
 from turnstile.telemetry.metrics import RELAY_LAG, RELAY_SENT
 from turnstile.telemetry.own_log import log
 from turnstile.turn.envelope import DeadLetter, OutgoingMessage
@@ -141,8 +140,6 @@ class RelaySends:
         self._count(load, [row for row in rows if row.id in generations], "dead_letter")
 
     def _count(self, load: Load, sent: Sequence[DueRow], kind: str) -> None:
-        if not RECORDING.is_on:
-            return
         RELAY_SENT.add(len(sent), load.line.queue, kind)
         # By the database's clock until the stamp, and by this process's since then.
         stamp_seconds = self._settings.relay_stamp_seconds

@@ -2,7 +2,6 @@
 
 from functools import cache
 
-from turnstile.telemetry.instruments import RECORDING
 from turnstile.telemetry.metrics import BACKEND_FAILURES, BACKEND_UP
 
 
@@ -15,17 +14,16 @@ class BackendHealth:
 
     def responded(self) -> None:
         # Called for every call, so it writes only a change.
-        if self._is_up is not True and RECORDING.is_on:
+        if self._is_up is not True:
             self._is_up = True
             BACKEND_UP.set(1, self._backend)
             # Prometheus sees no increase in a series that begins with its first failure.
             BACKEND_FAILURES.add(0, self._backend)
 
     def failed(self) -> None:
-        if RECORDING.is_on:
-            self._is_up = False
-            BACKEND_UP.set(0, self._backend)
-            BACKEND_FAILURES.add(1, self._backend)
+        self._is_up = False
+        BACKEND_UP.set(0, self._backend)
+        BACKEND_FAILURES.add(1, self._backend)
 
 
 @cache

@@ -78,7 +78,6 @@ async def test_what_is_known_of_the_tables_is_said_at_once_and_looked_at_again(b
         assert await until(lambda: works(database))
 
 
-@pytest.mark.usefixtures("recording")
 async def test_calls_that_are_refused_at_once_leave_one_look_behind_and_count_as_failures(bare_url: str) -> None:
     async with Database(DatabasePlace(bare_url), "test", size=1, first=READ_VERSION, wait_seconds=0.5) as database:
         assert await refusal(database) == MISSING

@@ -11,8 +11,6 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.telemetry.instruments import REGISTRY
 
-pytestmark = pytest.mark.usefixtures("recording")
-
 REQUESTS = "turnstile_http_requests_total"
 SUBMITTED = "turnstile_turns_submitted_total"
 SUBMIT = "/v1/sessions/{session_id}/turns"

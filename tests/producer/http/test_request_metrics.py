@@ -2,13 +2,10 @@
 
 from typing import Any, cast
 
-import pytest
-
 from tests.support.metric_readings import rising
 from turnstile.producer.http.request_metrics import RequestMetrics
 
 
-@pytest.mark.usefixtures("recording")
 async def test_a_request_without_a_response_has_code_0() -> None:
     async def leave(*_: Any) -> None:
         return

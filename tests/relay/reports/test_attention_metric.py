@@ -5,7 +5,6 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, cast
 
-import pytest
 from structlog.testing import capture_logs
 
 from tests.ops.dead_turns import make_failed
@@ -51,7 +50,6 @@ async def measured(report: Callable[..., Awaitable[None]], *given: Any, enough: 
 # --- sends
 
 
-@pytest.mark.usefixtures("recording")
 async def test_what_is_sent_is_counted_with_how_late_it_was(database: Database, settings: Settings) -> None:
     settings = declaring(settings, "counted")
     await submit_due(database, "counted", 3, since_seconds=100.0)
@@ -64,7 +62,6 @@ async def test_what_is_sent_is_counted_with_how_late_it_was(database: Database, 
     assert 300 <= (reading(f"{LAG}_sum", queue="counted") or 0.0) - before < 360
 
 
-@pytest.mark.usefixtures("recording")
 async def test_dead_letters_are_counted_apart_and_what_a_queue_refuses_is_not(
     database: Database, settings: Settings
 ) -> None:
@@ -85,7 +82,6 @@ async def test_dead_letters_are_counted_apart_and_what_a_queue_refuses_is_not(
 # --- tables
 
 
-@pytest.mark.usefixtures("recording")
 async def test_the_backlog_is_shown_and_not_shown_while_postgres_is_away(
     database: Database, settings: Settings
 ) -> None:
@@ -104,7 +100,6 @@ async def test_the_backlog_is_shown_and_not_shown_while_postgres_is_away(
     assert reading("turnstile_backlog_oldest_seconds", queue=settings.queue) is None
 
 
-@pytest.mark.usefixtures("recording")
 async def test_a_pause_is_shown_and_not_shown_while_postgres_is_away(database: Database) -> None:
     await pause_queue(database, "paused", paused_by="ada", reason=None)
 
@@ -118,7 +113,6 @@ async def test_a_pause_is_shown_and_not_shown_while_postgres_is_away(database: D
         await measured(report_backlog, away, ["paused", "open"], enough=lambda: shown() == [None, None])
 
 
-@pytest.mark.usefixtures("recording")
 async def test_what_needs_an_operator_is_shown(database: Database, settings: Settings) -> None:
     first, _ = await make_failed(database, settings, ["a", "b"], halt=True)
     await database.fetch("UPDATE turns SET finished_at = now() - interval '2 hours' WHERE id = %(id)s", {"id": first})
@@ -138,7 +132,6 @@ async def test_what_needs_an_operator_is_shown(database: Database, settings: Set
     assert 3600 <= shown("dlq_untouched_seconds") < 3660
 
 
-@pytest.mark.usefixtures("recording")
 async def test_nothing_that_needs_an_operator_is_shown_while_postgres_is_away() -> None:
     attention_metric._measure(Attention(queue="away", letters=7, **CALM))
 
@@ -151,7 +144,6 @@ async def test_nothing_that_needs_an_operator_is_shown_while_postgres_is_away() 
         await measured(report_attention, away, ["away"], enough=lambda: not shown())
 
 
-@pytest.mark.usefixtures("recording")
 def test_too_many_letters_to_count_are_no_number() -> None:
     attention_metric._measure(Attention(queue="flooded", letters=None, **CALM))
 
@@ -161,7 +153,13 @@ def test_too_many_letters_to_count_are_no_number() -> None:
 # --- gauges that cost a call
 
 
-@pytest.mark.usefixtures("recording")
+async def gauges_measured(
+    database: Database, queues: MessageQueues, settings: Settings, enough: Callable[[], object]
+) -> None:
+    """Measures until `enough`, as a process does that exports its metrics."""
+    await measured(measure, database, queues, settings.model_copy(update={"metrics_port": 0}), enough=enough)
+
+
 async def test_the_messages_on_a_dlq_and_the_webhooks_that_are_due_are_counted(
     database: Database, queues: MessageQueues, settings: Settings, relay: Relay
 ) -> None:
@@ -176,14 +174,13 @@ async def test_the_messages_on_a_dlq_and_the_webhooks_that_are_due_are_counted(
     )
     allowing = settings.model_copy(update={"webhook_hosts": ("*",)})
 
-    await measured(
-        measure, database, queues, allowing, enough=lambda: reading("turnstile_dlq_messages", queue=settings.queue) == 1
+    await gauges_measured(
+        database, queues, allowing, lambda: reading("turnstile_dlq_messages", queue=settings.queue) == 1
     )
 
     assert reading("turnstile_webhooks_owed") == 2
 
 
-@pytest.mark.usefixtures("recording")
 async def test_a_missing_dlq_hides_no_other_and_nothing_old_is_shown_of_it(
     database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
@@ -197,15 +194,12 @@ async def test_a_missing_dlq_hides_no_other_and_nothing_old_is_shown_of_it(
     with capture_logs() as logs:
         # The missing one comes first.
         first = both.model_copy(update={"queues": both.queues[::-1]})
-        await measured(
-            measure, database, gone, first, enough=lambda: (shown(settings.queue), shown("absent")) == (0, None)
-        )
+        await gauges_measured(database, gone, first, lambda: (shown(settings.queue), shown("absent")) == (0, None))
     await gone.close()
 
     assert {line["event"] for line in logs} == {"dlq.not_read"}
 
 
-@pytest.mark.usefixtures("recording")
 async def test_how_many_webhooks_are_due_is_unknown_while_postgres_is_away(
     queues: MessageQueues, settings: Settings
 ) -> None:
@@ -213,19 +207,16 @@ async def test_how_many_webhooks_are_due_is_unknown_while_postgres_is_away(
     allowing = settings.model_copy(update={"webhook_hosts": ("*",)})
 
     async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
-        await measured(
-            measure, away, queues, allowing, enough=lambda: math.isnan(reading("turnstile_webhooks_owed") or 0.0)
-        )
+        await gauges_measured(away, queues, allowing, lambda: math.isnan(reading("turnstile_webhooks_owed") or 0.0))
 
 
-@pytest.mark.usefixtures("recording")
 async def test_where_no_webhooks_are_allowed_none_are_counted(
     database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     WEBHOOKS_OWED.set(7)
 
-    await measured(
-        measure, database, queues, settings, enough=lambda: reading("turnstile_dlq_messages", queue=settings.queue) == 0
+    await gauges_measured(
+        database, queues, settings, lambda: reading("turnstile_dlq_messages", queue=settings.queue) == 0
     )
 
     assert reading("turnstile_webhooks_owed") == 7

@@ -10,7 +10,6 @@ from turnstile.relay.reports.periodic_report import report_every_minute
 from turnstile.telemetry.metrics import DLQ_MESSAGES
 
 
-@pytest.mark.usefixtures("recording")
 @pytest.mark.parametrize("error", [QueueUnavailableError("away"), KeyError("a bug")], ids=["away", "a bug"])
 async def test_a_failure_hides_the_series_of_its_report_and_no_other(error: Exception) -> None:
     stopping = asyncio.Event()

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from structlog.testing import capture_logs
 
 from tests.support.metric_readings import reading
@@ -30,7 +29,6 @@ async def reported(database: Database, queues: list[str], seconds: float | None)
         await running
 
 
-@pytest.mark.usefixtures("recording")
 async def test_a_standstill_is_measured_and_logged_while_it_lasts(database: Database, settings: Settings) -> None:
     await make_pending(database, settings)
     with capture_logs() as quiet:
@@ -46,7 +44,6 @@ async def test_a_standstill_is_measured_and_logged_while_it_lasts(database: Data
     assert 600 <= logs[-1]["seconds"] < 660
 
 
-@pytest.mark.usefixtures("recording")
 async def test_nothing_is_shown_while_postgres_is_away(database: Database, settings: Settings) -> None:
     await reported(database, [settings.queue], 0)
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 
 from tests.support.factories import make_worker_record
@@ -16,8 +15,6 @@ from turnstile.config.settings import Settings
 from turnstile.queries.workers import WorkerState
 from turnstile.relay.reports.worker_metric import report_workers
 from turnstile.statements.worker_registry import announce
-
-pytestmark = pytest.mark.usefixtures("recording")
 
 
 async def reported(database: Database, settings: Settings, enough: Callable[[], object]) -> list[Any]:

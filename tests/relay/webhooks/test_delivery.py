@@ -315,7 +315,6 @@ async def test_the_loop_delivers_until_it_is_stopped(
     await running
 
 
-@pytest.mark.usefixtures("recording")
 @pytest.mark.parametrize(("answer", "result"), [(OK, "delivered"), (SICK, "retried"), (GONE, "given_up")])
 async def test_each_try_is_counted_by_its_result(
     database: Database, settings: Settings, delivery: WebhookDelivery, receiver: Receiver, answer: bytes, result: str

@@ -11,7 +11,6 @@ from turnstile.telemetry.own_log import log
 from turnstile.worker.attempt.usage import Usage, report_usage
 
 
-@pytest.mark.usefixtures("recording")
 def test_tokens_and_cost_are_counted_by_model_and_stand_in_one_line() -> None:
     labels = {"queue": "used", "model": "small"}
     tokens = "turnstile_handler_tokens_total"
@@ -31,7 +30,6 @@ def test_tokens_and_cost_are_counted_by_model_and_stand_in_one_line() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.usefixtures("recording")
 def test_a_model_without_a_reported_cost_has_no_cost_of_zero() -> None:
     report_usage(log, "used", Usage.of("unpriced", 10, 5, None))
 

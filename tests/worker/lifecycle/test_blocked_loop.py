@@ -168,7 +168,7 @@ def test_a_block_of_less_than_a_second_is_not_named(rig: Rig, logs: list[Any]) -
     assert logs == []
 
 
-def test_a_block_of_less_than_a_second_is_not_counted(rig: Rig, recording: None) -> None:
+def test_a_block_of_less_than_a_second_is_not_counted(rig: Rig) -> None:
     rig.look_for(BLOCKED_SECONDS - LOOK_SECONDS, blocked=True)
 
     with rising("turnstile_event_loop_blocked_seconds_total", 0, queue="turns"):
@@ -199,13 +199,13 @@ def test_a_block_is_told_from_a_second_on_until_the_loop_answers(rig: Rig) -> No
     assert (before, meanwhile, rig.watch.blocked_for()) == (0.0, pytest.approx(11.0, abs=2 * LOOK_SECONDS), 0.0)
 
 
-def test_a_block_is_counted_while_it_lasts(rig: Rig, recording: None) -> None:
+def test_a_block_is_counted_while_it_lasts(rig: Rig) -> None:
     """The watchdog ends the process in a long one."""
     with rising("turnstile_event_loop_blocked_seconds_total", pytest.approx(28.0, abs=2 * LOOK_SECONDS), queue="turns"):
         rig.look_for(28.0, blocked=True)
 
 
-def test_a_block_is_counted_once(rig: Rig, recording: None) -> None:
+def test_a_block_is_counted_once(rig: Rig) -> None:
     with rising("turnstile_event_loop_blocked_seconds_total", pytest.approx(10.0, abs=4 * LOOK_SECONDS), queue="turns"):
         for _ in range(2):
             rig.look_for(5.0, blocked=True)

@@ -4,7 +4,6 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from turnstile.telemetry.instruments import RECORDING
 from turnstile.telemetry.metrics import HTTP_REQUESTS, HTTP_SECONDS
 
 ROUTE = "turnstile.route"
@@ -14,13 +13,13 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class RequestMetrics:
-    """Middleware around all others. Does nothing where no metrics are exported."""
+    """Middleware around all others."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not RECORDING.is_on:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         began = time.monotonic()

@@ -12,7 +12,6 @@ from turnstile.message_queue import MessageQueues
 from turnstile.process import logs
 from turnstile.relay.reports.periodic_report import EVERY_SECONDS, report_every_minute
 from turnstile.statements.webhooks import count_due
-from turnstile.telemetry.instruments import RECORDING
 from turnstile.telemetry.metrics import DLQ_MESSAGES, WEBHOOKS_OWED
 
 
@@ -25,7 +24,7 @@ async def measure(
     every_seconds: float = EVERY_SECONDS,
 ) -> None:
     """Measures until `stopping`. No failure ends it. The process needs `sqs:GetQueueAttributes` on the DLQs."""
-    if not RECORDING.is_on:
+    if not settings.exports_metrics:
         await stopping.wait()
         return
 
