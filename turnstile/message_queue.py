@@ -18,8 +18,8 @@ from turnstile.backends.sqs.endpoint import find_region_of
 from turnstile.backends.sqs.sqs_client import POLL, CallRefusedError, Parameters, Response, SqsClient
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
-from turnstile.telemetry import tracing
 from turnstile.telemetry.own_log import log
+from turnstile.telemetry.tracing import Traces
 from turnstile.turn.envelope import (
     Attributes,
     DeadLetter,
@@ -44,8 +44,9 @@ EXTEND_SECONDS = 2.0
 class MessageQueues:
     """All declared queues, for one event loop."""
 
-    def __init__(self, settings: Settings, client: SqsClient | None = None) -> None:
+    def __init__(self, settings: Settings, client: SqsClient | None = None, traces: Traces = None) -> None:
         self._settings = settings
+        self._traces = traces
         self._addresses: dict[str, QueueAddress] = {}
         self._client = client or SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)
         self._unanswered: dict[str, list[tuple[str, float]]] = {}
@@ -53,7 +54,7 @@ class MessageQueues:
 
     def for_another_loop(self) -> "MessageQueues":
         """The same queues with separate connections, for another event loop."""
-        return MessageQueues(self._settings, self._client.for_another_loop())
+        return MessageQueues(self._settings, self._client.for_another_loop(), self._traces)
 
     async def close(self) -> None:
         """Closes the connections; a long poll in progress is broken off."""
@@ -87,8 +88,8 @@ class MessageQueues:
             for message in messages
         ]
         taken = await self._in_batches(SEND, queue, address.url, entries)
-        if tracing.active is not None:
-            tracing.active.sent(queue, [(messages[place], sqs_id) for place, sqs_id in taken.items()], began_at)
+        if self._traces is not None:
+            self._traces.sent(queue, [(messages[place], sqs_id) for place, sqs_id in taken.items()], began_at)
         return [messages[place] for place in taken]
 
     async def send_dead_letters(self, queue: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:

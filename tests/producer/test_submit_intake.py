@@ -29,6 +29,9 @@ class Recording:
         self.open = asyncio.Event()
         self.open.set()
 
+    def decide_sampling(self, submission: Submission) -> Submission:
+        return submission
+
     async def commit(self, submissions: Sequence[Submission]) -> list[Any]:
         sessions = sorted(submission.session_id for submission in submissions)
         self.statements.append(sessions)

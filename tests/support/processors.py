@@ -98,6 +98,7 @@ def processing(
         memory=ItemCache(settings, memory),
         memory_watch=cast("Any", None),
         emitters=emitters or Emitters(settings, cast("Any", Deaf())),
+        traces=None,
     )
     with ThreadPoolExecutor(1) as threads:
         yield make_processor(

@@ -47,7 +47,7 @@ async def hints(settings: Settings) -> AsyncIterator[OwnCancelHints]:
 
 @pytest.fixture
 def intake(settings: Settings, database: Database, no_queues: NoQueues, hints: OwnCancelHints) -> ChildIntake:
-    return ChildIntake(settings, database, cast("MessageQueues", no_queues), hints)
+    return ChildIntake(settings, database, cast("MessageQueues", no_queues), hints, None)
 
 
 @pytest.fixture

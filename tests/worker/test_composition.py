@@ -27,7 +27,7 @@ async def at_work(
 ) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         address = await queues.find(settings.queue)
-        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address)
+        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address, None)
         work = TurnWork(
             resources, Shutdown(), is_full=lambda: False, nudge_relay=lambda: None, deaf_for=lambda: deaf_for
         )
@@ -90,7 +90,7 @@ async def test_what_an_alert_counts_is_0_before_it_is_1(
     async with AsyncExitStack() as stack:
         address = await queues.find(settings.queue)
         own = replace(address, name="unheard of")
-        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, own)
+        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, own, None)
         work = TurnWork(resources, Shutdown(), is_full=lambda: False, nudge_relay=lambda: None, deaf_for=lambda: 0.0)
 
         work.start()

@@ -25,7 +25,7 @@ async def beating(settings: Settings, database: Database, queues: MessageQueues)
     """A worker with its heartbeat, whose consumer is not run."""
     async with AsyncExitStack() as stack:
         address = await queues.find(settings.queue)
-        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address)
+        resources = Resources.open(stack, settings, ECHO, "worker-a", database, queues, address, None)
         worker = _Worker(resources, Shutdown())
         worker.work.start()
         stack.push_async_callback(worker.work.end, 10.0)

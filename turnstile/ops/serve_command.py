@@ -50,11 +50,11 @@ def relay() -> None:
 
     settings = load()
     logs.configure(settings)
-    tracing.start("turnstile-relay", wanted=settings.exports_traces)
+    traces = tracing.start("turnstile-relay", wanted=settings.exports_traces)
     try:
         with exporting_metrics(settings, "relay"):
-            asyncio.run(run_relay(settings))
+            asyncio.run(run_relay(settings, traces))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
-        tracing.stop()
+        tracing.flush(traces)

@@ -90,7 +90,7 @@ Errors are `application/problem+json`; their `type` is stable.
 """
 
 
-def create_app(settings: Settings) -> FastAPI:
+def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
     """The ASGI application. Opens nothing before its lifespan starts, and needs neither Postgres nor SQS to start.
 
     Raises SettingsError if the process may not open as many connections as the settings ask for.
@@ -118,19 +118,20 @@ def create_app(settings: Settings) -> FastAPI:
             lists = await stack.enter_async_context(
                 pool("turnstile-api-lists", size=LIST_CONNECTIONS, statement_timeout_seconds=LIST_TIMEOUT_SECONDS)
             )
-            queues = MessageQueues(settings)
+            queues = MessageQueues(settings, traces=traces)
             stack.push_async_callback(queues.close)
             redis = RedisClients.open(settings)
             stack.push_async_callback(redis.close)
             submit_intake.begin_metrics(settings.queues_by_name)
             sending = WakeUpSending(queues, list(settings.queues_by_name))
+            submitting = Submitting(settings, submits, sending, traces)
             hints = CancelHints(settings, redis)
             watch = TurnWatch(settings, reads, redis.memory)
             stack.push_async_callback(watch.close)
             app.state.backend = Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
-                intake=Intake(settings, Submitting(settings, submits, sending), hints, SessionGate(shared=shared)),
+                intake=Intake(settings, submitting, hints, SessionGate(shared=shared)),
                 sending=sending,
                 cancelling=Cancelling(cancels, hints, sending, SessionGate(cancel_intake.LANES, shared=shared)),
                 queues=queues,
@@ -187,8 +188,8 @@ def serve(settings: Settings) -> None:
     # Checked here, because an error during the application's start would be a stack trace in the log.
     SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)
     asyncio.run(check_servers(settings))
-    tracing.start("turnstile-api", wanted=settings.exports_traces)
-    app = create_app(settings)
+    traces = tracing.start("turnstile-api", wanted=settings.exports_traces)
+    app = create_app(settings, traces)
     sockets = listen(settings.api_host, settings.api_port)
     server = Server(server_config(settings, app, app.state.connections), lambda: app.state.backend.watch.stop())
     spare_collector()
@@ -196,7 +197,7 @@ def serve(settings: Settings) -> None:
         with exporting_metrics(settings, "api"):
             asyncio.run(server.serve(sockets))
     finally:
-        tracing.stop()
+        tracing.flush(traces)
 
 
 def server_config(settings: Settings, app: FastAPI, connections: Connections) -> uvicorn.Config:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from turnstile.backends.batcher import Batcher
 from turnstile.config.settings import Settings
@@ -13,7 +12,6 @@ from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
-from turnstile.telemetry import tracing
 from turnstile.telemetry.metrics import TURNS_SUBMITTED
 from turnstile.telemetry.own_log import log
 from turnstile.turn.on_busy import OnBusy
@@ -49,8 +47,7 @@ class Intake:
         """
         began_at = time.time_ns()
         with _failures_counted(submission.queue):
-            if tracing.active is not None:
-                submission = replace(submission, trace=tracing.active.decide(submission.trace))
+            submission = self._submitting.decide_sampling(submission)
             accepted = await self._commit(submission)
             if isinstance(accepted, SubmissionRefusedError):
                 raise accepted

@@ -18,9 +18,10 @@ from turnstile.relay.reports.standstill_metric import report_standstill
 from turnstile.relay.reports.worker_metric import report_workers
 from turnstile.relay.webhooks.delivery import WebhookDelivery
 from turnstile.telemetry.own_log import log
+from turnstile.telemetry.tracing import Traces
 
 
-async def run_relay(settings: Settings) -> None:
+async def run_relay(settings: Settings, traces: Traces) -> None:
     """Runs until SIGTERM, SIGHUP or Ctrl-C. Finishes the round under way first, unless a second signal comes."""
     stopping = asyncio.Event()
     running = asyncio.current_task()
@@ -32,7 +33,7 @@ async def run_relay(settings: Settings) -> None:
 
     on_stop_signal(stop)
     await check_servers(settings)
-    queues = MessageQueues(settings)
+    queues = MessageQueues(settings, traces=traces)
     redis = connect_memory(settings)
     memory_watch = MemoryWatch(redis)
     try:

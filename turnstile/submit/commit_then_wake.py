@@ -7,6 +7,7 @@ which turns share a statement, what a refusal means, and what to wait for.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import psycopg
@@ -23,8 +24,8 @@ from turnstile.errors import (
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.statements.submit_on_busy import OnBusyResult, submit_on_busy
 from turnstile.submit.wake_ups import WakeUpSending
-from turnstile.telemetry import tracing
 from turnstile.telemetry.own_log import log
+from turnstile.telemetry.tracing import Traces
 
 RETRY_SECONDS = 0.5
 RETRY_PAUSE_SECONDS = 0.02
@@ -35,10 +36,17 @@ Result = TypeVar("Result")
 class Submitting:
     """Commits turns and sends their wake-ups. One per process."""
 
-    def __init__(self, settings: Settings, database: Database, sending: WakeUpSending) -> None:
+    def __init__(self, settings: Settings, database: Database, sending: WakeUpSending, traces: Traces = None) -> None:
         self._database = database
         self._sending = sending
+        self._traces = traces
         self._resend_seconds = settings.resend_seconds
+
+    def decide_sampling(self, submission: Submission) -> Submission:
+        """The submission with the sampler's decision, if traces are exported. Not for children: they have their parent's."""
+        if self._traces is None:
+            return submission
+        return replace(submission, trace=self._traces.decide(submission.trace))
 
     async def commit(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
         """Records the turns with one statement; returns the results in the order of `submissions`. Ignores their `on_busy`.
@@ -76,8 +84,8 @@ class Submitting:
 
     def trace(self, submission: Submission, accepted: Accepted, began_at: int) -> None:
         """Records the submit, which began at `began_at` (Unix time in nanoseconds), if traces are exported."""
-        if tracing.active is not None:
-            tracing.active.submitted(
+        if self._traces is not None:
+            self._traces.submitted(
                 submission.trace,
                 accepted.trace,
                 began_at,

@@ -76,7 +76,7 @@ class Spans:
             return cls(present)
         is_named = SERVICE_NAME in OTELResourceDetector().detect().attributes
         resource = Resource.create({} if is_named else {SERVICE_NAME: service})
-        # `tracing.stop` ends it, within a bound; the SDK's own hook at the process's exit has none.
+        # `tracing.flush` exports the last spans, within a bound; the SDK's own hook at the process's exit has none.
         provider = TracerProvider(resource=resource, id_generator=_UnseededIds(), shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         if shared:

@@ -12,7 +12,6 @@ from functools import partial
 from turnstile.statements.claim import ClaimTerms
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_hints import listen
-from turnstile.telemetry import tracing
 from turnstile.telemetry.metrics import (
     ATTEMPT_LONGEST,
     EVENT_LOOP_BLOCKED,
@@ -106,8 +105,8 @@ def make_processor(
 
 def _observers(resources: Resources, nudge_relay: Callable[[], None], *, halts: bool) -> Iterator[AttemptObserver]:
     database = resources.database
-    if tracing.active is not None:
-        yield AttemptTraces(tracing.active, resources.address.name, database)
+    if resources.traces is not None:
+        yield AttemptTraces(resources.traces, resources.address.name, database)
     yield TurnLog(halts=halts)
     yield StreamEnd()
     yield HistoryAppend(resources.history)

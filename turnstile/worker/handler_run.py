@@ -45,8 +45,13 @@ class HandlerRunner:
         self._may_begin = may_begin
         self._retry_while_down = retry_while_down
         self._longest_attempt_seconds = longest_attempt_seconds
-        hints = CancelHints(resources.settings, resources.redis)
-        self._child_intake = ChildIntake(resources.settings, resources.database, resources.queues, hints)
+        self._child_intake = ChildIntake(
+            resources.settings,
+            resources.database,
+            resources.queues,
+            CancelHints(resources.settings, resources.redis),
+            resources.traces,
+        )
         # A dict used as an ordered set: the iteration order of a set would depend on memory addresses.
         self._attempts: dict[Attempt, float] = {}
         """When each began, by the monotonic clock."""

@@ -15,6 +15,7 @@ from turnstile.memory.watch import MemoryWatch
 from turnstile.message_queue import MessageQueues
 from turnstile.process.redis_clients import RedisClients
 from turnstile.streaming.stream import EventWriter
+from turnstile.telemetry.tracing import Traces
 from turnstile.turn.envelope import QueueAddress
 from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.session_lock import SessionLock
@@ -37,6 +38,7 @@ class Resources:
     memory: ItemCache
     memory_watch: MemoryWatch
     emitters: Emitters
+    traces: Traces
 
     @classmethod
     def open(
@@ -48,6 +50,7 @@ class Resources:
         database: Database,
         queues: MessageQueues,
         address: QueueAddress,
+        traces: Traces,
     ) -> "Resources":
         """Opens Redis and all that uses it; `stack` closes them. Database and queues stay the caller's."""
         redis = RedisClients.open(settings)
@@ -69,6 +72,7 @@ class Resources:
             memory=ItemCache(settings, redis.memory, lambda: watch.pressure),
             memory_watch=watch,
             emitters=emitters,
+            traces=traces,
         )
 
 

@@ -50,11 +50,11 @@ def serve(settings: Settings) -> int:
     """Runs a worker until a shutdown, then ends the process. Raises SettingsError or UnknownQueueError before it begins."""
     logs.configure(settings)
     handler = load(settings.handler or settings.find_queue(settings.queue).handler)
-    tracing.start("turnstile-worker", wanted=settings.exports_traces, shared=True)
+    traces = tracing.start("turnstile-worker", wanted=settings.exports_traces, shared=True)
     loop = WorkerLoop()
     try:
         with exporting_metrics(settings, "worker"):
-            status = loop.run_until_complete(_run(settings, handler))
+            status = loop.run_until_complete(_run(settings, handler, traces))
     except asyncio.CancelledError:
         log.critical("worker.cancelled", reason="a handler has cancelled every task of the event loop")
         status = 1
@@ -64,7 +64,7 @@ def serve(settings: Settings) -> int:
         raise
     # Not asyncio.run, which waits for every remaining task: neither a handler that ignores its cancellation, in a task or in a
     # thread, nor an unfinished long poll may keep the process alive.
-    tracing.stop()
+    tracing.flush(traces)
     # As Python does at an ordinary exit. Otherwise processes that handlers have forked would stay behind.
     for child in multiprocessing.active_children():
         child.terminate()
@@ -81,7 +81,7 @@ async def _end_tasks() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _run(settings: Settings, handler: Handler) -> int:
+async def _run(settings: Settings, handler: Handler, traces: tracing.Traces) -> int:
     shutdown = Shutdown()
     shutdown.install()
     await check_servers(settings)
@@ -89,7 +89,7 @@ async def _run(settings: Settings, handler: Handler) -> int:
         database = await stack.enter_async_context(
             Database(settings.database, "turnstile-worker", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE)
         )
-        queues = MessageQueues(settings)
+        queues = MessageQueues(settings, traces=traces)
         stack.push_async_callback(queues.close)
         await queues.check_credentials()
         address = await _find_queue(queues, settings.queue, shutdown.stopping)
@@ -97,7 +97,7 @@ async def _run(settings: Settings, handler: Handler) -> int:
             return 0
         worker_id = name_worker()
         logs.identify(worker_id=worker_id)
-        resources = Resources.open(stack, settings, handler, worker_id, database, queues, address)
+        resources = Resources.open(stack, settings, handler, worker_id, database, queues, address, traces)
         # Best effort. A cold client first reads a cluster's slots and commands. In a lock call, this might exceed the
         # timeout, and the first sessions would run without a lock.
         if not await resources.redis.lock.ping():

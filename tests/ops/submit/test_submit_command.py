@@ -136,7 +136,10 @@ async def test_a_direct_submit_without_postgres_says_in_one_line_that_nothing_wa
 
 
 class Submits:
-    """Has nothing to do after the commit."""
+    """Has nothing to do before and after the commit."""
+
+    def decide_sampling(self, one: Submission) -> Submission:
+        return one
 
     async def wake_all(self, *_: object) -> int:
         return 0

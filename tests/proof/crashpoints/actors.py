@@ -160,7 +160,7 @@ def _worker(part: Part, settings: Any, plan: Plan) -> int:
 def _relay(part: Part, settings: Any, plan: Plan) -> int:
     from turnstile.relay.relay_process import run_relay
 
-    asyncio.run(run_relay(settings))
+    asyncio.run(run_relay(settings, None))
     return 0
 
 

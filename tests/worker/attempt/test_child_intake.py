@@ -60,7 +60,7 @@ def with_silent(
 ) -> ChildIntake:
     silent = QueueSettings(name="silent", visibility_seconds=4.0)
     both = settings.model_copy(update={"queues": (*settings.queues, silent)})
-    return ChildIntake(both, database, cast("MessageQueues", one_silent), hints)
+    return ChildIntake(both, database, cast("MessageQueues", one_silent), hints, None)
 
 
 async def test_a_missing_queue_delays_no_wake_up_of_another_queue(

@@ -43,7 +43,7 @@ def function(settings: Settings) -> Iterator[MakeFunction]:
     made: list[Function] = []
 
     def make(handler: Any = answer, settings: Settings = settings) -> Function:
-        made.append(Function(settings, Handler(handler)))
+        made.append(Function(settings, Handler(handler), None))
         return made[-1]
 
     yield make

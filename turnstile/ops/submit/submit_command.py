@@ -11,6 +11,7 @@ import typer
 
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
+from turnstile.message_queue import MessageQueues
 from turnstile.ops.submit.submit_direct import (
     DirectResult,
     check_key,
@@ -153,14 +154,11 @@ def _report_ended(turn: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, as_json: bool) -> None:
-    tracing.start("turnstile-submit", wanted=settings.exports_traces)
     try:
         result = operate(settings, _submit_all, submissions)
     except DatabaseUnavailableError as error:
         code, line = explain(error)
         raise CommandError(f"{line}; nothing was submitted: run it again later", code) from error
-    finally:
-        tracing.stop()
     if as_json:
         print_json(result.as_document())
     else:
@@ -186,8 +184,14 @@ def _summary(result: DirectResult) -> str:
 
 
 async def _submit_all(operator: Operator, submissions: Sequence[Submission]) -> DirectResult:
-    wake_ups = WakeUpSending(operator.queues, list(operator.settings.queues_by_name))
-    submitting = Submitting(operator.settings, operator.database, wake_ups)
-    result = await submit_all(submitting, submissions)
-    result.trouble = wake_ups.find_trouble()
-    return result
+    settings = operator.settings
+    traces = tracing.start("turnstile-submit", wanted=settings.exports_traces)
+    queues = MessageQueues(settings, traces=traces)
+    try:
+        wake_ups = WakeUpSending(queues, list(settings.queues_by_name))
+        result = await submit_all(Submitting(settings, operator.database, wake_ups, traces), submissions)
+        result.trouble = wake_ups.find_trouble()
+        return result
+    finally:
+        await queues.close()
+        tracing.flush(traces)

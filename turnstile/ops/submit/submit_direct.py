@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -38,7 +38,6 @@ from turnstile.submit.turn_request import (
     read_submission,
     refuse_repeated_members,
 )
-from turnstile.telemetry import tracing
 from turnstile.turn.identifiers import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turnstile.turn.on_busy import OnBusy
 
@@ -171,9 +170,7 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
     progress = Progress()
     for start in range(0, len(submissions), BATCH):
         began_at = time.time_ns()
-        batch = submissions[start : start + BATCH]
-        if tracing.active is not None:
-            batch = [replace(one, trace=tracing.active.decide(one.trace)) for one in batch]
+        batch = [submitting.decide_sampling(one) for one in submissions[start : start + BATCH]]
         try:
             answers = await _commit(submitting, batch)
         except DatabaseUnavailableError as error:

@@ -19,6 +19,7 @@ from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.telemetry.own_log import log
+from turnstile.telemetry.tracing import Traces
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.worker.attempt.outcome import ClaimLost
 
@@ -26,11 +27,13 @@ MAX_BATCH = 50
 
 
 class ChildIntake:
-    def __init__(self, settings: Settings, database: Database, queues: MessageQueues, hints: CancelHints) -> None:
+    def __init__(
+        self, settings: Settings, database: Database, queues: MessageQueues, hints: CancelHints, traces: Traces
+    ) -> None:
         self.find_queue = settings.find_queue
         self._database = database
         self._sending = WakeUpSending(queues, list(settings.queues_by_name))
-        self._submitting = Submitting(settings, database, self._sending)
+        self._submitting = Submitting(settings, database, self._sending, traces)
         self._hints = hints
         self._batcher = Batcher(self._commit_and_wake, limit=MAX_BATCH)
 

@@ -47,7 +47,7 @@ class LambdaContext(Protocol):
 class Function:
     """The function of one container. Answers one event at a time, as Lambda sends them."""
 
-    def __init__(self, settings: Settings, handler: Handler) -> None:
+    def __init__(self, settings: Settings, handler: Handler, traces: tracing.Traces) -> None:
         # One id for the container's life: it is the same process after a freeze and a thaw.
         self.worker_id = name_worker()
         logs.identify(worker_id=self.worker_id)
@@ -56,7 +56,8 @@ class Function:
         self._settings = settings.model_copy(update=fixed)
         self._handler = handler
         self._loop = WorkerLoop()
-        self._queues = MessageQueues(settings)
+        self._queues = MessageQueues(settings, traces=traces)
+        self._traces = traces
         self._stack: AsyncExitStack | None = None
         self._resources: Resources | None = None
         self._rested_since = 0.0
@@ -66,8 +67,12 @@ class Function:
     def answer(self, event: Any, request_id: str, seconds: float) -> dict[str, Any]:
         """One invocation. After EventRefusedError or QueueUnavailableError, SQS delivers every message again."""
         ends_at = time.monotonic() + seconds
-        answered: dict[str, Any] = self._loop.run_until_complete(self._answer(event, request_id, ends_at, seconds))
-        return answered
+        try:
+            answered: dict[str, Any] = self._loop.run_until_complete(self._answer(event, request_id, ends_at, seconds))
+            return answered
+        finally:
+            # The container may be frozen from here on.
+            tracing.flush(self._traces)
 
     def close(self) -> None:
         """Closes all connections and the loop. Lambda never calls it: it ends containers without notice."""
@@ -107,7 +112,9 @@ class Function:
                 settings.database, "turnstile-lambda", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE
             )
             await stack.enter_async_context(database)
-            resources = Resources.open(stack, settings, self._handler, self.worker_id, database, self._queues, address)
+            resources = Resources.open(
+                stack, settings, self._handler, self.worker_id, database, self._queues, address, self._traces
+            )
             # As in `worker.worker_process`.
             await resources.redis.lock.ping()
             self._stack = stack.pop_all()
@@ -134,10 +141,6 @@ def handle(event: Any, context: LambdaContext) -> dict[str, Any]:
         if (unknown := describe_unknown_variables()) is not None:
             log.warning("settings.unknown_variables", variables=unknown)
         handler = handler_loading.load(settings.handler or settings.find_queue(settings.queue).handler)
-        tracing.start("turnstile-lambda", wanted=settings.exports_traces, shared=True)
-        _function = Function(settings, handler)
-    try:
-        return _function.answer(event, context.aws_request_id, context.get_remaining_time_in_millis() / 1000)
-    finally:
-        # The container may be frozen from here on.
-        tracing.flush()
+        traces = tracing.start("turnstile-lambda", wanted=settings.exports_traces, shared=True)
+        _function = Function(settings, handler, traces)
+    return _function.answer(event, context.aws_request_id, context.get_remaining_time_in_millis() / 1000)
