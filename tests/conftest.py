@@ -21,8 +21,8 @@ from tests.support.given_queues import empty, find_given_queues
 from tests.support.log_restoring import log_restored
 from tests.support.stacks.aws import AwsStack, protect
 from tests.support.stacks.choice import (
+    leave_out,
     pytest_addoption,
-    pytest_collection_modifyitems,
     pytest_configure,
     pytest_report_header,
     pytest_sessionfinish,
@@ -41,7 +41,6 @@ from turnstile.ops.migration_run import apply
 # What pytest finds here by its name.
 __all__ = [
     "pytest_addoption",
-    "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_report_header",
     "pytest_sessionfinish",
@@ -75,6 +74,28 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each process of a parallel run begins with its share of the long tests.
+
+    `--dist worksteal` cuts the list into one part for each process. Later a process without tests takes some from the end of
+    another's part.
+    """
+    leave_out(config, items)
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    count = len(items)
+    long = [item for item in items if item.get_closest_marker("long")]
+    short = [item for item in items if not item.get_closest_marker("long")]
+    items.clear()
+    for number in range(processes):
+        size = (count - len(items)) // (processes - number)
+        part = long[number::processes]
+        others = max(0, size - len(part))
+        items += part + short[:others]
+        del short[:others]
+    items += short
 
 
 @pytest.fixture(scope="session")

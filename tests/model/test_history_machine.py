@@ -3,6 +3,7 @@
 import asyncio
 from uuid import uuid4
 
+import pytest
 import redis
 
 from tests.model.examples import run_examples
@@ -14,6 +15,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 
 
+@pytest.mark.long
 def test_the_cache_is_the_table(stack: Stack, database_url: str) -> None:
     place = put_on_virtual_clock(database_url)
     # A cache that holds few messages is often full.

@@ -39,5 +39,6 @@ def machine(settings: Settings) -> Iterator[type[MemoryMachine]]:
         runner.run(database.close())
 
 
+@pytest.mark.long
 def test_the_working_memory_does_what_a_dict_with_a_clock_does(machine: type[MemoryMachine]) -> None:
     run_examples(machine, examples=25, steps=25)

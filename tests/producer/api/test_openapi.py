@@ -38,6 +38,7 @@ EFFORT = effort(
 )
 
 
+@pytest.mark.long
 def test_responses_to_generated_requests_conform_to_the_description(settings: Settings) -> None:
     schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(settings))
     for result in schema.get_all_operations():

@@ -127,7 +127,7 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"stack: {kind_of(config)}{f' ({engine})' if engine else ''}"
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what can't run on this stack, with its reason; on containers, also what needs no stack."""
     kind = kind_of(config)
     if kind is Kind.CONTAINERS:
