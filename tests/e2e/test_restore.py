@@ -77,7 +77,7 @@ async def test_every_turn_in_a_dump_made_under_load_is_answered_after_the_restor
     await until(lambda: product.fetch("SELECT FROM turns WHERE status = 'SUCCEEDED' OFFSET 20"))
     await asyncio.to_thread(dump, product.settings.database_url, dumped)
     later = f"SELECT FROM turns WHERE status = 'SUCCEEDED' OFFSET {len(await product.rows()) + 20}"
-    await until(lambda: product.fetch(later))
+    await until(lambda: product.fetch(later), within=90)
     enough.set()
     await loading
     lost = await highest_fence(product)
