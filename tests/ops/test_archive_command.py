@@ -4,10 +4,12 @@ import json
 
 import psycopg
 import pytest
+from inline_snapshot import snapshot
 
 from tests.archive.archiving import age, archive, end_turn, everywhere, in_archive, in_table
 from tests.ops.conftest import Turnstile
 from tests.ops.invoke import invoke_plain
+from tests.ops.wording import wording
 from tests.support.factories import make_submission
 from turnstile.archive import move
 from turnstile.backends.postgres.database import Database
@@ -127,6 +129,12 @@ async def test_an_archived_turn_can_not_run_again_and_the_commands_say_so(
     ]
 
     assert [one.code for one in ran] == [1, 1, 1, 0]
-    reason = f"{turn_id} is FAILED and in the archive: it can't run again; see turnstile status {turn_id}"
-    assert [reason in one.err for one in ran] == [True] * 4
+    assert [wording(one.err, TURN=turn_id) for one in ran] == snapshot(
+        [
+            "turnstile: TURN is FAILED and in the archive: it can't run again; see turnstile status TURN; nothing was changed\n",
+            "turnstile: TURN is FAILED and in the archive: it can't run again; see turnstile status TURN; nothing was changed\n",
+            "TURN is FAILED and in the archive: it can't run again; see turnstile status TURN: left as it is\n",
+            "TURN is FAILED and in the archive: it can't run again; see turnstile status TURN\n",
+        ]
+    )
     assert [str(one) for one in await in_archive(database)] == [turn_id]

@@ -3,10 +3,12 @@
 from uuid import uuid4
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.conftest import sqs_client
 from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import make_dead, make_failed, rows
+from tests.ops.wording import wording
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -27,13 +29,14 @@ async def test_a_redrive_says_in_sentences_what_it_would_do_and_what_it_has_done
     ran = await turnstile("redrive", "--error", "ValueError", "--yes")
     nothing = await turnstile("redrive", "--error", "ValueError", "--yes")
 
-    assert dry.out.startswith("would put back 3 FAILED turns (no filter; these are all), failed from 20")
-    assert dry.out.endswith(": ValueError 2, KeyError 1\n")
-    assert ran.out.splitlines() == [
-        "redrive 1: 2 of 2 turns put back to work; so far 2 not ended yet",
-        "2 obsolete dead letters deleted",
-        "1 dead letter left on the dead-letter queues: their turns are still FAILED",
-    ]
+    assert wording(dry.out) == snapshot(
+        "would put back 3 FAILED turns (no filter; these are all), failed from TIME to TIME: ValueError 2, KeyError 1\n"
+    )
+    assert ran.out == snapshot("""\
+redrive 1: 2 of 2 turns put back to work; so far 2 not ended yet
+2 obsolete dead letters deleted
+1 dead letter left on the dead-letter queues: their turns are still FAILED
+""")
     assert nothing.out == ""
     assert (dry.err, ran.err) == ("", "")
 
@@ -48,10 +51,10 @@ async def test_messages_that_no_turn_explains_are_counted(
 
     ran = await turnstile("redrive", "--yes")
 
-    assert ran.err.splitlines() == [
-        "1 message that can't be read left on the dead-letter queue: see turnstile dlq list --messages",
-        "2 messages of unknown turns left on the dead-letter queue: see turnstile dlq list --messages",
-    ]
+    assert ran.err == snapshot("""\
+1 message that can't be read left on the dead-letter queue: see turnstile dlq list --messages
+2 messages of unknown turns left on the dead-letter queue: see turnstile dlq list --messages
+""")
 
 
 async def test_the_reason_of_a_stop_is_said_once(
@@ -73,7 +76,9 @@ async def test_a_canary_of_all_turns_is_said_to_be_no_canary(
 
     ran = await turnstile("redrive", "--canary", "2", "--dry-run")
 
-    assert ran.err == "the canary is all 2 turns: nothing waits for its end. Look later with turnstile dlq list\n"
+    assert ran.err == snapshot(
+        "the canary is all 2 turns: nothing waits for its end. Look later with turnstile dlq list\n"
+    )
 
 
 async def test_a_drop_says_in_a_sentence_what_it_would_do_and_what_it_has_done(
@@ -86,24 +91,31 @@ async def test_a_drop_says_in_a_sentence_what_it_would_do_and_what_it_has_done(
     again = await turnstile("dlq", "drop", "--turn", str(failed), "--yes")
     malformed = await turnstile("dlq", "drop", "--malformed", "--yes")
 
-    assert dry.out.startswith("would give up 1 FAILED turn (session a), failed from 20")
-    assert ran.out == "1 of 1 turn given up; 1 dead letter deleted\n"
-    assert again.out == "0 of 1 turn given up, 1 no longer FAILED or given up before\n"
-    assert (malformed.out, malformed.err) == ("", "no malformed message is on the dead-letter queues\n")
+    assert wording(dry.out) == snapshot(
+        "would give up 1 FAILED turn (session a), failed from TIME to TIME: ValueError 1\n"
+    )
+    assert ran.out == snapshot("1 of 1 turn given up; 1 dead letter deleted\n")
+    assert again.out == snapshot("0 of 1 turn given up, 1 no longer FAILED or given up before\n")
+    assert (malformed.out, malformed.err) == ("", snapshot("no malformed message is on the dead-letter queues\n"))
 
 
 async def test_groups_show_the_last_turn_of_each_with_its_message(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
-    _, last = await make_failed(database, settings, ["a", "b"])
+    await make_failed(database, settings, ["a"])
+    [last] = await make_failed(database, settings, ["b"], release="r8")
     await database.fetch("UPDATE turns SET error = %(error)s", {"error": f"{'long ' * 20}\nsecond line"})
 
     out = (await turnstile("dlq", "list", "--groups")).out
 
-    [line] = [line for line in out.splitlines() if str(last) in line]
-    assert line.split(str(last))[1].strip() == f"{('long ' * 20)[:59]}…"
-    assert "second line" not in out
-    assert "\n\nThe last turn of each:\n" in out
+    assert wording(out, QUEUE=settings.queue, TURN=last) == snapshot("""\
+queue               error       turns  tenants  first                 last                  releases
+QUEUE               ValueError  2      1        TIME                  TIME                  r8 1
+
+The last turn of each:
+queue               error       the last turn                         its message
+QUEUE               ValueError  TURN                                  long long long long long long long long long long long long…
+""")
 
 
 async def test_without_sqs_the_list_is_complete_and_says_that_the_messages_are_not(
@@ -184,11 +196,14 @@ async def test_retry_and_skip_say_in_a_sentence_how_the_session_goes_on(
     dry = await turnstile("retry", str(retried), "--dry-run", "--wait", "60")
     ran = [await turnstile(*words, "--yes") for words in (("retry", str(retried)), ("skip", str(skipped)))]
 
-    assert dry.out.startswith(f"{retried} has halted session a of tenant t since 20")
     assert (dry.code, dry.err) == (0, "")
-    assert dry.out.endswith(" (ValueError). Turns that wait behind it: 0. This would run it again.\n")
-    assert [one.out for one in ran] == [
-        f"{retried} is PENDING again, in its old place: session a goes on with it\n",
-        f"{skipped} is passed over and stays FAILED: session b is no longer halted\n",
-    ]
+    assert wording(dry.out, TURN=retried) == snapshot(
+        "TURN has halted session a of tenant t since TIME (ValueError). Turns that wait behind it: 0. This would run it again.\n"
+    )
+    assert [wording(one.out, TURN=retried, OTHER=skipped) for one in ran] == snapshot(
+        [
+            "TURN is PENDING again, in its old place: session a goes on with it\n",
+            "OTHER is passed over and stays FAILED: session b is no longer halted\n",
+        ]
+    )
     assert {row["status"] for row in (await rows(database)).values()} == {"PENDING", "FAILED"}

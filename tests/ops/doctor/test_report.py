@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.conftest import ROOT
 from turnstile.ops.doctor.check import Remedy
@@ -49,14 +50,23 @@ WIDE = 10_000
 
 
 def test_a_finding_has_the_subject_and_the_time_then_the_meaning_then_the_advice() -> None:
-    head, meaning, advice = as_lines([LOST], WIDE)
-
-    assert head == "error    running-past-lease  7  session s of tenant t  since 2026-11-21 12:00:00Z"
-    assert meaning == f"  {LOST.check.meaning}: worker w"
-    assert advice.startswith("  -> see `turnstile why 7`; ")
-    assert advice.endswith("or `turnstile doctor --fix` (wake)")
-    assert as_lines([replace(LOST, fixed=True)], WIDE)[2] == "  -> repaired"
-    assert "not repaired; " in as_lines([replace(LOST, fixed=False)], WIDE)[2]
+    assert "\n".join(as_lines([LOST], 100)) == snapshot("""\
+error    running-past-lease  7  session s of tenant t  since 2026-11-21 12:00:00Z
+  its lease ran out, and no worker has taken the turn over: worker w
+  -> see `turnstile why 7`; check that a worker and a relay run; the log says takeover.forbidden
+     while renewals fail; or `turnstile doctor --fix` (wake)\
+""")
+    assert "\n".join(as_lines([replace(LOST, fixed=True)], 100)) == snapshot("""\
+error    running-past-lease  7  session s of tenant t  since 2026-11-21 12:00:00Z
+  its lease ran out, and no worker has taken the turn over: worker w
+  -> repaired\
+""")
+    assert "\n".join(as_lines([replace(LOST, fixed=False)], 100)) == snapshot("""\
+error    running-past-lease  7  session s of tenant t  since 2026-11-21 12:00:00Z
+  its lease ran out, and no worker has taken the turn over: worker w
+  -> not repaired; see `turnstile why 7`; check that a worker and a relay run; the log says
+     takeover.forbidden while renewals fail\
+""")
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120])

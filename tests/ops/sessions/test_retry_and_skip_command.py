@@ -3,12 +3,15 @@
 import asyncio
 import json
 from unittest.mock import AsyncMock
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import make_failed, rows, send_dead_letters
+from tests.ops.invoke import NOBODY
+from tests.ops.wording import wording
 from tests.statements.calls import FAILURE, SUCCESS
 from tests.support.claims import claim_sessions, settle_one
 from tests.support.factories import make_submission
@@ -137,12 +140,16 @@ async def test_a_turn_that_halts_nothing_is_refused_with_one_line(
     waiting = make_submission(settings.queue, "waiting")
     await submit(database, [waiting], resend_seconds=60)
 
-    refused = [await turnstile("skip", str(one), "--yes") for one in (failed, waiting.turn_id, uuid4())]
+    refused = [await turnstile("skip", str(one), "--yes") for one in (failed, waiting.turn_id, NOBODY)]
 
     assert [ran.code for ran in refused] == [1, 1, 3]
-    assert [ran.err.count("\n") for ran in refused] == [1, 1, 1]
-    assert "is FAILED and does not halt a session; nothing was changed; try turnstile redrive" in refused[0].err
-    assert "is PENDING and does not halt a session" in refused[1].err
+    assert [wording(ran.err, FAILED=failed, WAITING=waiting.turn_id, UNKNOWN=NOBODY) for ran in refused] == snapshot(
+        [
+            "turnstile: FAILED is FAILED and does not halt a session; nothing was changed; try turnstile redrive --turn FAILED\n",
+            "turnstile: WAITING is PENDING and does not halt a session; nothing was changed\n",
+            "turnstile: there is no turn UNKNOWN; nothing was changed\n",
+        ]
+    )
 
 
 @pytest.mark.parametrize("command", ["retry", "skip"])

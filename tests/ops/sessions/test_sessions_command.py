@@ -2,8 +2,11 @@
 
 import json
 
+from inline_snapshot import snapshot
+
 from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import make_failed
+from tests.ops.wording import wording
 from tests.support.tampered_turns import LOST, make_pending, make_running, tamper
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -34,9 +37,15 @@ async def test_each_stuck_session_has_its_reason_and_command(
     assert document["truncated"] is False
     why = json.loads((await turnstile("why", str(waiting), "--json")).out)
     assert why["reason"] == document["sessions"][0]["reason"]
-    head, to_retry, or_skip = table.out.splitlines()[-3:]
-    assert head.startswith(f"session halted of tenant t  queue {settings.queue}  halted since ")
-    assert (to_retry, or_skip) == (f"  to move it: turnstile retry {failed}", f"  or:         turnstile skip {failed}")
+    assert wording(table.out, WAITING=waiting, LOST=lost, FAILED=failed, QUEUE=settings.queue) == snapshot("""\
+session waiting of tenant t  queue QUEUE               paused since TIME                  turn WAITING
+  to move it: turnstile queues resume QUEUE
+session lost of tenant t  queue QUEUE               lost since TIME                  turn LOST
+  to move it: turnstile queues resume QUEUE
+session halted of tenant t  queue QUEUE               halted since TIME                  turn FAILED
+  to move it: turnstile retry FAILED
+  or:         turnstile skip FAILED
+""")
 
 
 async def test_that_no_session_is_stuck_is_said(turnstile: Turnstile) -> None:

@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from inline_snapshot import snapshot
 
 from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import make_failed, rows
 from tests.ops.invoke import NOBODY
+from tests.ops.wording import wording
 from tests.support.row_locks import rows_locked
 from tests.support.waiting_turns import RETRIED, make_joining, make_scheduled, make_settled
 from turnstile.backends.postgres.database import Database
@@ -67,10 +69,15 @@ async def test_a_turn_that_is_left_alone_ends_with_1_and_says_why(
     ran = [await turnstile("wake", str(turn), "--yes") for turn in (parent, failed, waiting, NOBODY)]
 
     assert [one.code for one in ran] == [1, 1, 1, 3]
-    assert [one.err.count("\n") for one in ran] == [1, 1, 1, 1]
-    assert f"{parent} waits for its children: see turnstile why {parent}; nothing was changed" in ran[0].err
-    assert f"{failed} has ended" in ran[1].err
-    assert f"{waiting} waits on a paused queue" in ran[2].err
+    names = {"PARENT": parent, "FAILED": failed, "WAITING": waiting, "UNKNOWN": NOBODY, "QUEUE": settings.queue}
+    assert [wording(one.err, **names) for one in ran] == snapshot(
+        [
+            "turnstile: PARENT waits for its children: see turnstile why PARENT; nothing was changed\n",
+            "turnstile: FAILED has ended: see turnstile why FAILED; nothing was changed\n",
+            "turnstile: WAITING waits on a paused queue: see turnstile why WAITING; nothing was changed\n",
+            "turnstile: there is no turn UNKNOWN\n",
+        ]
+    )
 
 
 @pytest.mark.parametrize("answer", ["--yes", "--dry-run"])

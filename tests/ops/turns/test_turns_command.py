@@ -7,10 +7,13 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from inline_snapshot import snapshot
 from redis.asyncio import Redis
 
 from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import make_failed
+from tests.ops.invoke import NOBODY
+from tests.ops.wording import wording
 from tests.support.claims import claim_sessions, settle_one
 from tests.support.factories import make_submission
 from tests.support.tampered_turns import make_pending, tamper
@@ -166,15 +169,21 @@ async def test_dlq_show_names_attempts_and_error_and_how_the_turn_can_run_again(
     await submit(database, [waiting], resend_seconds=60)
 
     status = await turnstile("status", str(failed), "--json")
-    shown = [await turnstile("dlq", "show", str(one)) for one in (failed, halting, waiting.turn_id, uuid4())]
+    shown = [await turnstile("dlq", "show", str(one)) for one in (failed, halting, waiting.turn_id, NOBODY)]
 
     (attempt,) = json.loads(status.out)["attempts"]
     assert (attempt["outcome"], attempt["error_class"]) == ("failed", "ValueError")
     assert [ran.code for ran in shown] == [0, 0, 0, 3]
     assert "it would not do" in shown[0].out
-    assert f"turnstile redrive --turn {failed}" in shown[0].err
-    assert f"turnstile retry {halting} and turnstile skip {halting}" in shown[1].err
-    assert f"{waiting.turn_id} is PENDING" in shown[2].err
+    names = {"FAILED": failed, "HALTING": halting, "WAITING": waiting.turn_id, "UNKNOWN": NOBODY}
+    assert [wording(ran.err, **names) for ran in shown] == snapshot(
+        [
+            "run it again: turnstile redrive --turn FAILED\n",
+            "HALTING is FAILED and halts its session: see turnstile retry HALTING and turnstile skip HALTING\n",
+            "WAITING is PENDING\n",
+            "turnstile: there is no turn UNKNOWN\n",
+        ]
+    )
 
 
 async def test_status_waits_for_the_end_and_its_exit_code_is_that_of_the_turn(

@@ -5,10 +5,12 @@ from uuid import uuid4
 
 import pytest
 import redis.asyncio
+from inline_snapshot import snapshot
 
 from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import make_failed
 from tests.ops.invoke import NOBODY
+from tests.ops.wording import wording
 from tests.support.claims import claim_sessions, settle_one
 from tests.support.factories import make_submission
 from tests.support.tampered_turns import FRUITLESS, LOST, MARKED_AS_LOST, make_pending, make_running, tamper
@@ -335,11 +337,12 @@ async def test_people_get_the_lines_and_the_command_last(
 
     ran = await turnstile("why", str(turn))
 
-    first, *_, last = ran.out.splitlines()
-    assert (first, last) == (
-        f"turn {turn}, session s of tenant t, seq 1, queue {settings.queue}: PENDING",
-        f"to move it: turnstile wake {turn}",
-    )
+    assert wording(ran.out, TURN=turn, QUEUE=settings.queue) == snapshot("""\
+turn TURN, session s of tenant t, seq 1, queue QUEUE: PENDING
+It waits for its retry until TIME (AGE).
+  attempt 1 failed: TimeoutError: the model took too long
+to move it: turnstile wake TURN
+""")
 
 
 async def test_a_session_may_be_named_as_a_turn_is(database: Database, settings: Settings, why: Any) -> None:
