@@ -15,6 +15,8 @@ ENDS = {f"turn.{outcome}": status for outcome, status in STATUS_AFTER.items() if
 PAUSES = {f"turn.{outcome}": outcome for outcome in (*FREE, "retried")}
 
 TRACEBACK = "Traceback (most recent call last)"
+INTERNAL_ERROR = "turnstile: internal error: "
+"""How a command reports an error that it does not know. Its exit code is that of many known errors, too."""
 BUGS = frozenset({"consumer.failed", "heartbeat.failed", "relay.step_failed"})
 """Events that the product writes where something happened that it knows nothing of."""
 LOOP_STUCK = "watchdog.loop_stuck"
@@ -61,6 +63,8 @@ def processes_are_sound(ledger: Ledger) -> Findings:
         if line.event == "(raw)":
             if TRACEBACK in line.text:
                 yield None, f"{line.role} {line.pid} wrote a raw traceback"
+            if INTERNAL_ERROR in line.text:
+                yield None, f"{line.role} {line.pid} ended with an error that it does not know: {line.text}"
         elif (line.level == "critical" or line.event in BUGS) and not _explained(ledger, line):
             yield line.turn_id, f"{line.role} {line.pid} logged {line.event} ({line.level}): {_cause(line)}"
     for life in ledger.evidence.lives:

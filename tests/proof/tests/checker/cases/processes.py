@@ -73,6 +73,7 @@ def say(scene: Scene, turn_id: str, remark: str) -> Scene:
 
 FORGOTTEN = play("submit, wire send, wire receive, wire delete, wait 4, wire send, claim, settle")
 RAW = LogLine(role="api", pid=3, event="(raw)", level="", text="Traceback (most recent call last):")
+INTERNAL = replace(RAW, role="redrive", text="turnstile: internal error: KeyError: 'x' (TURNSTILE_DEBUG=1 shows where)")
 
 CONVICTED = (
     Convicts("I15", "is PENDING at rest", play("submit").rest(rested_at=None)),
@@ -109,6 +110,7 @@ CONVICTED = (
     Convicts("I22", "ran as number 2 of tenant t in process 7, where 1 may", at_once(tenant_slots=1), "b"),
     Convicts("I23", "ran as number 2 in process 7, which has 1 slots", at_once(slots=1), "b"),
     Convicts("LOGS", "api 3 wrote a raw traceback", plus(answered(), logs=RAW), None),
+    Convicts("LOGS", "redrive 3 ended with an error that it does not know", plus(answered(), logs=INTERNAL), None),
     Convicts(
         "LOGS",
         "KeyError: 'x'",
