@@ -18,8 +18,8 @@ STOP_SECONDS = 20.0
 KILLED = -signal.SIGKILL
 WATCHDOG = 70
 """The exit code of a worker whose event loop was stuck; a run that blocks loops on purpose expects it."""
-COMMANDS = {"redrive": {4}, "doctor": {4, 5}, "retry": {1, 4}, "skip": {1, 4}}
-"""Exit codes by which a command says what it found: a server is away, a finding, another command was first."""
+COMMANDS = {"redrive": {1, 4}, "doctor": {4, 5}, "retry": {1, 4}, "skip": {1, 4}}
+"""Exit codes by which a command says what it found: a server is away, a finding, another command was first, turns fail again."""
 
 
 @dataclass(slots=True)

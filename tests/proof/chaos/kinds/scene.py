@@ -15,9 +15,11 @@ from tests.proof.chaos.supervisor import Part, Supervisor, pause
 ALL = "all"
 """All ports of a service on the proxy."""
 PATIENCE_SECONDS = 8.0
-REDRIVEN = (5, 50)
+REDRIVEN = (5, 80)
 """How many turns one redrive puts back. What fails always fails again: with all of them, a run of an hour would come to work on
-nothing but its redrives. At most one batch, because a redrive stops by itself only between two batches."""
+nothing but its redrives."""
+PACES = ((), ("--rate", "5"))
+"""A batch has 50 turns, or as many as go back in a second. Between two batches a redrive may stop by itself."""
 UNCOUNTED = frozenset({"cut", "half_open"})
 
 
@@ -70,7 +72,7 @@ class Scene:
 
     async def redrive(self) -> Forked:
         """Starts a redrive of some dead turns, the oldest."""
-        argv = ["redrive", "--yes", "--limit", str(self.rng.randint(*REDRIVEN))]
+        argv = ["redrive", "--yes", "--limit", str(self.rng.randint(*REDRIVEN)), *self.rng.choice(PACES)]
         return await self.processes.run(argv, await self.servers.variables("redrive"))
 
     async def inject(self, body: str) -> None:
