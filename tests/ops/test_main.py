@@ -4,6 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+from turnstile.ops.command_list import COMMANDS
+
 HEAVY = ("aiohttp", "alembic", "asyncio", "boto3", "fastapi", "psycopg", "pydantic", "rich", "sqlalchemy")
 OF_THE_API = ("fastapi", "uvicorn", "turnstile.producer")
 
@@ -23,6 +27,15 @@ def test_the_list_of_all_commands_imports_nothing_heavy_and_a_worker_no_api() ->
 
     assert " worker " in out
     assert [json.loads(line) for line in out.splitlines()[-2:]] == [[], []]
+
+
+@pytest.mark.parametrize("name", ["status", "why", "wake", "trace", "cancel", "retry", "skip"])
+def test_a_command_about_one_turn_does_not_import_sqlalchemy(name: str) -> None:
+    """It would take a quarter of the time that the command needs to start."""
+    where, _, _ = COMMANDS[name][0].partition(":")
+    out = run(f"import sys, turnstile.{where}; print('sqlalchemy' in sys.modules)")
+
+    assert out == "False\n"
 
 
 def test_without_the_tools_of_the_developers_machine_the_other_commands_are_there() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.statements.plans.touched import execute, prepare
 from turnstile.backends.postgres.database import Parameters, conninfo
 from turnstile.config.settings import Settings
-from turnstile.ops.turns.operator_turns import OperatorFilter, list_turns_of_all
+from turnstile.ops.turns.operator_lists import OperatorFilter, list_turns_of_all
 from turnstile.queries.turn_lists import TurnFilter, list_page
 from turnstile.turn.status import TurnStatus
 

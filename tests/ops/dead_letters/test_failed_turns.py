@@ -36,7 +36,7 @@ async def listed(database: Database, limit: int | None = None, **wanted: Any) ->
 async def test_failed_turns_are_listed_oldest_first_page_by_page(
     database: Database, failed: list[ClaimedTurn], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.ops.turns.operator_turns.PAGE", 2)
+    monkeypatch.setattr("turnstile.ops.turns.operator_lists.PAGE", 2)
     ids = [turn.id for turn in failed]
 
     assert await listed(database) == ids

@@ -238,6 +238,6 @@ async def test_a_reader_that_closes_the_pipe_gets_no_error_message(
     turnstile: Turnstile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = BrokenPipeError(errno.EPIPE, "Broken pipe")
-    monkeypatch.setattr("turnstile.ops.turns.turns_command.print_json", Mock(side_effect=closed))
+    monkeypatch.setattr("turnstile.ops.turns.list_command.print_json", Mock(side_effect=closed))
 
     assert (await turnstile("list", "--json")).err == ""

@@ -21,7 +21,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.terminal.exit_codes import ExitCode
-from turnstile.ops.turns import operator_turns
+from turnstile.ops.turns import operator_lists
 from turnstile.statements.submit import submit
 from turnstile.streaming.event import name_stream
 
@@ -29,7 +29,7 @@ from turnstile.streaming.event import name_stream
 async def test_turns_of_all_tenants_are_listed_and_filtered(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.ops.turns.operator_turns.PAGE", 2)
+    monkeypatch.setattr("turnstile.ops.turns.operator_lists.PAGE", 2)
     await submit(database, [make_submission(settings.queue, "a")], resend_seconds=60)
     await submit(database, [make_submission(settings.queue, "b", tenant_id="u")], resend_seconds=60)
     await make_failed(database, settings, ["c"])
@@ -82,7 +82,7 @@ async def test_the_time_out_and_the_deadline_of_a_turn_are_shown(
 async def test_a_limit_keeps_the_turns_that_a_tenant_submitted_last_whatever_their_ids_are(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.ops.turns.operator_turns.PAGE", 2)
+    monkeypatch.setattr("turnstile.ops.turns.operator_lists.PAGE", 2)
     highest_first = sorted((uuid4() for _ in range(6)), reverse=True)
     for place, turn_id in enumerate(highest_first):
         await submit(
@@ -133,8 +133,8 @@ async def test_a_list_that_takes_too_long_says_how_to_narrow_it(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = "SELECT pg_sleep(60)::text AS output,"
-    make = operator_turns._list
-    monkeypatch.setattr(operator_turns, "_list", lambda *given: make(*given).replace("SELECT", slow, 1))
+    make = operator_lists._list
+    monkeypatch.setattr(operator_lists, "_list", lambda *given: make(*given).replace("SELECT", slow, 1))
     monkeypatch.setitem(Database.__init__.__kwdefaults__, "statement_timeout_seconds", 0.2)
     await submit(database, [make_submission(settings.queue, "a")], resend_seconds=60)
 

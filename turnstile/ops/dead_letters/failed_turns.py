@@ -32,7 +32,7 @@ from turnstile.backends.postgres.core_text import FENCE, TURNS, ago, constant, g
 from turnstile.backends.postgres.database import Database
 from turnstile.ops.turns.attempts import RELEASE
 from turnstile.ops.turns.open_turns import of_trace
-from turnstile.ops.turns.operator_turns import HALTING, in_pages
+from turnstile.ops.turns.operator_lists import HALTING, in_pages
 from turnstile.queries.turn_lists import FAILED, SESSION, TURN, Condition, equal, select_turns
 from turnstile.statements.start_children import HAS_SUCCESSOR
 from turnstile.turn.turn_record import TurnRecord

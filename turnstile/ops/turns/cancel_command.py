@@ -20,8 +20,6 @@ from turnstile.ops.terminal.options import (
     parse_age,
 )
 from turnstile.ops.terminal.output import print_json, print_text
-from turnstile.ops.turns.cancel_many import cancel_many
-from turnstile.ops.turns.open_turns import OpenFilter
 from turnstile.ops.turns.operator_turns import find_tenants
 from turnstile.statements.cancel import CanceledTurn
 from turnstile.statements.cancel import cancel as cancel_turn
@@ -66,6 +64,17 @@ def cancel(
     --json of a TURN: id, status, requested (false: it had ended before). Of many: dry_run, matched, open (by queue and status),
     and how many turns are canceled, stopping (RUNNING, asked to stop) and moved_on (left alone: they began or ended meanwhile).
     """
+    if turn is not None:
+        if dry_run or any(option is not None for option in (queue, session, trace, older_than, status)):
+            raise typer.BadParameter("with a TURN, only the options --tenant, --yes and --json are allowed")
+        settings = load_settings()
+        confirm(f"Cancel {turn}? This cannot be undone.", yes=yes)
+        _report_turn(turn, operate(settings, _cancel, turn, tenant), as_json=as_json)
+        return
+    # Not at the top, because they import SQLAlchemy: a cancel of one turn starts without it.
+    from turnstile.ops.turns.cancel_many import cancel_many
+    from turnstile.ops.turns.open_turns import OpenFilter
+
     wanted = OpenFilter(
         queue=queue,
         tenant_id=tenant,
@@ -74,13 +83,6 @@ def cancel(
         status=status.status if status else None,
         older_than_seconds=older_than,
     )
-    if turn is not None:
-        if wanted != OpenFilter(tenant_id=tenant) or status is not None or dry_run:
-            raise typer.BadParameter("with a TURN, only the options --tenant, --yes and --json are allowed")
-        settings = load_settings()
-        confirm(f"Cancel {turn}? This cannot be undone.", yes=yes)
-        _report_turn(turn, operate(settings, _cancel, turn, tenant), as_json=as_json)
-        return
     if wanted == OpenFilter() and status is None:
         raise typer.BadParameter("name a TURN, or a filter; --status open means every open turn")
     settings = load_settings()

@@ -12,13 +12,10 @@ from turnstile.ops.terminal.output import print_fields, print_json, print_text, 
 from turnstile.ops.turns.attempts import EndedAttempt, read_attempts
 from turnstile.ops.turns.attempts_table import print_attempts
 from turnstile.ops.turns.operator_turns import TurnMessage, find_tenants, read_messages
-from turnstile.ops.turns.turn_document import attempt_document, measure_turn, turn_document
+from turnstile.ops.turns.turn_document import OF_HANDLER, attempt_document, measure_turn, turn_document
 from turnstile.ops.turns.wait_for_turn import wait_until_ended
 from turnstile.queries.turns import read_turn
 from turnstile.turn.turn_record import TurnRecord
-
-OF_HANDLER = "the handler's"
-"""The time-out of a turn owner submit gave none: the table does not have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.turn_record import TurnRecord
 
+OF_HANDLER = "the handler's"
+"""The time-out of a turn whose submit gave none: the table does not have it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTimes:
