@@ -94,7 +94,7 @@ STATES: dict[str, tuple[WaitFacts, Code, dict[str, Any]]] = {
     ),
     "scheduled, and its time has just come": (
         wait_facts(replace(UNPLACED, execute_at=ago(1), send_at=ago(1)), head=None, queue=seen_queue(older_turn_count=7)),
-        Code.ON_ITS_WAY, {"older": 0},
+        Code.NOT_BEGUN, {"older": 0},
     ),
     "scheduled, and no relay places it": (wait_facts(UNPLACED, head=None), Code.NOT_SENT, {"placed": False}),
     "scheduled, its time has come, and its row is locked": (
@@ -106,7 +106,7 @@ STATES: dict[str, tuple[WaitFacts, Code, dict[str, Any]]] = {
         wait_facts(seen_turn(execute_at=LATER, last_attempt=RELEASED)),
         Code.SCHEDULED, {"until": LATER},
     ),
-    "a join that has expired": (wait_facts(seen_turn(execute_at=ago(5), joining=[HEAD])), Code.ON_ITS_WAY, {"since": ago(5)}),
+    "a join that has expired": (wait_facts(seen_turn(execute_at=ago(5), joining=[HEAD])), Code.NOT_BEGUN, {"since": ago(5)}),
     "on a paused queue without a worker": (wait_facts(queue=seen_queue(GONE, pause=PAUSE)), Code.PAUSED, {}),
     "no worker is alive": (wait_facts(queue=seen_queue(GONE), lock=LOCK), Code.NO_WORKER, {"last_seen_at": ago(60)}),
     "its row is locked, and its wake-up is due": (
@@ -119,7 +119,7 @@ STATES: dict[str, tuple[WaitFacts, Code, dict[str, Any]]] = {
     ),
     "after a crash, and each worker runs a turn with one": (
         wait_facts(seen_turn(crashes=1), queue=seen_queue(CRASHED)),
-        Code.ON_ITS_WAY, {},
+        Code.NOT_BEGUN, {},
     ),
     "locked by a worker that is gone": (
         wait_facts(lock=replace(LOCK, worker_id="gone"), queue=seen_queue(FULL)),
@@ -129,10 +129,10 @@ STATES: dict[str, tuple[WaitFacts, Code, dict[str, Any]]] = {
         wait_facts(seen_turn(send_at=ago(60), sends=3), queue=seen_queue(FULL)),
         Code.NOT_SENT, {"since": ago(60), "placed": True},
     ),
-    "its wake-up has just become due": (wait_facts(seen_turn(send_at=ago(20))), Code.ON_ITS_WAY, {"next_at": ago(20)}),
+    "its wake-up has just become due": (wait_facts(seen_turn(send_at=ago(20))), Code.NOT_BEGUN, {"next_at": ago(20)}),
     "its tenant has its share in one of two workers": (
         wait_facts(queue=seen_queue(FULL, seen_worker("free"))),
-        Code.ON_ITS_WAY, {},
+        Code.NOT_BEGUN, {},
     ),
     "its tenant has all slots, and no other tenant runs": (
         wait_facts(queue=seen_queue(replace(FULL, running_of_tenant=4), older_turn_count=7)),
@@ -144,7 +144,7 @@ STATES: dict[str, tuple[WaitFacts, Code, dict[str, Any]]] = {
     ),
     "slots of a worker that shuts down are busy": (
         wait_facts(queue=seen_queue(seen_worker(), seen_worker("b", busy=4, draining=True))),
-        Code.ON_ITS_WAY, {},
+        Code.NOT_BEGUN, {},
     ),
     "behind a turn that waits for its retry": (
         wait_facts(head=replace(WAITS_FOR_RETRY, id=HEAD, seq=1)),
@@ -177,8 +177,8 @@ def test_the_share_of_a_tenant_is_that_of_the_setting(share: Any, full: bool) ->
     ("waits", "sends", "running", "busy", "code"),
     [
         pytest.param(30, 1, 3, 3, Code.TENANT_FULL, id="slot-kept-free"),
-        pytest.param(1, 0, 3, 3, Code.ON_ITS_WAY, id="just-come"),
-        pytest.param(30, 0, 1, 1, Code.ON_ITS_WAY, id="room"),
+        pytest.param(1, 0, 3, 3, Code.NOT_BEGUN, id="just-come"),
+        pytest.param(30, 0, 1, 1, Code.NOT_BEGUN, id="room"),
         pytest.param(30, 0, 4, 4, Code.SLOTS_BUSY, id="all-slots-run"),
         pytest.param(30, 0, 3, 4, Code.SLOTS_BUSY, id="all-slots-busy"),
         pytest.param(30, 4, 3, 3, Code.SENT_IN_VAIN, id="nobody-receives"),

@@ -267,7 +267,7 @@ TEXTS = {
         to move it: turnstile wake TURN
         """,
     ),
-    "on-its-way": (
+    "not-begun": (
         why(),
         """
         It has been due since 2026-11-21 08:59:30Z (30s ago), and no worker has begun it yet.
@@ -276,7 +276,7 @@ TEXTS = {
         to move it: turnstile wake TURN
         """,
     ),
-    "on-its-way, owed": (
+    "not-begun, owed": (
         why(seen_turn(send_at=ago(4))),
         """
         It has been due since 2026-11-21 08:59:30Z (30s ago), and no worker has begun it yet.

@@ -112,7 +112,7 @@ async def test_a_worker_is_alive_by_its_own_lease(database: Database, settings: 
 
     hasty = await why(turn)
 
-    assert (patient["reason"]["code"], hasty["reason"]["code"]) == ("on-its-way", "no-worker")
+    assert (patient["reason"]["code"], hasty["reason"]["code"]) == ("not-begun", "no-worker")
 
 
 async def test_all_slots_are_busy_with_older_turns_before(database: Database, settings: Settings, why: Any) -> None:
@@ -135,7 +135,7 @@ async def test_a_tenant_has_its_share_of_the_slots(database: Database, settings:
     free = await why(turn, TURNSTILE_TENANT_SLOTS="2")
 
     assert (found["reason"]["code"], found["reason"]["running"]) == ("tenant-full", 1)
-    assert free["reason"]["code"] == "on-its-way"
+    assert free["reason"]["code"] == "not-begun"
 
 
 async def test_a_lock_is_held_without_a_running_turn(
@@ -154,7 +154,7 @@ async def test_a_lock_is_held_without_a_running_turn(
     assert (reason["code"], reason["key"], reason["worker_id"]) == ("lock-without-row", lock.key, "worker-gone")
     assert 0 < reason["seconds_left"] <= settings.lease_seconds
     assert (reason["worker_is_alive"], found["commands"]) == (False, [])
-    assert after["reason"]["code"] == "on-its-way"
+    assert after["reason"]["code"] == "not-begun"
 
 
 async def test_a_lock_that_no_worker_has_set_hides_no_reason_and_is_named(
@@ -167,7 +167,7 @@ async def test_a_lock_that_no_worker_has_set_hides_no_reason_and_is_named(
 
     found = await why(turn)
 
-    assert (found["reason"]["code"], found["foreign_lock"]) == ("on-its-way", lock.key)
+    assert (found["reason"]["code"], found["foreign_lock"]) == ("not-begun", lock.key)
     assert [line for line in found["lines"] if lock.key in line]
 
 
@@ -326,7 +326,7 @@ async def test_without_redis_the_rest_is_shown(database: Database, settings: Set
 
     found = await why(turn, REDIS_URL="redis://127.0.0.1:1/0")
 
-    assert found["reason"]["code"] == "on-its-way"
+    assert found["reason"]["code"] == "not-begun"
     assert "Redis does not respond" in found["lines"][-2]
 
 

@@ -38,7 +38,7 @@ def _decide_scheduled(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Rea
         obstacles.paused(turn, facts)
         or obstacles.locked(turn, facts)
         or obstacles.not_sent(turn, facts, terms)
-        or obstacles.on_its_way(turn, facts)
+        or obstacles.not_begun(turn, facts)
     )
 
 
@@ -75,7 +75,7 @@ def _decide_head(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
                 or obstacles.tenant_full(head, facts, terms)
                 or obstacles.slots_busy(head, facts)
                 or obstacles.sent_in_vain(head, facts)
-                or obstacles.on_its_way(head, facts)
+                or obstacles.not_begun(head, facts)
             )
         case TurnStatus.SUCCEEDED | TurnStatus.FAILED | TurnStatus.CANCELED:
             raise ValueError("a head is open")

@@ -171,7 +171,7 @@ def sent_in_vain(turn: SeenTurn, facts: WaitFacts) -> Reason | None:
     )
 
 
-def on_its_way(turn: SeenTurn, facts: WaitFacts) -> Reason:
+def not_begun(turn: SeenTurn, facts: WaitFacts) -> Reason:
     due, send_at, now = turn.due_since, turn.send_at, facts.at
     # A turn without a place in its session has none among the turns of its queue either.
     older = 0 if turn.seq is None else facts.queue.older_turn_count
@@ -181,7 +181,7 @@ def on_its_way(turn: SeenTurn, facts: WaitFacts) -> Reason:
         else f"its wake-up was sent, unless SQS refused it: a relay sends it again {when('at', send_at, now)}"
     )
     return Reason(
-        Code.ON_ITS_WAY,
+        Code.NOT_BEGUN,
         f"It has been due {when('since', due, now)}, and no worker has begun it yet.",
         [wake_up, _older_turns_line(older)],
         [wake_command(turn.id)],

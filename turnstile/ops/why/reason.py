@@ -51,8 +51,8 @@ class Code(StrEnum):
     """All slots of all workers are in use."""
     SENT_IN_VAIN = "sent-in-vain"
     """Relays have sent wake-ups for it, and no worker has claimed it."""
-    ON_ITS_WAY = "on-its-way"
-    """Its first wake-up was sent when it became due, unless SQS refused it, or is about to be sent."""
+    NOT_BEGUN = "not-begun"
+    """No worker has claimed it yet. Its first wake-up was sent, unless SQS refused it, or is about to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
