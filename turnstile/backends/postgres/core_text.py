@@ -37,12 +37,12 @@ def text_of(statement: ClauseElement) -> LiteralString:
 
 
 def given(options: Mapping[str, object]) -> frozenset[str]:
-    """The names of the options that are set: what the conditions of a statement depend on."""
+    """The names of the options that are set: what the conditions of a statement depend on. 0 and "" are set."""
     return frozenset(name for name, value in options.items() if not (value is None or value is False or value == ()))
 
 
-def constant(word: str) -> ColumnElement[str]:
-    """In the text, and not a parameter: a generic plan can use no partial index for `status = $1`."""
+def constant(word: LiteralString) -> ColumnElement[str]:
+    """A string in the text, not a parameter: a generic plan cannot use a partial index for `status = $1`."""
     return literal_column(f"'{word}'")
 
 
