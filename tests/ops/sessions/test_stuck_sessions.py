@@ -14,7 +14,8 @@ from tests.support.tampered_turns import LOST, make_pending, make_running, tampe
 from tests.support.waiting_turns import RETRIED, make_joining, make_scheduled, make_settled
 from turnstile.backends.postgres.database import Database, Parameters, conninfo
 from turnstile.config.settings import Settings
-from turnstile.ops.sessions.stuck_sessions import STUCK, StuckSession, find_stuck_sessions
+from turnstile.ops.sessions import stuck_sessions
+from turnstile.ops.sessions.stuck_sessions import REACH, StuckSession, find_stuck_sessions, make_statement
 
 AN_HOUR_AGO: LiteralString = """
 UPDATE turns SET created_at = created_at - interval '1 h', queued_at = queued_at - interval '1 h',
@@ -42,6 +43,17 @@ async def find(
 
 async def ids(database: Database, **how: float) -> set[UUID]:
     return {one.id for one in await find(database, **how)}  # type: ignore[arg-type]
+
+
+def read_at_most(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each queue, in place of REACH."""
+
+    def make(filters: frozenset[str]) -> str:
+        statement = make_statement(filters)
+        assert f"LIMIT {REACH})" in statement
+        return statement.replace(str(REACH), str(turns))
+
+    monkeypatch.setattr(stuck_sessions, "make_statement", make)
 
 
 async def test_a_head_that_has_been_due_for_long_is_stuck(database: Database, settings: Settings) -> None:
@@ -130,9 +142,7 @@ async def test_more_due_turns_than_are_read_are_reported(
     for number in range(3):
         await make_pending(database, settings, f"s{number}")
     await tamper(settings, AN_HOUR_AGO)
-    few = STUCK.replace("2000", "3")
-    assert few != STUCK
-    monkeypatch.setattr("turnstile.ops.sessions.stuck_sessions.STUCK", few)
+    read_at_most(3, monkeypatch)
 
     found = await find(database)
 
@@ -150,13 +160,14 @@ class Asked:
         return [[] for _ in statements]
 
 
+@pytest.mark.parametrize(("named", "queues"), [(None, 3), ("q1", 1)])
 async def test_of_a_large_table_only_the_oldest_due_turns_are_read(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, named: str | None, queues: int
 ) -> None:
-    monkeypatch.setattr("turnstile.ops.sessions.stuck_sessions.STUCK", STUCK.replace("2000", "100"))
+    read_at_most(100, monkeypatch)
     asked = Asked()
     database: Any = asked
-    await find(database, limit=10)
+    await find(database, limit=10, queue=named)
     with psycopg.connect(conninfo(settings.database, "test")) as connection:
         connection.execute("ALTER TABLE turns DISABLE TRIGGER ALL")
         connection.execute(CROWD)
@@ -167,4 +178,4 @@ async def test_of_a_large_table_only_the_oldest_due_turns_are_read(
         touched = execute(connection, f"asked_{number}", statement, parameters)
 
     # Three queues, a thousand due turns each.
-    assert touched.rows <= 3 * 100, touched
+    assert touched.rows <= queues * 100, touched

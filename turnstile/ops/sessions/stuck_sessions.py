@@ -7,11 +7,16 @@ the index, one step each, so that a queue that nobody declares any more is not l
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import LiteralString
 from uuid import UUID
 
+from sqlalchemy import column, select, text
+
+from turnstile.backends.postgres.core_text import LIMIT, given, text_of
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.sql_terms import INDEXED_STATUS, by_key
+from turnstile.queries.turn_lists import equal
 from turnstile.statements.session_head import IN_INDEX_ORDER
 
 REACH = 2_000
@@ -19,24 +24,24 @@ REACH = 2_000
 
 MOST_QUEUES = 100
 
+_EVERY_QUEUE = text(f"""
+(SELECT t.queue AS name, 1 AS place FROM turns t WHERE {INDEXED_STATUS} = 'PENDING' ORDER BY t.queue LIMIT 1)
+ UNION ALL
+SELECT following.queue, queues.place + 1
+  FROM queues CROSS JOIN LATERAL (
+      SELECT t.queue FROM turns t WHERE {INDEXED_STATUS} = 'PENDING' AND t.queue > queues.name ORDER BY t.queue LIMIT 1) following
+ WHERE queues.place < {MOST_QUEUES}
+""").columns(column("name"), column("place"))
+
 # A session moves if its turn before the head ended recently, however long the head itself has been due. A scheduled
 # turn without a `seq` stands for its session if nothing else of it is open.
-STUCK: LiteralString = f"""
-WITH RECURSIVE queues (name, place) AS (
-    (SELECT t.queue, 1 FROM turns t WHERE {INDEXED_STATUS} = 'PENDING' ORDER BY t.queue LIMIT 1)
-     UNION ALL
-    SELECT following.queue, queues.place + 1
-      FROM queues CROSS JOIN LATERAL (
-          SELECT t.queue FROM turns t
-           WHERE {INDEXED_STATUS} = 'PENDING' AND t.queue > queues.name ORDER BY t.queue LIMIT 1) following
-     WHERE queues.place < {MOST_QUEUES}
-), due AS MATERIALIZED (
+_STUCK = text(f"""
+WITH due AS MATERIALIZED (
     SELECT o.*, count(*) OVER (PARTITION BY o.queue) >= {REACH} AS truncated FROM queues q CROSS JOIN LATERAL (
         SELECT t.id, t.tenant_id, t.session_id, t.seq, t.queue, coalesce(t.execute_at, t.created_at) AS since FROM turns t
          WHERE {INDEXED_STATUS} = 'PENDING' AND t.queue = q.name
-           AND coalesce(t.execute_at, t.created_at) < now() - make_interval(secs => %(older)s)
+           AND coalesce(t.execute_at, t.created_at) < now() - make_interval(secs => :older)
          ORDER BY coalesce(t.execute_at, t.created_at) LIMIT {REACH}) o
-     WHERE %(queue)s::text IS NULL OR q.name = %(queue)s
 ), heads AS MATERIALIZED (
     SELECT d.id, d.tenant_id, d.session_id, d.queue, greatest(d.since, (
                SELECT p.finished_at FROM turns p
@@ -49,24 +54,18 @@ WITH RECURSIVE queues (name, place) AS (
                   AND e.status IN ('PENDING', 'RUNNING') AND e.seq < coalesce(d.seq, {2**63 - 1}))
        AND (SELECT s.halted_by FROM sessions s WHERE s.tenant_id = d.tenant_id AND s.session_id = d.session_id) IS NULL
 ), found AS (
-   (SELECT h.id, h.tenant_id, h.session_id, h.queue, h.since FROM heads h
-     WHERE h.since < now() - make_interval(secs => %(older)s) AND (%(tenant)s::text IS NULL OR h.tenant_id = %(tenant)s)
-     ORDER BY h.since LIMIT %(limit)s)
+    SELECT h.id, h.tenant_id, h.session_id, h.queue, h.since FROM heads h
+     WHERE h.since < now() - make_interval(secs => :older)
      UNION ALL
-   (SELECT r.id, r.tenant_id, r.session_id, r.queue, r.lease_until FROM turns r
-     WHERE r.status = 'RUNNING' AND r.lease_until < now() AND (%(queue)s::text IS NULL OR r.queue = %(queue)s)
-       AND (%(tenant)s::text IS NULL OR r.tenant_id = %(tenant)s)
-     ORDER BY r.lease_until LIMIT %(limit)s)
+    SELECT r.id, r.tenant_id, r.session_id, r.queue, r.lease_until FROM turns r
+     WHERE r.status = 'RUNNING' AND r.lease_until < now()
      UNION ALL
-   (SELECT f.id, f.tenant_id, f.session_id, f.queue, f.finished_at
-      FROM (SELECT s.tenant_id, s.session_id, s.halted_by FROM sessions s WHERE s.halted_by IS NOT NULL OFFSET 0) s
+    SELECT f.id, f.tenant_id, f.session_id, f.queue, f.finished_at
+      FROM (SELECT s.halted_by FROM sessions s WHERE s.halted_by IS NOT NULL OFFSET 0) s
      CROSS JOIN LATERAL (SELECT f.* FROM turns f WHERE {by_key("f.id", "s.halted_by")} LIMIT 1) f
-     WHERE (%(queue)s::text IS NULL OR f.queue = %(queue)s) AND (%(tenant)s::text IS NULL OR f.tenant_id = %(tenant)s)
-     ORDER BY f.finished_at LIMIT %(limit)s)
 )
-SELECT f.id, f.tenant_id, f.session_id, f.queue, f.since, (SELECT coalesce(bool_or(d.truncated), false) FROM due d) AS truncated
-  FROM found f ORDER BY f.since, f.id LIMIT %(limit)s
-"""
+SELECT f.*, (SELECT coalesce(bool_or(d.truncated), false) FROM due d) AS truncated FROM found f
+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +91,17 @@ async def find_stuck_sessions(
     A head counts once it has been due for `older_than_seconds`; expired leases and halts count at once. Raises
     DatabaseUnavailableError.
     """
-    asked = {"older": float(older_than_seconds), "limit": limit, "queue": queue, "tenant": tenant_id}
-    _, rows = await database.fetch_pipelined([(IN_INDEX_ORDER, {}), (STUCK, asked)])
+    filters = {"queue": queue, "tenant_id": tenant_id}
+    asked = {**filters, "older": float(older_than_seconds), "limit": limit}
+    _, rows = await database.fetch_pipelined([(IN_INDEX_ORDER, {}), (make_statement(given(filters)), asked)])
     return [StuckSession(**row) for row in rows]
+
+
+@cache
+def make_statement(filters: frozenset[str]) -> LiteralString:
+    """The sessions of the queue and of the tenant, where `filters` has their names."""
+    named = text("SELECT :queue AS name").columns(column("name"))
+    queues = named.cte("queues") if "queue" in filters else _EVERY_QUEUE.cte("queues", recursive=True)
+    found = _STUCK.columns(*(column(name) for name in StuckSession.__dataclass_fields__)).subquery("f")
+    wanted = select(found).where(*equal(filters, of=found, names=("queue", "tenant_id"))).add_cte(queues)
+    return text_of(wanted.order_by(found.c.since, found.c.id).limit(LIMIT))
