@@ -14,7 +14,7 @@ from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import rows
 from tests.support.claims import claim_sessions
 from tests.support.factories import make_submission
-from tests.support.row_locks import until_a_call_waits
+from tests.support.row_locks import rows_locked, until_a_call_waits
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -165,9 +165,8 @@ async def test_ctrl_c_says_how_many_were_cancelled(
     environment: dict[str, str], database: Database, settings: Settings
 ) -> None:
     await submitted(database, settings, *(f"s{number:02}" for number in range(6)))
-    async with database.connection() as other, other.transaction():
-        # The last session is locked: the command waits there.
-        await other.execute("SELECT FROM sessions WHERE session_id = 's05' FOR UPDATE", {})
+    # The last session is locked: the command waits there.
+    with rows_locked(settings, "session_id = 's05'", table="sessions"):
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "turnstile.ops.main", "cancel", "--status", "open", "--yes"),
