@@ -179,6 +179,11 @@ def test_a_text_uses_only_labels_that_the_result_has(rule: dict[str, Any]) -> No
     assert set(TEMPLATE.findall(rule["annotations"]["summary"])) <= read(rule["expr"]).grouped
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_a_text_reads_well_for_the_number_one(rule: dict[str, Any]) -> None:
+    assert not re.search(r"\{\{ \$value \}\} \w+s\b", rule["annotations"]["summary"])
+
+
 def test_a_counter_is_never_looked_at_without_its_rate() -> None:
     for title, expression in EXPRESSIONS:
         for counter in re.findall(r"turnstile_\w+_(?:total|bucket|count|sum)\b", expression):
