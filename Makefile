@@ -43,7 +43,7 @@ demo: setup ## the whole thing at work: 40 conversations, a killed worker, dead 
 test: setup ## all tests, on a stack of their own
 	@$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
-SERVER_TESTS := tests/statements tests/queries tests/migrations tests/relay tests/backends/postgres
+SERVER_TESTS := tests/statements tests/queries tests/migrations tests/relay tests/backends/postgres tests/ops/test_shared_database.py
 
 # The embedded one is the newest. Debian's packages bring an older one (apt-get install postgresql).
 test-servers: setup ## the tests of statements, on the oldest and the newest PostgreSQL of this machine

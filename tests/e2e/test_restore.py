@@ -78,7 +78,7 @@ async def test_every_turn_in_a_dump_made_under_load_is_answered_after_the_restor
 
     loading = asyncio.create_task(load())
     await until(lambda: product.fetch("SELECT FROM turns WHERE status = 'SUCCEEDED' OFFSET 20"))
-    await asyncio.to_thread(dump, product.settings.database_url, dumped)
+    await asyncio.to_thread(dump, stack, product.settings.database_url, dumped)
     later = f"SELECT FROM turns WHERE status = 'SUCCEEDED' OFFSET {len(await product.rows()) + 20}"
     await until(lambda: product.fetch(later), within=90)
     enough.set()
@@ -115,7 +115,7 @@ async def test_a_turn_that_is_answered_again_after_a_restore_is_streamed_again_a
 ) -> None:
     """It was answered in the lost time, too: its events and the session's history are still in Redis."""
     [turn] = await product.submit({"do": "speak", "words": ["well ", "said"]}, send=False)
-    await asyncio.to_thread(dump, product.settings.database_url, dumped)
+    await asyncio.to_thread(dump, stack, product.settings.database_url, dumped)
     worker = start_worker()
     # Others draw fences before it.
     await product.submit(*[{"do": "echo"}] * 5, session="other")

@@ -249,7 +249,7 @@ async def test_a_dump_of_the_schema_is_the_whole_of_turnstile(
     await turnstile("migrate", DATABASE_URL=url)
     await answer_a_turn(settings, DatabasePlace(url))
 
-    dump(url, tmp_path / "dump", "--schema=turnstile")
+    dump(stack, url, tmp_path / "dump", "--schema=turnstile")
     restore(stack, url, tmp_path / "dump")
 
     listed = await turnstile("list", "--json", DATABASE_URL=url)
