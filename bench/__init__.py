@@ -1,1 +1,1 @@
-"""How fast it is: `make bench` holds the product beside its peers, on one machine, in interleaved rounds."""
+"""How fast it is: `make bench` compares the product with its peers, on one machine, in interleaved rounds."""

@@ -18,8 +18,8 @@ from bench.contenders import CONTENDERS
 from bench.experiment import Experiment, Sample, Samples, Scale
 from bench.experiments import ALL
 from bench.launch import NotMeasuredError, end_on_sigterm
-from bench.rendering import render, tell
-from bench.results import look_around, tell_command, write_samples, write_surroundings
+from bench.rendering import as_text, render
+from bench.results import command_line, look_around, write_samples, write_surroundings
 from bench.stage import ROOT, Stage, open_stage
 
 ROUNDS = 3
@@ -54,9 +54,9 @@ def main(arguments: Sequence[str]) -> int:
     with open_stage(folder) as stage:
         found = measure(stage, chosen, scale, rounds, folder)
         versions = {name: status.version or "" for name, status in stage.stack.status().items() if status.version}
-    surroundings = look_around(tell_command("bench", arguments, but="--out"), versions)
+    surroundings = look_around(command_line("bench", arguments, but="--out"), versions)
     write_surroundings(folder, surroundings)
-    print(f"\n{tell(surroundings, found)}\n\nresults: {folder}")
+    print(f"\n{as_text(surroundings, found)}\n\nresults: {folder}")
     return 0
 
 

@@ -35,7 +35,7 @@ class Contender:
     def environment(self, room: Room, slots: int, sleep_seconds: float) -> dict[str, str]:
         return room.environment(slots, sleep_seconds) | {
             "BENCH_NODE_FOLDER": str(NODE_FOLDER),
-            # Of the product and of the floor; the others do not look. What is not said here is as in production.
+            # For the product and the floor; the others do not read them. Any other setting is as in production.
             "TURNSTILE_QUEUES": json.dumps([{"name": room.queue, "dlq": f"{room.queue}-dlq"}]),
             "TURNSTILE_QUEUE": room.queue,
             "TURNSTILE_HANDLER": "bench.programs.answer:respond",

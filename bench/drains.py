@@ -11,7 +11,7 @@ from bench.stage import Room, Stage
 
 START_SECONDS = 60.0
 BEGIN_SHARE = 0.05
-"""Of the turns: before them lies the start of the process, which is another experiment's."""
+"""The share of the turns at the start that is not timed: another experiment measures the start of a process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ class EmulatedSqs:
             self._call("SendMessageBatch", QueueUrl=queue_url, Entries=batch)
 
     def counts(self, queue: str) -> Counts:
-        """Of one queue; all zero if there is none."""
+        """The counts of one queue; all zero if it does not exist."""
         self._connection.request("GET", "/_counts")
         found = json.loads(self._connection.getresponse().read()).get(queue)
         return Counts(**found) if found else Counts()

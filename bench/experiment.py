@@ -108,11 +108,11 @@ class Experiment:
 
 
 def at_least(what: str, value: float | None, bound: float, unit: str = "x") -> TargetResult:
-    return TargetResult(what, _told(value, unit), f"≥ {bound:g} {unit}", None if value is None else value >= bound)
+    return TargetResult(what, _with_unit(value, unit), f"≥ {bound:g} {unit}", None if value is None else value >= bound)
 
 
 def at_most(what: str, value: float | None, bound: float, unit: str = "x") -> TargetResult:
-    return TargetResult(what, _told(value, unit), f"≤ {bound:g} {unit}", None if value is None else value <= bound)
+    return TargetResult(what, _with_unit(value, unit), f"≤ {bound:g} {unit}", None if value is None else value <= bound)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -121,5 +121,5 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
-def _told(value: float | None, unit: str) -> str:
+def _with_unit(value: float | None, unit: str) -> str:
     return "not measured" if value is None else f"{value:.3g} {unit}"

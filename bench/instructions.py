@@ -1,7 +1,7 @@
 """`python -m bench.instructions`: how many instructions a turn of `ours` takes, counted by valgrind's callgrind.
 
 On a shared machine the same program takes half as long again from one minute to the next; what it executes stays as it is. So
-this tells whether a change of a few hundredths is one. It says nothing of what waits, nor of the kernel, and valgrind makes
+this shows whether a change of a few hundredths is one. It says nothing of what waits, nor of the kernel, and valgrind makes
 everything so slow that batches are fuller than in a drain: compare with another count, and with nothing else.
 
 Two drains, and the difference between them: so the start does not count. Needs valgrind, which `make bench` does not.

@@ -13,7 +13,7 @@ VERDICTS = {True: "met", False: "**missed**", None: "open"}
 
 def render(folder: Path, page: Path) -> None:
     """Writes a run's tables into the page."""
-    write_between(page, BEGIN, END, tell(read_surroundings(folder), read_results(folder)))
+    write_between(page, BEGIN, END, as_text(read_surroundings(folder), read_results(folder)))
 
 
 def write_between(page: Path, begin: str, end: str, said: str) -> None:
@@ -25,22 +25,22 @@ def write_between(page: Path, begin: str, end: str, said: str) -> None:
     page.write_text(between.sub(lambda _: f"\n{said}\n\n", text))
 
 
-def tell(surroundings: Surroundings, found: Iterable[tuple[Experiment, Samples]]) -> str:
+def as_text(surroundings: Surroundings, found: Iterable[tuple[Experiment, Samples]]) -> str:
     found = list(found)
     packages = ", ".join(f"{name} {version}" for name, version in surroundings.packages.items())
     servers = ", ".join(f"{name} {version}" for name, version in surroundings.servers.items())
     head = [
-        f"{surroundings.date}, revision {surroundings.revision}, `{surroundings.command}`, {_tell_rounds(found)}.",
+        f"{surroundings.date}, revision {surroundings.revision}, `{surroundings.command}`, {_rounds_as_text(found)}.",
         f"{surroundings.machine}. Python {surroundings.python}, {servers}; {packages}.",
     ]
     findings = [one for experiment, samples in found for one in experiment.judge(samples)]
-    blocks = ["\n".join(head), *([tell_targets(findings)] if findings else [])]
+    blocks = ["\n".join(head), *([table_of_targets(findings)] if findings else [])]
     for experiment, samples in found:
-        blocks += [f"### {experiment.name}", f"{_capital(experiment.measures)}.", tell_samples(experiment, samples)]
+        blocks += [f"### {experiment.name}", f"{_capital(experiment.measures)}.", table_of_samples(experiment, samples)]
     return "\n\n".join(blocks)
 
 
-def _tell_rounds(found: Iterable[tuple[Experiment, Samples]]) -> str:
+def _rounds_as_text(found: Iterable[tuple[Experiment, Samples]]) -> str:
     # Results of several runs may lie in one folder: where one experiment went on for longer, that is said.
     counts = {max((sample.round for sample in samples.all), default=0) + 1 for _, samples in found}
     if counts <= {1}:
@@ -49,12 +49,12 @@ def _tell_rounds(found: Iterable[tuple[Experiment, Samples]]) -> str:
     return f"medians of {many} rounds" if few == many else f"medians of {few} to {many} rounds"
 
 
-def tell_targets(findings: Iterable[TargetResult]) -> str:
+def table_of_targets(findings: Iterable[TargetResult]) -> str:
     rows = [f"| {one.what} | {one.found} | {one.target} | {VERDICTS[one.met]} |" for one in findings]
     return "\n".join(["| what | found | target | |", "|---|---|---|---|", *rows])
 
 
-def tell_samples(experiment: Experiment, samples: Samples) -> str:
+def table_of_samples(experiment: Experiment, samples: Samples) -> str:
     """The medians of one experiment. A cell has the range of the rounds behind it where it is the first one's."""
     titles = [column.title for column in experiment.columns]
     lines = [f"| | {' | '.join(titles)} | |", "|---|" + "---|" * (len(titles) + 1)]

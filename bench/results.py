@@ -48,7 +48,7 @@ def look_around(command: str, servers: Mapping[str, str]) -> Surroundings:
     )
 
 
-def tell_command(target: str, arguments: Sequence[str], but: str) -> str:
+def command_line(target: str, arguments: Sequence[str], but: str) -> str:
     """The command that makes such a run again, without the option `but`, which names a folder of this machine."""
     kept = [
         word
@@ -68,7 +68,7 @@ def read_surroundings(folder: Path) -> Surroundings:
 
 
 def write_samples(folder: Path, experiment: Experiment, samples: Sequence[Sample]) -> None:
-    """Written anew after each round: a run that is broken off has what it had."""
+    """Rewritten after each round: a run that is broken off keeps what it had."""
     document: dict[str, Any] = {"experiment": experiment.name, "samples": [asdict(sample) for sample in samples]}
     (folder / f"{experiment.name}.json").write_text(json.dumps(document, indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""`python -m bench.emulator --port 9324`: serves until it is killed. `GET /_counts` tells what was called."""
+"""`python -m bench.emulator --port 9324`: serves until it is killed. `GET /_counts` returns what was called."""
 
 import argparse
 import asyncio
@@ -20,7 +20,7 @@ class Connection(asyncio.Protocol):
         self._sqs = sqs
         self._received = b""
         self._answering = False
-        self._told_to_continue = False
+        self._continue_sent = False
         self._waiting: tuple[LongPoll, asyncio.TimerHandle] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -44,12 +44,12 @@ class Connection(asyncio.Protocol):
             body_begin = end + len(HEAD_END)
             body_end = body_begin + int(headers.get("content-length", 0))
             if len(self._received) < body_end:
-                if "expect" in headers and not self._told_to_continue:
-                    self._told_to_continue = True
+                if "expect" in headers and not self._continue_sent:
+                    self._continue_sent = True
                     self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 return
             body, self._received = self._received[body_begin:body_end], self._received[body_end:]
-            self._answering, self._told_to_continue = True, False
+            self._answering, self._continue_sent = True, False
             self._serve(line, headers.get("x-amz-target", ""), body)
 
     def _serve(self, line: str, target: str, body: bytes) -> None:

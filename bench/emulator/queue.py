@@ -39,7 +39,7 @@ class Queue:
     calls: Counter[str] = field(default_factory=Counter)
     messages: Counter[str] = field(default_factory=Counter)
     first_receive_at: float | None = None
-    """Of the wall clock: how long a worker takes from its start to its first receive."""
+    """By the wall clock. It shows how long a worker takes from its start to its first receive."""
     _visible: deque[Message] = field(default_factory=deque)
     _in_flight: dict[str, tuple[float, Message]] = field(default_factory=dict)
     _expiries: list[tuple[float, str]] = field(default_factory=list)

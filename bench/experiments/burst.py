@@ -51,7 +51,7 @@ def _truncate(connection: Connection) -> None:
 
 
 def _restore(connection: Connection) -> None:
-    # The embedded stack has no pg_dump. A dump that is read back leaves the same: tables and indexes written anew, no statistics.
+    # The embedded stack has no pg_dump. A dump that is read back leaves the same: new tables and indexes, no statistics.
     connection.execute("VACUUM FULL")
     connection.execute("DELETE FROM pg_statistic WHERE starelid >= 16384")
 

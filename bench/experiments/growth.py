@@ -36,7 +36,7 @@ EMPTY, SHORT = "empty", "session of few turns"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is there before, and how many turns pass unmeasured: no more than do in `seconds`."""
+    """What is there before, and how many turns pass unmeasured: at most as many as pass in `seconds`."""
 
     name: str
     prepare: Callable[[Room], list[Entry]]

@@ -21,7 +21,7 @@ class Case:
     sleep_seconds: float
     rounds: int
     share: float
-    """Of the ideal, that is to be reached."""
+    """The share of the ideal that the product must reach."""
     against: tuple[Contender, ...] = ()
 
     @property

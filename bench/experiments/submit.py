@@ -15,7 +15,7 @@ CLIENTS = 64
 SECONDS = 10.0
 WARM_UP_SECONDS = 2.0
 SHARE = 0.7
-"""Of what the plain route can do, for the times at the same load."""
+"""The load at which both are timed, as a share of what the plain route can do."""
 PLAIN = "plain route"
 Serve = Callable[[Room, Mapping[str, str]], AbstractContextManager[HttpServer]]
 

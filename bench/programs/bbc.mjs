@@ -5,15 +5,15 @@ import { performance } from "node:perf_hooks";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const told = process.env;
-const from = createRequire(join(told.BENCH_NODE_FOLDER, "package.json"));
+const environment = process.env;
+const from = createRequire(join(environment.BENCH_NODE_FOLDER, "package.json"));
 const load = (name) => import(pathToFileURL(from.resolve(name)).href);
 const { Consumer } = await load("sqs-consumer");
 const { SQSClient } = await load("@aws-sdk/client-sqs");
 
-const record = openSync(told.BENCH_RECORD, "a");
+const record = openSync(environment.BENCH_RECORD, "a");
 const entry = Buffer.alloc(16);
-const sleepMs = Number(told.BENCH_SLEEP_SECONDS || 0) * 1000;
+const sleepMs = Number(environment.BENCH_SLEEP_SECONDS || 0) * 1000;
 
 function begin(number) {
   entry.writeBigInt64LE(BigInt(number), 0);
@@ -23,13 +23,13 @@ function begin(number) {
 
 const sqs = new SQSClient({
   region: "us-east-1",
-  endpoint: told.AWS_ENDPOINT_URL_SQS,
+  endpoint: environment.AWS_ENDPOINT_URL_SQS,
   credentials: { accessKeyId: "local", secretAccessKey: "local" },
 });
 
-for (let free = Number(told.BENCH_SLOTS); free > 0; free -= 10) {
+for (let free = Number(environment.BENCH_SLOTS); free > 0; free -= 10) {
   const consumer = Consumer.create({
-    queueUrl: told.BENCH_QUEUE_URL,
+    queueUrl: environment.BENCH_QUEUE_URL,
     sqs,
     batchSize: 10,
     waitTimeSeconds: 20,

@@ -1,4 +1,4 @@
-"""Takes what an OTLP exporter sends, as a collector beside the worker does, and keeps only its size. `BENCH_PORT`: where."""
+"""Takes what an OTLP exporter sends, as a collector next to the worker does, and keeps only its size. `BENCH_PORT`: where."""
 
 import os
 

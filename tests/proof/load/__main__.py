@@ -17,13 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.launch import end_on_sigterm
-from bench.results import look_around, tell_command, write_surroundings
+from bench.results import command_line, look_around, write_surroundings
 from bench.stage import ROOT, Stage, open_stage
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.checker.__main__ import main as judge
 from tests.proof.load.load import run
 from tests.proof.load.plan import Plan
-from tests.proof.load.report import render, tell
+from tests.proof.load.report import as_text, render
 
 WAYS = ("queue", "api")
 MINUTES = 15.0
@@ -45,8 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     with open_stage(folder) as stage:
         asyncio.run(_run(plans, stage, folder))
         versions = {name: status.version or "" for name, status in stage.stack.status().items() if status.version}
-    write_surroundings(folder, look_around(tell_command("load", arguments, but="--folder"), versions))
-    print(f"\n{tell(folder)}\n", flush=True)
+    write_surroundings(folder, look_around(command_line("load", arguments, but="--folder"), versions))
+    print(f"\n{as_text(folder)}\n", flush=True)
     # Everything else has ended: the evidence of a quarter of an hour fills gigabytes.
     convicted = [plan.name for plan in plans if judge([str(folder / plan.name), "--limit", "3"])]
     _say(f"convicted: {', '.join(convicted)}" if convicted else "nothing lost, doubled or out of order")

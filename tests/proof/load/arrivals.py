@@ -9,9 +9,9 @@ from tests.proof.chaos.scaled_settings import TENANTS
 
 TURNS_A_SESSION = 20
 SPOKEN = 0.25
-"""Of the turns: answered word by word. The others are answered in one piece, after a while."""
+"""The share of the turns that are answered word by word. The others are answered in one piece, after a while."""
 HISTORIES = 0.3
-"""Of the turns: their handler asks what was said before, and the checker holds it against what was."""
+"""The share of the turns whose handler asks what was said before. The checker compares it with what was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,7 @@ def series(loaded: Loaded, name: str, unit: float = 1.0) -> list[Point]:
 
 
 def cores(loaded: Loaded) -> dict[str, Sequence[Point]]:
-    """Of each group of parts, and of all other processes."""
+    """The cores that each group of parts and all other processes used."""
     found: dict[str, Sequence[Point]] = {}
     for group in (*_groups(loaded), HARNESS, OTHERS):
         points: dict[float, float] = {}

@@ -17,7 +17,7 @@ class Plan:
     measure_seconds: float
     warm_up_seconds: float
     share: float
-    """Of the capacity that was measured."""
+    """The load, as a share of the capacity that was measured."""
     burst_every: float = 60.0
     burst_seconds: float = 5.0
     burst_factor: float = 2.0

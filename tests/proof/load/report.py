@@ -16,30 +16,30 @@ SHARES = (0.5, 0.95, 0.99)
 
 def render(folder: Path, page: Path) -> None:
     """Writes a run's tables into the page."""
-    write_between(page, BEGIN, END, tell(folder))
+    write_between(page, BEGIN, END, as_text(folder))
 
 
-def tell(folder: Path) -> str:
+def as_text(folder: Path) -> str:
     where = read_surroundings(folder)
     servers = ", ".join(f"{name} {version}" for name, version in where.servers.items())
     head = (
         f"{where.date}, revision {where.revision}, `{where.command}`.\n"
         f"{where.machine}. Python {where.python}, {servers}."
     )
-    return "\n\n".join([head, *(tell_way(read(folder / name)) for name in _ways(folder))])
+    return "\n\n".join([head, *(way_as_text(read(folder / name)) for name in _ways(folder))])
 
 
-def tell_way(loaded: Loaded) -> str:
+def way_as_text(loaded: Loaded) -> str:
     """One way in: what was asked of it, how long turns took, what everything cost."""
-    tables = (_tell_times(loaded), _tell_parts(loaded), _tell_servers(loaded))
-    return "\n\n".join([f"### {TITLES[loaded.name]}", _tell_outcome(loaded), *tables])
+    tables = (_table_of_times(loaded), _table_of_parts(loaded), _table_of_servers(loaded))
+    return "\n\n".join([f"### {TITLES[loaded.name]}", _outcome_as_text(loaded), *tables])
 
 
 def _ways(folder: Path) -> list[str]:
     return [name for name in TITLES if (folder / name / "outcome.json").exists()]
 
 
-def _tell_outcome(loaded: Loaded) -> str:
+def _outcome_as_text(loaded: Loaded) -> str:
     outcome, plan = loaded.outcome, loaded.outcome.plan
     accepted = sum(turn.answered is not None for turn in loaded.turns)
     lag = percentile([turn.lag for turn in loaded.turns], 0.99) if loaded.turns else 0.0
@@ -56,7 +56,7 @@ def _tell_outcome(loaded: Loaded) -> str:
     )
 
 
-def _tell_times(loaded: Loaded) -> str:
+def _table_of_times(loaded: Loaded) -> str:
     third = loaded.seconds / 3
     even = [turn for turn in loaded.turns if not turn.burst]
     groups: dict[str, Sequence[Turn]] = {
@@ -76,7 +76,7 @@ def _tell_times(loaded: Loaded) -> str:
     return "\n".join(lines)
 
 
-def _tell_parts(loaded: Loaded) -> str:
+def _table_of_parts(loaded: Loaded) -> str:
     seconds = loaded.samples[-1]["at"] - loaded.samples[0]["at"]
     turns, sizes_of = max(1, loaded.ended), memory(loaded)
     lines = ["| part | CPU ms/turn | cores | at most | MB at first | at last | at most |", "|---|" + "---|" * 6]
@@ -90,7 +90,7 @@ def _tell_parts(loaded: Loaded) -> str:
     return "\n".join(lines)
 
 
-def _tell_servers(loaded: Loaded) -> str:
+def _table_of_servers(loaded: Loaded) -> str:
     turns = max(1, loaded.ended)
     rows = [
         ("connections to Postgres", "connections", 1.0, 0),

@@ -40,7 +40,7 @@ class Sample:
     memory: dict[str, int]
     """Bytes, shared pages divided among those who share them."""
     connections: int
-    """Of the product to Postgres, without the harness's own."""
+    """The product's connections to Postgres, without the harness's own."""
     redis_connections: int
     redis_bytes: int
     wal: int
