@@ -78,7 +78,7 @@ def apply(terraform: Terraform) -> None:
 
 
 def make(terraform: Terraform, emulator: Emulator) -> dict[str, Any]:
-    """The outputs of what Terraform makes in the emulator, and what no output tells: the alarms, and roles without a process."""
+    """The outputs of what Terraform makes in the emulator, and what is in no output: the alarms, and roles without a process."""
     folder = terraform.folder("examples/emulator")
     terraform.init(folder)
     terraform.run("apply", "-auto-approve", "-parallelism=30", folder=folder, **emulator.root)
@@ -99,7 +99,7 @@ def make(terraform: Terraform, emulator: Emulator) -> dict[str, Any]:
 
 
 def describe(emulator: Emulator, outputs: dict[str, Any], home: Path) -> Path:
-    """The file that tells the tests what there is and who they are."""
+    """The file from which the tests read what there is and who they are."""
     recording = call_recorder.switched_on(home / CALLS)
     for role, arn in outputs["roles"].items():
         emulator.admit_batches(arn, outputs["policies"][role])

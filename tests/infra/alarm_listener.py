@@ -8,8 +8,8 @@ from tests.infra.emulator import client
 from tests.support.given_queues import GivenQueues
 
 
-def told(sqs: Any, ear: str, state: str = "ALARM") -> list[str]:
-    """The alarms that a listening queue has just heard of: that they are in this state now."""
+def alarms_heard(sqs: Any, ear: str, state: str = "ALARM") -> list[str]:
+    """The alarms of which a listening queue has just received that they are in this state now."""
     messages = sqs.receive_message(QueueUrl=ear, MaxNumberOfMessages=10, WaitTimeSeconds=1).get("Messages", [])
     changes = [json.loads(json.loads(message["Body"])["Message"]) for message in messages]
     return [one["AlarmName"] for one in changes if one["NewStateValue"] == state]

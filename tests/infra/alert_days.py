@@ -17,7 +17,7 @@ from turnstile.turn.status import TurnStatus
 EVERY = 15
 BEGINS = 900
 """When the fault of a day begins, in seconds."""
-QUEUE = "told"
+QUEUE = "scraped"
 
 API, WORKER = "turnstile-api", "turnstile-worker"
 JOBS = {
@@ -25,7 +25,7 @@ JOBS = {
     for one in vars(metrics).values()
     if isinstance(one, Instrument)
 }
-"""Who tells each metric."""
+"""The jobs that export each metric."""
 
 Happening = Callable[[int], Iterable[str] | None]
 """Called before each scrape with the seconds since the fault began, negative before it. It may name jobs that are down."""
@@ -37,11 +37,11 @@ def live(happening: Happening, *, seconds: int = 3600) -> list[Scrape]:
     scrapes = []
     for at in range(0, BEGINS + seconds + 1, EVERY):
         down = set(happening(at - BEGINS) or ())
-        scrapes.append(Scrape(float(at), {series: value for job, series, value in _told() if job not in down}))
+        scrapes.append(Scrape(float(at), {series: value for job, series, value in _samples() if job not in down}))
     return scrapes
 
 
-def _told() -> Iterable[tuple[str, Series, float]]:
+def _samples() -> Iterable[tuple[str, Series, float]]:
     for family in REGISTRY.collect():
         for sample in family.samples:
             if sample.labels.get("queue", QUEUE) == QUEUE:
@@ -105,7 +105,7 @@ def standstill(now: int, seconds: float) -> None:
 
 
 def backlog(now: int, *, due: int, ready: int, oldest: float = 0.0) -> None:
-    """What a relay tells once a minute."""
+    """What a relay reports once a minute."""
     if now % 60 == 0:
         metrics.BACKLOG.set(due, QUEUE, "due")
         metrics.BACKLOG.set(ready, QUEUE, "ready")

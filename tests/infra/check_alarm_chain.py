@@ -2,7 +2,7 @@
 
 Two links are carried by hand, because the emulator does not make them: it turns no log line and no queue depth into a metric,
 and it evaluates no formula. So the test writes what Terraform's pattern counts in the worker's real log as the metric that
-Terraform's filter names, and the emulator evaluates the alarm on it. The formula of `dlq-unexplained` is evaluated beside it
+Terraform's filter names, and the emulator evaluates the alarm on it. The formula of `dlq-unexplained` is evaluated by the test
 (tests/infra/metric_math.py), over the depth that SQS counts and the number in the relay's real line, and its verdict is set as
 the alarm's state. Five minutes are not waited for: the formula is given five equal ones.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from tests.conftest import sqs_client
 from tests.e2e.conftest import StartWorker
 from tests.e2e.harness import Product
-from tests.infra.alarm_listener import state, subscribe, told
+from tests.infra.alarm_listener import alarms_heard, state, subscribe
 from tests.infra.emulator import client
 from tests.infra.log_pattern import matches
 from tests.infra.metric_math import Rule, evaluate
@@ -32,7 +32,7 @@ async def test_a_malformed_message_reaches_who_listens_to_the_topic(
     arrived, unexplained = (
         alarm_of(cloudwatch, f"check-{queue}-{name}") for name in ("message-malformed", "dlq-unexplained")
     )
-    # What arrived is told; what nobody has dealt with pages, so that one message is not two pages.
+    # The arrival goes to the topic `tell`. What nobody has dealt with pages, so that one message is not two pages.
     topics = given.terraform["topics"]
     (telling, of_tell), (paging, of_page) = (subscribe(given, topics[name]) for name in ("tell", "page"))
     try:
@@ -53,7 +53,7 @@ async def test_a_malformed_message_reaches_who_listens_to_the_topic(
         datum = {"MetricName": f"{queue}.message_malformed", "Value": float(count)}
         cloudwatch.put_metric_data(Namespace=given.terraform["namespace"], MetricData=[datum])
         assert state(cloudwatch, arrived) == "ALARM"
-        assert arrived["AlarmName"] in await until(lambda: told(sqs, telling))
+        assert arrived["AlarmName"] in await until(lambda: alarms_heard(sqs, telling))
 
         # By the DLQ itself, until somebody has dealt with it: no failed turn explains the message.
         relay = start_worker("relay")
@@ -62,7 +62,7 @@ async def test_a_malformed_message_reaches_who_listens_to_the_topic(
         measured = {"messages": (float(depth),) * MINUTES, "letters": (float(letters[-1]),) * MINUTES}
         assert fires(given, unexplained, measured)
         cloudwatch.set_alarm_state(AlarmName=unexplained["AlarmName"], StateValue="ALARM", StateReason="by its formula")
-        assert unexplained["AlarmName"] in await until(lambda: told(sqs, paging))
+        assert unexplained["AlarmName"] in await until(lambda: alarms_heard(sqs, paging))
 
         # And after it was deleted, the formula rests.
         sqs_client(stack).purge_queue(QueueUrl=address.dlq_url)

@@ -124,7 +124,7 @@ RESTS = "OK"
 GOES_ON = (0.0,) * 5
 DEAF = [
     (FIRES, "nobody has received for five minutes", FIVE, (0.0,) * 5, GOES_ON),
-    (FIRES, "SQS tells nothing of receives", FIVE, NONE, GOES_ON),
+    (FIRES, "SQS reports nothing about receives", FIVE, NONE, GOES_ON),
     (RESTS, "one receive in the five minutes", FIVE, (0.0, 0.0, 1.0, 0.0, 0.0), GOES_ON),
     (RESTS, "nothing waited for one of them", (1.0, 1.0, 0.0, 1.0, 1.0), (0.0,) * 5, GOES_ON),
     (RESTS, "a queue that nobody has used for hours has no metrics", NONE, NONE, GOES_ON),
@@ -135,7 +135,7 @@ DEAF = [
     (RESTS, "and one of the relays' lines is missing", (1.0,) * 6, (0.0,) * 6, (1.0, 1.0, _, 1.0, 1.0, 1.0)),
     (RESTS, "they have resumed it three minutes ago", FIVE, (0.0,) * 5, (1.0, 1.0, 0.0, 0.0, 0.0)),
     (FIRES, "they have resumed it, and nobody has received for five minutes", (1.0,) * 6, (0.0,) * 6, (1.0, *GOES_ON)),
-    (FIRES, "relays tell nothing of a pause", FIVE, (0.0,) * 5, NONE),
+    (FIRES, "relays report nothing about a pause", FIVE, (0.0,) * 5, NONE),
 ]
 DAY = 86_400.0
 UNTOUCHED = [
@@ -145,14 +145,14 @@ UNTOUCHED = [
     (RESTS, "the letters were purged", (0.0,), (0.0,), (DAY + 1,)),
     (RESTS, "redriven", (1.0,) * 2, (0.0,) * 2, (DAY + 1, 30.0)),
     (FIRES, "and a line is missing", (1.0,) * 2, (0.0,) * 2, (DAY + 1, _)),
-    (FIRES, "SQS tells nothing of messages in flight", (1.0,), (_,), (DAY + 1,)),
-    (RESTS, "relays tell nothing: nothing is known", FIVE, NONE, NONE),
+    (FIRES, "SQS reports nothing about messages in flight", (1.0,), (_,), (DAY + 1,)),
+    (RESTS, "relays report nothing: nothing is known", FIVE, NONE, NONE),
 ]
 FEW_WAIT = (4.0,) * 3
 BUSY = [
     (RESTS, "5 % of 200", (200.0,) * 3, (10.0,) * 3, FEW_WAIT),
     (FIRES, "more than 5 %", (200.0,) * 3, (11.0,) * 3, FEW_WAIT),
-    (FIRES, "relays tell nothing of a backlog", (200.0,) * 3, (11.0,) * 3, (_,) * 3),
+    (FIRES, "relays report nothing about a backlog", (200.0,) * 3, (11.0,) * 3, (_,) * 3),
     (RESTS, "a backlog is drained", (200.0,) * 3, (100.0,) * 3, (9000.0, 5000.0, 101.0)),
     (RESTS, "a hundred attempts are too few to judge", (100.0,) * 3, (100.0,) * 3, FEW_WAIT),
     (RESTS, "in one of three periods it was well", (200.0,) * 3, (11.0, 0.0, 11.0), FEW_WAIT),
@@ -170,7 +170,7 @@ UNAVAILABLE = [
 HALTED = [
     (FIRES, "for longer than half an hour", (1801.0,)),
     (RESTS, "for half an hour: whoever was paged is at it", (1800.0,)),
-    (RESTS, "nothing is told", NONE),
+    (RESTS, "nothing is reported", NONE),
     (FIRES, "and a line is missing", (3600.0, _)),
     (RESTS, "until somebody let it go on", (3600.0, 3660.0, 0.0)),
 ]
@@ -181,7 +181,7 @@ UNEXPLAINED = [
     (RESTS, "letters were purged, or somebody looks at them", (0.0,) * 5, (3.0,) * 5),
     (RESTS, "for four minutes", (1.0, 1.0, 0.0, 1.0, 1.0), (0.0,) * 5),
     (FIRES, "and a line is missing", (1.0,) * 6, (0.0, 0.0, _, 0.0, 0.0, 0.0)),
-    (RESTS, "relays tell nothing: nothing is known", FIVE, NONE),
+    (RESTS, "relays report nothing: nothing is known", FIVE, NONE),
 ]
 CASES = [
     pytest.param(alarm, dict(zip(ids, series, strict=True)), state, id=f"{alarm}: {what}")
@@ -221,7 +221,7 @@ def test_a_formula_fires_for_what_it_is_about_and_for_nothing_else(
         ("dlq-untouched", {"messages": (1.0,), "looked_at": (0.0,), "untouched": (90_000.0,)}),
     ],
 )
-def test_what_nobody_deals_with_pages_anew_each_hour(
+def test_what_nobody_deals_with_pages_again_each_hour(
     made: dict[str, dict[str, Any]],
     queries: dict[str, list[dict[str, Any]]],
     queue: str,
@@ -241,7 +241,7 @@ def test_what_nobody_deals_with_pages_anew_each_hour(
 
 @pytest.mark.parametrize("queue", QUEUES)
 @pytest.mark.parametrize(("alarm", "metric"), [("turn-failed", "failed_lately"), ("session-halted", "halted_lately")])
-def test_failures_and_halts_page_by_what_the_tables_say_however_many_relays_tell_it(
+def test_failures_and_halts_page_by_what_the_tables_say_however_many_relays_report_it(
     made: dict[str, dict[str, Any]], queue: str, alarm: str, metric: str
 ) -> None:
     found = made[f"{queue}-{alarm}"]
@@ -288,7 +288,7 @@ def test_silence_is_listened_for_on_the_metric_of_its_queue(made: dict[str, dict
     assert (quiet["Namespace"], quiet["MetricName"], quiet["Statistic"]) == ("AWS/SQS", "NumberOfMessagesSent", "Sum")
     assert quiet["Dimensions"] == [{"Name": "QueueName", "Value": SQS[queue]}]
     assert quiet["Period"] * quiet["EvaluationPeriods"] == 3600
-    # How many lines a minute, and not what they say: an empty backlog is told as well.
+    # How many lines a minute, and not what they say: an empty backlog is reported as well.
     assert (silent["Namespace"], silent["MetricName"], silent["Statistic"]) == (
         LOG, f"{queue}.backlog_due", "SampleCount",
     )  # fmt: skip

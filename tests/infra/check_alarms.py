@@ -1,7 +1,7 @@
 """The alarms fire, and the right topic hears of it, as far as the emulator evaluates them: one metric against one threshold.
 
-It computes no metric math (nor keeps it), does not tell dimensions apart, takes all periods for one, and turns no log line into a
-metric. Missing data changes nothing in it: so `relay-silent`, which only missing data sets off, cannot fire here, and
+It computes no metric math (nor keeps it), does not distinguish dimensions, takes all periods for one, and turns no log line into
+a metric. Missing data changes nothing in it: so `relay-silent`, which only missing data sets off, cannot fire here, and
 `producer-quiet` is set off by a sum of 0. Both, and the formulas, are judged in check_alarm_formulas.py; the log patterns in
 check_log_patterns.py and check_lock_events.py.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.alarm_listener import state, subscribe, told
+from tests.infra.alarm_listener import alarms_heard, state, subscribe
 from tests.infra.emulator import client
 from tests.support.given_queues import GivenQueues
 from tests.support.probes import until
@@ -36,7 +36,9 @@ def alarms(given: GivenQueues) -> dict[str, dict[str, Any]]:
     return {one["AlarmName"].removeprefix("check-turns-"): one for one in found["MetricAlarms"]}
 
 
-def test_what_pages_and_what_is_only_told(given: GivenQueues, alarms: dict[str, dict[str, Any]]) -> None:
+def test_each_alarm_notifies_the_topic_page_or_the_topic_tell(
+    given: GivenQueues, alarms: dict[str, dict[str, Any]]
+) -> None:
     topics = {name: [arn] for name, arn in given.terraform["topics"].items()}
 
     assert alarms.keys() == PAGES | TELLS
@@ -62,15 +64,17 @@ async def test_an_alarm_fires_and_its_topic_hears_of_it(
         )
 
         assert state(cloudwatch, alarm) == "ALARM"
-        assert alarm["AlarmName"] in await until(lambda: told(sqs, ear))
+        assert alarm["AlarmName"] in await until(lambda: alarms_heard(sqs, ear))
         cloudwatch.set_alarm_state(AlarmName=alarm["AlarmName"], StateValue="OK", StateReason="end")
-        assert alarm["AlarmName"] in await until(lambda: told(sqs, ear, "OK")), "its end is told as well"
+        assert alarm["AlarmName"] in await until(lambda: alarms_heard(sqs, ear, "OK")), (
+            "the topic hears of its end as well"
+        )
     finally:
         client("sns", given.tests).unsubscribe(SubscriptionArn=subscription)
         sqs.delete_queue(QueueUrl=ear)
 
 
-async def test_a_producer_that_sends_nothing_is_told_of_and_one_message_ends_it(
+async def test_a_producer_that_sends_nothing_sets_off_an_alarm_and_one_message_ends_it(
     given: GivenQueues, alarms: dict[str, dict[str, Any]]
 ) -> None:
     alarm = alarms["producer-quiet"]
@@ -80,11 +84,11 @@ async def test_a_producer_that_sends_nothing_is_told_of_and_one_message_ends_it(
     try:
         cloudwatch.set_alarm_state(AlarmName=alarm["AlarmName"], StateValue="OK", StateReason="begin")
 
-        # As SQS tells it of a queue that is in use.
+        # As SQS reports it for a queue that is in use.
         cloudwatch.put_metric_data(Namespace=alarm["Namespace"], MetricData=[{**datum, "Value": 0.0}])
 
         assert state(cloudwatch, alarm) == "ALARM"
-        assert alarm["AlarmName"] in await until(lambda: told(sqs, ear))
+        assert alarm["AlarmName"] in await until(lambda: alarms_heard(sqs, ear))
         cloudwatch.put_metric_data(Namespace=alarm["Namespace"], MetricData=[{**datum, "Value": alarm["Threshold"]}])
         assert state(cloudwatch, alarm) == "OK", "at the threshold it must not fire"
     finally:

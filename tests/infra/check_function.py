@@ -38,7 +38,7 @@ def source(given: GivenQueues, product: Product, queue: QueueSettings) -> EventS
 
 @pytest.fixture
 def secret(given: GivenQueues, product: Product) -> str:
-    """Where the function is told to look for its DATABASE_URL."""
+    """Where the function's settings say that its DATABASE_URL is."""
     secrets = client("secretsmanager", given.tests)
     return str(secrets.put_secret_value(SecretId=SECRET, SecretString=product.settings.database_url)["ARN"])
 

@@ -96,7 +96,7 @@ class TestWithARedisOfItsOwn:
 
 
 class TestWithACluster:
-    """Of three masters, of which one goes away."""
+    """A cluster of three masters, of which one goes away."""
 
     @pytest.fixture
     def fleet(self, stack: Stack) -> Iterator[Fleet]:

@@ -32,7 +32,7 @@ def test_the_filters_are_in_place_for_each_queue(given: GivenQueues) -> None:
     for queue in ("turns", "strict"):
         found = logs.describe_metric_filters(logGroupName=f"/turnstile/check-worker-{queue}")["metricFilters"]
         patterns = {one["metricTransformations"][0]["metricName"]: one["filterPattern"] for one in found}
-        assert "relay.step_failed" in patterns.pop("relay_step_failed"), "of a relay beside the worker"
+        assert "relay.step_failed" in patterns.pop("relay_step_failed"), "of a relay in the same log group"
         assert patterns == {f"{queue}.{metric}": pattern for metric, pattern in given.terraform["log_patterns"].items()}
 
 
@@ -80,7 +80,7 @@ async def test_a_turn_that_kills_its_workers_counts_once(
     assert sum(counted(given, worker)["turn_failed"] for worker in workers) == 0
 
 
-async def test_the_backlog_of_each_queue_is_told_in_the_fields_that_are_read(
+async def test_a_relay_reports_the_backlog_of_each_queue_in_the_fields_that_the_filter_reads(
     given: GivenQueues, product: Product, start_worker: StartWorker
 ) -> None:
     worker = start_worker("relay")
@@ -94,7 +94,7 @@ async def test_the_backlog_of_each_queue_is_told_in_the_fields_that_are_read(
     assert all(line[name] >= 0 for line in lines for name in ("due", "ready", "running", "oldest_seconds", "paused"))
 
 
-async def test_what_waits_for_a_person_is_told_in_the_fields_that_are_read(
+async def test_a_relay_reports_what_waits_for_a_person_in_the_fields_that_the_filter_reads(
     given: GivenQueues, product: Product, start_worker: StartWorker
 ) -> None:
     worker = start_worker("relay")
@@ -109,7 +109,7 @@ async def test_what_waits_for_a_person_is_told_in_the_fields_that_are_read(
     assert all(line[name] >= 0 for line in lines for name in read)
 
 
-async def test_how_many_workers_are_unwell_is_told_in_the_field_that_is_read(
+async def test_a_relay_reports_how_many_workers_are_unwell_in_the_field_that_the_filter_reads(
     given: GivenQueues, product: Product, start_worker: StartWorker
 ) -> None:
     relay = start_worker("relay")

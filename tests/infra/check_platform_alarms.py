@@ -1,7 +1,7 @@
 """Alarms on what Turnstile stands on, and on a failed step of a relay, fire and are heard, and a failed deployment is heard of.
 
 The emulator runs none of it: its metrics are written by the tests. It refuses events of AWS's services, as AWS does, so the
-rule's pattern is judged beside an event, and its target is given an event of another source.
+rule's pattern is matched against an event, and its target is given an event of another source.
 """
 
 import json
@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.infra.alarm_listener import state, subscribe, told
+from tests.infra.alarm_listener import alarms_heard, state, subscribe
 from tests.infra.emulator import client
 from tests.infra.metric_math import Series, evaluate
 from tests.support.given_queues import GivenQueues
@@ -49,7 +49,9 @@ def alarms(given: GivenQueues) -> dict[str, dict[str, Any]]:
     return {name: one for name, one in names.items() if not name.startswith(("turns-", "strict-"))}
 
 
-def test_what_pages_and_what_is_only_told(given: GivenQueues, alarms: dict[str, dict[str, Any]]) -> None:
+def test_each_alarm_notifies_the_topic_page_or_the_topic_tell(
+    given: GivenQueues, alarms: dict[str, dict[str, Any]]
+) -> None:
     topics = {name: [arn] for name, arn in given.terraform["topics"].items()}
 
     assert alarms.keys() == PAGES | TELLS
@@ -75,7 +77,7 @@ async def test_an_alarm_fires_beyond_its_threshold_and_its_topic_hears_of_it(
         cloudwatch.put_metric_data(Namespace=alarm["Namespace"], MetricData=data)
 
         assert state(cloudwatch, alarm) == "ALARM"
-        assert alarm["AlarmName"] in await until(lambda: told(sqs, ear))
+        assert alarm["AlarmName"] in await until(lambda: alarms_heard(sqs, ear))
     finally:
         client("sns", given.tests).unsubscribe(SubscriptionArn=subscription)
         sqs.delete_queue(QueueUrl=ear)

@@ -27,7 +27,7 @@ def test_a_worker_takes_what_terraform_declares(given: GivenQueues, monkeypatch:
 
 
 @pytest.mark.parametrize("kind", ["standard", "fifo"])
-def test_the_queue_is_as_the_worker_is_told(given: GivenQueues, kind: str) -> None:
+def test_the_queue_is_as_its_declaration_says(given: GivenQueues, kind: str) -> None:
     declared = QueueSettings.model_validate(getattr(given, kind))
 
     main, dlq = attributes(given, declared.sqs), attributes(given, declared.dlq)

@@ -12,7 +12,7 @@ from turnstile.worker.aws_lambda.lambda_handler import handle
 
 @handler()
 async def answer(turn: Turn, ctx: Context) -> Any:
-    """Has a child on each queue if it is told so."""
+    """Has a child on each queue if the input asks for it."""
     if turn.input == "parent":
         await ctx.submit("child")
         await ctx.submit("child", queue="strict")
@@ -20,7 +20,7 @@ async def answer(turn: Turn, ctx: Context) -> Any:
 
 
 class Invoked:
-    """What Lambda tells the function of an invocation."""
+    """What Lambda passes to the function about an invocation."""
 
     aws_request_id = "request-1"
 
@@ -33,7 +33,7 @@ class Invoked:
 
 
 def main() -> None:
-    """Until there are no more orders; then the container is thawed no more."""
+    """Runs until there is no further order; then nobody thaws the container again."""
     for line in sys.stdin:
         order = json.loads(line)
         print(json.dumps(handle(order["event"], Invoked(order["seconds"]))), flush=True)

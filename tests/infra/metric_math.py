@@ -75,7 +75,7 @@ def _spread(value: Value, length: int) -> Series:
 
 
 def _fill(series: Series, filler: Value) -> Series:
-    # Of a series without any value the guide says nothing. Ours have some: SQS reports zeros of a queue that is in use.
+    # The guide says nothing about a series without any value. Ours have some: SQS reports zeros of a queue that is in use.
     return tuple(
         filled if value is None else value for value, filled in zip(series, _spread(filler, len(series)), strict=True)
     )

@@ -29,7 +29,7 @@ class ExpressionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """What all targets told at one moment, in seconds."""
+    """What all targets exported at one moment, in seconds."""
 
     at: float
     samples: Mapping[Series, float]
@@ -43,10 +43,10 @@ _OVER_TIME: dict[str, Callable[[Sequence[float]], float]] = {"max_over_time": ma
 def first_alert(rule: Mapping[str, str], scrapes: Sequence[Scrape]) -> float | None:
     """When the rule first fires; None if it never does. It is evaluated after each scrape."""
     lasting = ast.parse_duration(rule["for"]).total_seconds() if "for" in rule else 0.0
-    expression, told = ast.parse(rule["expr"]), _Told(scrapes)
+    expression, recorded = ast.parse(rule["expr"]), _Recorded(scrapes)
     since: dict[Labels, float] = {}
     for scrape in scrapes:
-        found = _Moment(told, scrape.at).vector(expression)
+        found = _Moment(recorded, scrape.at).vector(expression)
         since = {labels: since.get(labels, scrape.at) for labels in found}
         if any(scrape.at - began >= lasting for began in since.values()):
             return scrape.at
@@ -55,10 +55,10 @@ def first_alert(rule: Mapping[str, str], scrapes: Sequence[Scrape]) -> float | N
 
 def evaluate(expression: str, scrapes: Sequence[Scrape]) -> Vector:
     """The vector of the expression at the last scrape."""
-    return _Moment(_Told(scrapes), scrapes[-1].at).vector(ast.parse(expression))
+    return _Moment(_Recorded(scrapes), scrapes[-1].at).vector(ast.parse(expression))
 
 
-class _Told:
+class _Recorded:
     """The scrapes by selector."""
 
     def __init__(self, scrapes: Sequence[Scrape]) -> None:
@@ -80,8 +80,8 @@ class _Told:
 
 
 class _Moment:
-    def __init__(self, told: _Told, at: float) -> None:
-        self._told = told
+    def __init__(self, recorded: _Recorded, at: float) -> None:
+        self._recorded = recorded
         self._at = at
 
     def vector(self, part: ast.Expr) -> Vector:
@@ -105,7 +105,7 @@ class _Moment:
         raise ExpressionError(f"{type(part).__name__}: {part}")
 
     def _select(self, part: ast.VectorSelector) -> Vector:
-        seen = self._told.between(part, self._at - STALE_SECONDS, self._at)
+        seen = self._recorded.between(part, self._at - STALE_SECONDS, self._at)
         return seen[-1][1] if seen else {}
 
     def _range(self, part: ast.Expr) -> dict[Labels, list[tuple[float, float]]]:
@@ -114,7 +114,7 @@ class _Moment:
         match part:
             case ast.MatrixSelector():
                 begin = self._at - part.range.total_seconds()
-                for at, samples in self._told.between(part.vector_selector, begin, self._at):
+                for at, samples in self._recorded.between(part.vector_selector, begin, self._at):
                     for labels, value in samples.items():
                         found.setdefault(labels, []).append((at, value))
             case ast.SubqueryExpr(range=timedelta() as reach, step=timedelta() as step):
@@ -122,7 +122,7 @@ class _Moment:
                 # Steps are multiples of their length, whenever the rule is evaluated.
                 at = self._at - self._at % seconds
                 while at >= self._at - reach.total_seconds():
-                    for labels, value in _Moment(self._told, at).vector(part.expr).items():
+                    for labels, value in _Moment(self._recorded, at).vector(part.expr).items():
                         found.setdefault(labels, []).insert(0, (at, value))
                     at -= seconds
             case _:
@@ -228,7 +228,7 @@ def _matches(matcher: ast.Matcher, labels: Mapping[str, str]) -> bool:
 
 
 def _quantiles(quantile: float, buckets: Vector) -> Vector:
-    """Of cumulative buckets, by linear interpolation within the bucket that has the rank."""
+    """The quantiles of cumulative buckets, by linear interpolation within the bucket that has the rank."""
     groups: dict[Labels, list[tuple[float, float]]] = {}
     for labels, count in buckets.items():
         rest = frozenset(one for one in labels if one[0] != "le")

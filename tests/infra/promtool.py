@@ -28,14 +28,14 @@ def agreed(folder: Path, rules: Path, rule: Mapping[str, Any], scrapes: Sequence
             {"expr": f"count({fires})", "eval_time": f"{fired - every:.0f}s", "exp_samples": []},
         ][: 2 if fired else 1]  # fmt: skip
     names = {series for scrape in scrapes for series in scrape.samples if series[0] in rule["expr"]}
-    told = [
+    given = [
         {
             "series": f"{name}{{{','.join(f'{label}={json.dumps(value)}' for label, value in sorted(labels))}}}",
             "values": " ".join(_value(scrapes, place, (name, labels)) for place in range(len(scrapes))),
         }
         for name, labels in names
     ]
-    test = {"interval": f"{every:.0f}s", "input_series": told, "promql_expr_test": checks}
+    test = {"interval": f"{every:.0f}s", "input_series": given, "promql_expr_test": checks}
     file = folder / "rules.yml"
     file.write_text(
         yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": f"{every:.0f}s", "tests": [test]})

@@ -43,10 +43,10 @@ NOT_IN_PROMETHEUS = {
     "redis-replication-lag": "redis_exporter, or the cloud's",
 }
 NOT_IN_TERRAFORM = {
-    "heartbeat-late": "no log line tells it; `leases-lost` and `worker-lost` are what comes of it",
+    "heartbeat-late": "no log line reports it; `leases-lost` and `worker-lost` follow from it",
     "postgres-away": "`api-errors` and `relay-silent` see it on AWS",
     "redis-away": "`lock-unavailable` sees it on AWS",
-    "sqs-away": "AWS's own health tells of it; `deaf-workers` sees it",
+    "sqs-away": "AWS's own health events report it; `deaf-workers` sees it",
 }
 
 TEMPLATE = re.compile(r"\$labels\.(\w+)")
@@ -143,7 +143,7 @@ def test_the_readme_sends_to_the_runbook_of_the_alarm() -> None:
     rows = re.findall(
         r"^\| (`[a-z].*?) \| (page|tell)\b.*? \| (.*?) \|$", (INFRA / "README.md").read_text(), re.MULTILINE
     )
-    told = {
+    documented = {
         # One page for all alarms of the row, or one for each.
         name: (severity, pages[min(place, len(pages) - 1)])
         for about, severity, look in rows
@@ -151,7 +151,7 @@ def test_the_readme_sends_to_the_runbook_of_the_alarm() -> None:
         for place, name in enumerate(name for name in re.findall(r"`([a-z-]+)`", about) if name in terraform_alarms())
     }
 
-    assert told == {name: (severity, runbook) for name, (severity, _, runbook) in terraform_alarms().items()}
+    assert documented == {name: (severity, runbook) for name, (severity, _, runbook) in terraform_alarms().items()}
 
 
 @pytest.mark.parametrize("name", sorted(terraform_alarms()))

@@ -42,7 +42,7 @@ MINUTE, HOUR = 60, 3600
 
 
 def gauge(instrument: m.Gauge, value: float, *labels: str) -> Happening:
-    """An ordinary day on which one gauge is told so."""
+    """An ordinary day on which one gauge gets this value."""
 
     def happening(now: int) -> None:
         ordinary(now)
@@ -183,7 +183,7 @@ def flapping_redis(now: int) -> None:
         responds("redis_lock")
 
 
-def relay_stops_telling(now: int) -> None:
+def relay_stops_reporting(now: int) -> None:
     if now < 0:
         ordinary(now)
     else:
@@ -271,7 +271,7 @@ FAULTS: list[tuple[str, Happening, int]] = [
     ("leases-lost", counter(m.LEASES_LOST, once=False), 16 * MINUTE),
     ("loop-blocked", counter(m.EVENT_LOOP_BLOCKED, once=False, amount=1.5), 16 * MINUTE),
     ("heartbeat-late", gauge(m.HEARTBEAT_LATENESS, 6), 2 * MINUTE),
-    ("relay-silent", relay_stops_telling, 6 * MINUTE),
+    ("relay-silent", relay_stops_reporting, 6 * MINUTE),
     ("relay-step-failed", relay_step_fails, MINUTE),
     ("api-down", down(API, seconds=HOUR), 4 * MINUTE),
     ("api-errors", refusals(20), 8 * MINUTE),

@@ -1,4 +1,4 @@
-"""The image, its packages and the compose file, as far as reading them tells; `make test-containers` builds and runs them."""
+"""The image, its packages and the compose file, as far as reading them shows; `make test-containers` builds and runs them."""
 
 import itertools
 import json
@@ -55,7 +55,7 @@ def test_a_build_without_a_target_makes_the_image_of_production() -> None:
 
 
 @every_target
-def test_nobody_is_root_and_kubernetes_can_tell(target: str) -> None:
+def test_the_user_is_not_root_and_is_a_number_that_kubernetes_can_check(target: str) -> None:
     assert arguments(stages()[target], "USER") == ["10001:10001"]
 
 

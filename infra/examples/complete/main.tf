@@ -145,7 +145,7 @@ module "worker" {
   environment = merge(local.environment, {
     TURNSTILE_HANDLER     = var.handler
     TURNSTILE_HEALTH_PORT = "8081"
-    # The beginning of the image's digest: `turnstile workers` and `stats --by release` tell deploys apart.
+    # The beginning of the image's digest: `turnstile workers` and `stats --by release` show which deploy a worker is of.
     TURNSTILE_RELEASE = substr(regex("[^:]+$", var.image), 0, 12)
   })
 }

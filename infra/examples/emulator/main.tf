@@ -114,7 +114,7 @@ output "backlog_patterns" {
 }
 
 output "attention_patterns" {
-  description = "Which line tells what waits for a person."
+  description = "The log line that reports what waits for a person."
   value       = module.alarms.attention_patterns
 }
 

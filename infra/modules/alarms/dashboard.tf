@@ -1,4 +1,4 @@
-# What operators look at, queue by queue: the numbers of infra/grafana/turnstile.json that lines of the log and SQS tell as well.
+# What operators look at, queue by queue: the numbers of infra/grafana/turnstile.json that lines of the log and SQS report as well.
 # Alarms are shown first, with their states.
 
 data "aws_region" "here" {}
@@ -21,11 +21,11 @@ locals {
   ]
 
   # Only a relay's log has these.
-  told_by_relays = concat(keys(local.backlog_values), keys(local.attention_values), ["worker_lost", "worker_unwell", "standstill_seconds"])
+  reported_by_relays = concat(keys(local.backlog_values), keys(local.attention_values), ["worker_lost", "worker_unwell", "standstill_seconds"])
 
   shown = [for graph in [
     for graph in local.graphs : merge(graph, {
-      series = [for one in graph.series : one if one[0] != "log" || local.backlog_is_told || !contains(local.told_by_relays, one[1])]
+      series = [for one in graph.series : one if one[0] != "log" || local.backlog_is_reported || !contains(local.reported_by_relays, one[1])]
     })
   ] : graph if length(graph.series) > 0]
 

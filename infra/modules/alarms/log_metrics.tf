@@ -43,7 +43,7 @@ locals {
 
 # The backlog as the table has it (ADR 0025): one line a minute and queue, from every relay. What reads it takes the maximum.
 locals {
-  backlog_is_told = length(var.relay_log_groups) > 0
+  backlog_is_reported = length(var.relay_log_groups) > 0
 
   backlog_patterns = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.backlog\") && ($.queue = \"${queue}\") }" }
   backlog_values = {
@@ -197,7 +197,7 @@ resource "aws_cloudwatch_log_metric_filter" "relay_step_failed" {
     default_value = "0"
   }
 
-  # Of the hundred and first filter AWS would complain in the middle of an apply.
+  # AWS would refuse the hundred and first filter in the middle of an apply.
   lifecycle {
     precondition {
       condition     = local.filters_by_group[each.key] <= 100

@@ -1,5 +1,5 @@
 # What is alarmed on, and who hears of it. Final failures and halted sessions page by what the tables say, which
-# relays tell each minute (ADR 0024); where no relay's log is known, by the workers' ERROR lines. One failure pages once: as a turn
+# relays report each minute (ADR 0024); where no relay's log is known, by the workers' ERROR lines. One failure pages once: as a turn
 # that has failed, or as a session that is halted. A dead letter alone pages nobody: its turn's failure has done so already. What
 # pages is a dead-letter queue that nobody has touched for a day, and messages on it that no failed turn explains.
 #
@@ -61,7 +61,7 @@ locals {
       source      = "log", period = 60, all = 1, actions = local.page
     }
     # By the line alone: it is written before the message goes to the dead-letter queue. There `dlq-unexplained` sees it and pages;
-    # where nobody tells what that needs, this pages (local.from_facts).
+    # where no relay reports what that needs, this pages (local.from_facts).
     message-malformed = {
       description = "A message that nobody understands has arrived."
       runbook     = "poison-pill.md", owner = "operators"
@@ -99,7 +99,7 @@ locals {
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
       source      = "log", metric = "lock_held", statistic = "Maximum", period = 300, all = 3, actions = local.tell
     }
-    # How long a worker waits for Redis to lock a session. Beyond its time-out of a second at most, lock-timeouts tells.
+    # How long a worker waits for Redis to lock a session. Beyond its time-out of a second at most, lock-timeouts fires.
     lock-slow = {
       description = "On average it takes more than 0.1 s to lock a session."
       runbook     = "redis-down.md", owner = "operators"
@@ -130,7 +130,7 @@ locals {
   }
 
   # Several relays report the same number: the greatest counts, never the sum.
-  from_facts = local.backlog_is_told ? {
+  from_facts = local.backlog_is_reported ? {
     turn-failed       = { metric = "failed_lately", statistic = "Maximum" }
     session-halted    = { metric = "halted_lately", statistic = "Maximum" }
     message-malformed = { actions = local.tell }
@@ -145,7 +145,7 @@ locals {
       # SQS's oldest message may be in flight: a message is deleted after its first settle (ADR 0005), so that under turns of four
       # minutes it is four minutes old, and nobody waits. The table's is unclaimed, and has waited also where it has no message.
       # Without relays that report it: a message has waited for its age minus the longest time of a turn.
-      oldest = local.backlog_is_told ? {
+      oldest = local.backlog_is_reported ? {
         source = "log", metric = "backlog_oldest_seconds", above = local.thresholds["oldest"]
         } : {
         source = "main", metric = "ApproximateAgeOfOldestMessage", above = names.timeout_seconds + local.thresholds["oldest"]
@@ -172,31 +172,31 @@ locals {
         removed = { source = "dlq", metric = "NumberOfMessagesDeleted", statistic = "Sum" }
       }
     }
-    # `backlog_running` would tell busy workers from deaf ones, but turns of workers that are gone are RUNNING for as long as nobody
+    # `backlog_running` would distinguish busy workers from deaf ones, but turns of workers that are gone are RUNNING for as long as nobody
     # takes them over: with it, the loss of all workers would be the one case that nobody hears of. FILL(paused, 0): a relay that
     # reports nothing must not silence it.
     deaf-workers = {
-      description = local.backlog_is_told ? "Messages wait and nobody receives, though the queue is not paused: the workers are gone, or deaf. ${local.too_small}" : "Messages wait and nobody receives: the workers are gone, or deaf, or the queue is paused. ${local.too_small}"
+      description = local.backlog_is_reported ? "Messages wait and nobody receives, though the queue is not paused: the workers are gone, or deaf. ${local.too_small}" : "Messages wait and nobody receives: the workers are gone, or deaf, or the queue is paused. ${local.too_small}"
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
-      expression  = "IF(waiting > 0 AND FILL(received, 0) == 0${local.backlog_is_told ? " AND FILL(paused, 0) == 0" : ""}, 1, 0)"
+      expression  = "IF(waiting > 0 AND FILL(received, 0) == 0${local.backlog_is_reported ? " AND FILL(paused, 0) == 0" : ""}, 1, 0)"
       above       = 0, period = 60, all = 5, actions = local.page
       metrics = { for id, one in {
         waiting  = { source = "main", metric = "ApproximateNumberOfMessagesVisible", statistic = "Minimum" }
         received = { source = "main", metric = "NumberOfMessagesReceived", statistic = "Sum" }
         paused   = { source = "log", metric = "paused", statistic = "Maximum" }
-      } : id => one if id != "paused" || local.backlog_is_told }
+      } : id => one if id != "paused" || local.backlog_is_reported }
     }
     # Not in a drain, where relays report one: each waiting turn of a session has a message of its own, and its session is taken.
     lock-busy = {
       description = "More than 5 % of the attempts to lock a session found it taken. Bursts in one session do that too."
       runbook     = "doctor.md", owner = "operators"
-      expression  = "IF(attempts > 100${local.backlog_is_told ? " AND FILL(due, 0) <= 100" : ""}, 100 * busy / attempts, 0)"
+      expression  = "IF(attempts > 100${local.backlog_is_reported ? " AND FILL(due, 0) <= 100" : ""}, 100 * busy / attempts, 0)"
       above       = local.thresholds["lock-busy"], period = 300, all = 3, actions = local.tell
       metrics = { for id, one in {
         attempts = { source = "log", metric = "lock_attempt", statistic = "Sum" }
         busy     = { source = "log", metric = "lock_busy", statistic = "Sum" }
         due      = { source = "log", metric = "backlog_due", statistic = "Maximum" }
-      } : id => one if id != "due" || local.backlog_is_told }
+      } : id => one if id != "due" || local.backlog_is_reported }
     }
     lock-unavailable = {
       description = "More than 0.1 % of the attempts to lock were made without Redis. Work goes on, at a higher price for Postgres."
@@ -209,7 +209,7 @@ locals {
     }
   }
 
-  # Of what relays tell, and of nothing where no relay's log is known. IF drops the minutes for which its condition has no number;
+  # By what relays report; there are none where no relay's log is known. IF drops the minutes for which its condition has no number;
   # with AND they would count as 0, because MINUTE always has a number, and each line that got lost would be a page more.
   nagging = {
     # The first page is `session-halted`. Half an hour is for whoever has heard it.
@@ -250,19 +250,19 @@ locals {
     for queue, names in var.queues : {
       for alarm, one in local.plain_alarms : "${queue}/${alarm}" => merge(
         one, { above = lookup(local.thresholds, alarm, null) }, try(local.by_queue[queue][alarm], {}), { queue = queue, alarm = alarm },
-      ) if !contains(["standstill", "worker-lost", "worker-unwell"], alarm) || local.backlog_is_told
+      ) if !contains(["standstill", "worker-lost", "worker-unwell"], alarm) || local.backlog_is_reported
     }
   ]...)
 
   computed = merge([
     for queue, names in var.queues : {
-      for alarm, one in merge(local.computed_alarms, local.backlog_is_told ? local.nagging : {}) : "${queue}/${alarm}" => merge(one, { queue = queue, alarm = alarm })
+      for alarm, one in merge(local.computed_alarms, local.backlog_is_reported ? local.nagging : {}) : "${queue}/${alarm}" => merge(one, { queue = queue, alarm = alarm })
     }
   ]...)
 
-  # Who mends it: of a queue's handler its team, of all else the operators.
+  # Who mends it: the queue's team mends its handler, and the operators mend the rest.
   owners  = { for queue, names in var.queues : queue => { handler = coalesce(names.owner, var.owner), operators = var.owner } }
-  resting = local.backlog_is_told ? keys(local.nagging) : []
+  resting = local.backlog_is_reported ? keys(local.nagging) : []
 
   # Where a metric is found: the queue's, its dead-letter queue's, or counted from the log.
   namespaces = { main = "AWS/SQS", dlq = "AWS/SQS", log = local.namespace }
@@ -352,7 +352,7 @@ resource "aws_cloudwatch_metric_alarm" "relay_step_failed" {
 # The two alarms for which no news is bad news. A relay reports the backlog once a minute, an empty one too. Where it reports nothing it
 # is gone, or cannot read the table: what is due later, retried or lost is sent by nobody, and workers are scaled by nothing.
 resource "aws_cloudwatch_metric_alarm" "relay_silent" {
-  for_each = local.backlog_is_told ? var.queues : {}
+  for_each = local.backlog_is_reported ? var.queues : {}
 
   alarm_name          = "${var.name}-${each.key}-relay-silent"
   alarm_description   = "No relay has reported this queue's backlog for five minutes or longer. Owner: ${var.owner}. Runbook: ${var.runbooks}/relay-silent.md"

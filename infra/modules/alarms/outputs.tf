@@ -14,7 +14,7 @@ output "backlog_patterns" {
 }
 
 output "attention_patterns" {
-  description = "Which line tells what waits for a person, by queue: for the same test."
+  description = "The log line that reports what waits for a person, by queue: for the same test."
   value       = local.attention_patterns
 }
 
@@ -24,7 +24,7 @@ output "lost_patterns" {
 }
 
 output "workers_patterns" {
-  description = "Which line tells how many workers are unwell, by queue: for the same test."
+  description = "The log line that reports how many workers are unwell, by queue: for the same test."
   value       = local.workers_patterns
 }
 

@@ -25,7 +25,7 @@ resource "aws_sns_topic_policy" "alarms" {
         Principal = { Service = "cloudwatch.amazonaws.com" }
         Action    = "sns:Publish"
         Resource  = each.value.arn
-        # Of this account only: any account's alarm has the same service principal.
+        # Only alarms of this account: any account's alarm has the same service principal.
         Condition = { StringEquals = { "aws:SourceAccount" = element(split(":", each.value.arn), 4) } }
       },
       # Failed deployments (platform.tf). Without a condition, as in AWS's own example: one that EventBridge does not meet would keep

@@ -85,7 +85,7 @@ run "the_owner_of_the_tables" {
 
   assert {
     condition     = module.migrate.service_name == null
-    error_message = "A task that ends is no service."
+    error_message = "A task that ends is not a service."
   }
 }
 
@@ -110,11 +110,11 @@ run "an_api_that_is_gone_pages" {
 
   assert {
     condition     = aws_cloudwatch_metric_alarm.api_down.treat_missing_data == "breaching"
-    error_message = "Where no target is left nothing is told at all."
+    error_message = "Where no target is left, no metric is reported at all."
   }
 }
 
-run "what_a_deployment_by_hand_needs_is_told" {
+run "the_outputs_have_what_a_deployment_by_hand_needs" {
   command = plan
 
   assert {

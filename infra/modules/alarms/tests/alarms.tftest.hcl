@@ -66,7 +66,7 @@ run "what_is_computed" {
 
   assert {
     condition     = strcontains(aws_cloudwatch_metric_alarm.computed["turns/deaf-workers"].alarm_description, "or the queue is paused")
-    error_message = "Where no relay tells of a pause, whoever is paged reads that it may be one."
+    error_message = "Where no relay reports a pause, whoever is paged reads that it may be one."
   }
 }
 
@@ -85,12 +85,12 @@ run "by_the_lines_of_the_workers" {
 
   assert {
     condition     = aws_cloudwatch_metric_alarm.plain["turns/message-malformed"].alarm_actions == toset([aws_sns_topic.alarms["page"].arn])
-    error_message = "Nobody tells which messages failed turns explain: then the line pages."
+    error_message = "No relay reports which messages failed turns explain: then the line pages."
   }
 
   assert {
     condition     = !contains(keys(aws_cloudwatch_metric_alarm.computed), "turns/session-still-halted") && !contains(keys(aws_cloudwatch_metric_alarm.computed), "turns/dlq-unexplained")
-    error_message = "They are fed with what relays tell."
+    error_message = "They evaluate what relays report."
   }
 }
 
@@ -108,7 +108,7 @@ run "by_what_the_tables_say" {
       session-halted    = "turns.halted_lately Maximum"
       message-malformed = "turns.message_malformed Sum"
     }
-    error_message = "A worker that is killed after its commit writes no line; several relays tell the same."
+    error_message = "A worker that is killed after its commit writes no line; several relays report the same."
   }
 
   assert {
@@ -227,7 +227,7 @@ run "a_relay_that_is_silent" {
 run "no_relay_to_listen_to" {
   assert {
     condition     = !contains(keys(aws_cloudwatch_metric_alarm.plain), "turns/worker-lost")
-    error_message = "Nobody else tells of lost workers."
+    error_message = "Only relays report lost workers."
   }
 
   assert {
@@ -351,7 +351,7 @@ run "a_threshold_of_no_alarm" {
   expect_failures = [var.thresholds]
 }
 
-run "the_end_is_told" {
+run "the_topic_hears_the_end_of_an_alarm" {
   variables {
     relay_log_groups = ["/turnstile/relay"]
   }
@@ -382,7 +382,7 @@ run "lost_workers" {
       && aws_cloudwatch_log_metric_filter.worker_lost["turns//turnstile/relay"].pattern == "{ ($.event = \"worker.lost\") && ($.queue = \"turns\") }"
       && aws_cloudwatch_log_metric_filter.worker_lost["turns//turnstile/relay"].metric_transformation[0].name == "turns.worker_lost"
     )
-    error_message = "A relay tells of them."
+    error_message = "A relay reports them."
   }
 }
 
@@ -398,11 +398,11 @@ run "workers_that_are_unwell" {
       && aws_cloudwatch_log_metric_filter.state["turns/worker_unwell//turnstile/relay"].pattern == "{ ($.event = \"queue.workers\") && ($.queue = \"turns\") }"
       && aws_cloudwatch_log_metric_filter.state["turns/worker_unwell//turnstile/relay"].metric_transformation[0].value == "$.unwell"
     )
-    error_message = "Several relays tell the same: the greatest counts."
+    error_message = "Several relays report the same: the greatest counts."
   }
 }
 
-run "one_restart_of_redis_is_told_of_by_no_alarm" {
+run "one_restart_of_redis_sets_off_no_alarm" {
   assert {
     condition = [
       for name in ["period", "evaluation_periods", "datapoints_to_alarm", "threshold"] : aws_cloudwatch_metric_alarm.plain["turns/lock-timeouts"][name]
@@ -412,7 +412,7 @@ run "one_restart_of_redis_is_told_of_by_no_alarm" {
 
   assert {
     condition     = alltrue([for name, one in aws_cloudwatch_metric_alarm.plain : one.datapoints_to_alarm == null if name != "turns/lock-timeouts"])
-    error_message = "Of all others every period counts."
+    error_message = "For all others, every period counts."
   }
 }
 
@@ -428,12 +428,12 @@ run "a_standstill" {
       && aws_cloudwatch_metric_alarm.plain["turns/standstill"].alarm_actions == toset([aws_sns_topic.alarms["page"].arn])
       && aws_cloudwatch_log_metric_filter.state["turns/standstill_seconds//turnstile/relay"].metric_transformation[0].value == "$.seconds"
     )
-    error_message = "Nobody is answered: it pages, by what relays tell while it lasts."
+    error_message = "Nobody is answered: it pages, by what relays report while it lasts."
   }
 
   assert {
     condition     = aws_cloudwatch_metric_alarm.plain["turns/standstill"].evaluation_periods == 3
-    error_message = "After a pause, relays may tell it within one minute and the next."
+    error_message = "After a pause, relays may report it within one minute and the next."
   }
 }
 
@@ -450,7 +450,7 @@ run "a_failed_step_of_a_relay" {
     condition = toset([for filter in aws_cloudwatch_log_metric_filter.relay_step_failed : "${filter.log_group_name} ${filter.metric_transformation[0].name}"]) == toset([
       "/turnstile/relay relay_step_failed", "/turnstile/worker relay_step_failed",
     ])
-    error_message = "Once for each log group, of relays beside workers too: its line names no queue."
+    error_message = "Once for each log group, also where relays and workers share one: its line names no queue."
   }
 
   assert {

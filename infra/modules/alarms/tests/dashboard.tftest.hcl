@@ -59,7 +59,7 @@ run "graphs_and_their_places" {
   }
 }
 
-run "what_relays_tell_is_left_out_where_nobody_listens_to_them" {
+run "the_dashboard_leaves_out_what_relays_report_where_no_relays_log_is_known" {
   variables {
     relay_log_groups = []
   }

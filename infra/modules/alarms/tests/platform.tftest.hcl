@@ -69,7 +69,7 @@ run "each_has_its_alarms" {
       ) :
       can(regex(" Owner: operators\\. Runbook: https://wiki.example/turnstile/[a-z-]+\\.md$", one.alarm_description)) && one.tags.owner == "operators" && one.ok_actions == one.alarm_actions
     ])
-    error_message = "Every alarm has an owner and a runbook, and tells its end."
+    error_message = "Every alarm has an owner and a runbook, and its topic hears its end."
   }
 }
 
@@ -78,7 +78,7 @@ run "refused_clients" {
     condition = [for query in aws_cloudwatch_metric_alarm.api_errors[0].metric_query : query.expression if query.id == "judged"] == [
       "IF(requests + refused > 20, 100 * (failed + refused) / (requests + refused), 0)"
     ]
-    error_message = "Of all requests, also of those that found no target."
+    error_message = "The share is of all requests, also of those that found no target."
   }
 
   assert {
@@ -103,7 +103,7 @@ run "a_deployment_that_fails" {
       ]
       detail = { eventName = ["SERVICE_DEPLOYMENT_FAILED"] }
     }
-    error_message = "Of these services, and no other of the account."
+    error_message = "The rule is about these services, and no other of the account."
   }
 
   assert {

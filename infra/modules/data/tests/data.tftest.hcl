@@ -1,4 +1,4 @@
-# What the stores are told. That Postgres knows these parameters is seen by tests/backends/postgres/test_production_postgres.py.
+# The parameters of the stores. That Postgres knows them is seen by tests/backends/postgres/test_production_postgres.py.
 
 mock_provider "aws" {
   mock_resource "aws_db_instance" {

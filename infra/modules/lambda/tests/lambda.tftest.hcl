@@ -70,7 +70,7 @@ run "secrets_that_the_function_reads_itself" {
       aws_lambda_function.worker.environment[0].variables["TURNSTILE_SECRETS"] == jsonencode(var.secrets)
       && jsonencode([for one in jsondecode(output.policy).Statement : one.Resource if contains(one.Action, "secretsmanager:GetSecretValue")]) == jsonencode([values(var.secrets)])
     )
-    error_message = "It is told where they are, and may read these and no others."
+    error_message = "Its environment says where they are, and it may read these and no others."
   }
 
   assert {

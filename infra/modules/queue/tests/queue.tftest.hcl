@@ -45,12 +45,12 @@ run "a_standard_queue" {
 
   assert {
     condition     = output.declaration.visibility_seconds == aws_sqs_queue.main.visibility_timeout_seconds
-    error_message = "The worker is told the visibility timeout that the queue has."
+    error_message = "The declaration gives the worker the visibility timeout that the queue has."
   }
 
   assert {
     condition     = output.declaration.owner == "team chat" && output.declaration.purpose == "answers turns"
-    error_message = "Operators are told whose queue it is."
+    error_message = "Operators see whose queue it is."
   }
 }
 

@@ -1,4 +1,4 @@
-# What ECS is told about a task.
+# The task definition and the service that ECS gets.
 
 mock_provider "aws" {
   mock_data "aws_region" {
@@ -38,7 +38,7 @@ run "a_worker" {
     condition = contains(
       jsondecode(aws_ecs_task_definition.task.container_definitions)[0].environment, { name = "TURNSTILE_GRACE_SECONDS", value = "90" },
     )
-    error_message = "The worker is told a grace that fits into it."
+    error_message = "The worker gets a grace that fits into it."
   }
 
   assert {
@@ -176,7 +176,7 @@ run "metrics" {
       [for one in jsondecode(aws_ecs_task_definition.task.container_definitions)[0].portMappings : one.containerPort] == [8081, 9464]
       && contains(jsondecode(aws_ecs_task_definition.task.container_definitions)[0].environment, { name = "TURNSTILE_METRICS_PORT", value = "9464" })
     )
-    error_message = "The process is told its port, and the task has it."
+    error_message = "The process gets its port, and the task opens it."
   }
 
   assert {
