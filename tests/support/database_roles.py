@@ -1,4 +1,4 @@
-"""A database with the roles of infra/README.md: its master, who is no superuser (as on RDS), the owner of the tables, and the
+"""A database with the roles of infra/README.md: its master, who is not a superuser (as on RDS), the owner of the tables, and the
 application."""
 
 import re

@@ -42,7 +42,7 @@ SIZE = "SELECT pg_database_size(current_database())"
 
 
 class Databases:
-    """Of one test process."""
+    """The databases of one test process."""
 
     def __init__(self, stack: Stack, template: str) -> None:
         self._stack = stack
@@ -52,7 +52,7 @@ class Databases:
         """One to each, which empties it."""
         self._schema: object = None
         self._size = 0
-        """Of a new one. Clones of one template have the same objects under the same numbers."""
+        """The size of a new one. Clones of one template have the same objects under the same numbers."""
 
     def take(self) -> str:
         """The name of an empty, migrated one."""

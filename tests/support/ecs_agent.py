@@ -1,4 +1,4 @@
-"""A stand-in of the agent that ECS runs beside each task, as far as Turnstile asks it."""
+"""A stand-in of the agent that ECS runs next to each task, as far as Turnstile asks it."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ NOT_ALLOWED: dict[str, Any] = {"requestID": "1", "error": {"Code": "AccessDenied
 
 @dataclass(slots=True)
 class Agent:
-    """What it was told, and what it answers."""
+    """What it was asked, and what it answers."""
 
     uri: str = ""
     wishes: list[dict[str, Any]] = field(default_factory=list)

@@ -25,7 +25,7 @@ async def until(
 
 
 def wait_until(condition: Callable[[], object], *, within: float = 30.0, every: float = 0.05) -> None:
-    """The same for a synchronous fixture. `condition` may itself raise when what it waits for can't come any more."""
+    """The same for a synchronous fixture. `condition` may itself raise when what it waits for can no longer come."""
     deadline = time.monotonic() + within
     while not condition():
         assert time.monotonic() < deadline, f"not within {within:g} s: {inspect.getsource(condition).strip()}"

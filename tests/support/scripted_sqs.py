@@ -1,4 +1,4 @@
-"""A server that answers request after request as it was told, well or badly."""
+"""A server that answers request after request by a script, well or badly."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

@@ -17,7 +17,7 @@ async def stating(url: str, major: int) -> AsyncIterator[str]:
     async def carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         try:
             while data := await source.read(65_536):
-                # Of the same length, as the message's own length comes before it.
+                # The new text has the same length, because the message's length comes before it.
                 sink.write(_STATED.sub(b"server_version\0%d" % major, data))
         except OSError:
             pass

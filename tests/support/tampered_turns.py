@@ -18,7 +18,7 @@ LOST: LiteralString = "UPDATE turns SET lease_until = now() - interval '1 h' WHE
 
 MARKED_AS_LOST: LiteralString = """
 UPDATE turns SET lease_until = now() - interval '1 h', send_at = now() + interval '1 h', sends = 9 WHERE status = 'RUNNING'"""
-"""The same, and a relay has marked them, in vain so far."""
+"""The same, and a relay has marked them; no worker has taken them over yet."""
 
 FRUITLESS: LiteralString = "UPDATE turns SET sends = 9, send_at = now() + interval '1 h' WHERE status = 'PENDING'"
 """Many wake-ups have been sent for them."""

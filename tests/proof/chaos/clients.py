@@ -21,27 +21,27 @@ from tests.proof.checker.evidence import Call
 
 TIMEOUT_SECONDS = 4.0
 MAX_OPEN = 30
-"""A client that waits for so many answers submits no more, or an outage would end in a backlog of minutes."""
+"""A client that waits for so many answers submits nothing further, or an outage would end in a backlog of minutes."""
 TRIES = 40
 MAX_READERS = 2
-"""Of one client at a time."""
+"""How many readers one client has at a time."""
 REFUSALS = 2
 BURSTS = (1, 1, 1, 2, 3)
 SUBMITS = 0.6
 WAIT_SECONDS = 2
 WAITS = 0.08
-"""Of the submits and the reads: they ask to be answered when the turn has ended."""
+"""The share of the submits and the reads that ask to be answered when the turn has ended."""
 LONG_WAIT_SECONDS = 8
 LONG_WAITS = 0.04
-"""Of the rounds of a calm run: a slow turn, and a request that waits for it. It shows whether waits end by event."""
+"""The share of a calm run's rounds with a slow turn and a request that waits for it. It shows whether waits end by event."""
 WEBHOOKS = 0.12
-"""Of the submits: they ask for a webhook."""
+"""The share of the submits that ask for a webhook."""
 EARLY_CANCELS = 0.1
-"""Of the turns whose ids the client has chosen: cancelled before they are submitted."""
+"""The share of the turns with an id chosen by the client that are cancelled before they are submitted."""
 KIN_CANCELS = 0.2
-"""Of the cancels: a session with children, which no client knows."""
+"""The share of the cancels that are about a session with children, which no client knows."""
 TURNS_A_ROUND = SUBMITS * sum(BURSTS) / len(BURSTS)
-"""Of one round of a client, on average."""
+"""How many turns one round of a client has, on average."""
 
 
 @dataclass(slots=True)

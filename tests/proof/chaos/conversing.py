@@ -1,4 +1,4 @@
-"""Conversations with the bundled handler, line by line, beside everything else: each must equal its golden transcript."""
+"""Conversations with the bundled handler, line by line, while everything else runs: each must equal its golden transcript."""
 
 import asyncio
 import random

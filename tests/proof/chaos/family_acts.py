@@ -38,7 +38,7 @@ def _family(rng: random.Random, sleep_seconds: tuple[float, float], *, nested: b
         "caught": rng.random() < 0.7,
         # Without keys, calls are known by their number.
         "keyed": rng.random() < 0.7,
-        # Of those children that have none of their own.
+        # For those children that have none of their own.
         "session": f"kin-{rng.getrandbits(40):010x}",
         "children": [
             {**_child(rng, sleep_seconds, nested=nested), "shared": rng.random() < 0.3}

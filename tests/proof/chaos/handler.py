@@ -26,7 +26,7 @@ def began(turn: Turn, ctx: Context, remarks: Sequence[Message] | None = None) ->
 
 
 def _whose(reply: Message) -> str:
-    """The turn that a reply says it answers. What is no reply, as a text that was broken off, stands for itself."""
+    """The turn that a reply says it answers. A text that was broken off is not a reply, and stands for itself."""
     return str(reply.content.get("turn")) if isinstance(reply.content, dict) else repr(reply.content)
 
 
@@ -42,8 +42,8 @@ async def undo(turn: Turn, ctx: Context) -> Any:
 
 @handler(on_failed=undo)
 async def act(turn: Turn, ctx: Context) -> Any:
-    """Does what the turn's input says, and answers with what tells its reply from any other's."""
-    # Of a turn that others were merged into, the first says what shall happen.
+    """Does what the turn's input says, and answers with what distinguishes its reply from any other."""
+    # If others were merged into the turn, the first input says what shall happen.
     order = turn.inputs[0]
     began(turn, ctx, await ctx.history(limit=HISTORY_LIMIT) if order.get("history") else None)
     try:

@@ -14,7 +14,7 @@ from tests.proof.chaos.journal import now
 from turnstile import Context, Turn
 
 RUNS = "CHAOS_RUNS_FILE"
-"""Names the file of the handlers' runs; other evidence of theirs goes beside it."""
+"""Names the file of the handlers' runs; their other evidence goes into the same folder."""
 
 
 def record(turn: Turn, ctx: Context, what: str, **more: Any) -> None:

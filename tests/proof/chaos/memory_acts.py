@@ -39,7 +39,7 @@ async def remember(turn: Turn, ctx: Context, order: dict[str, Any]) -> dict[str,
         acts.look_around: 2,
         acts.put: 4,
         acts.swap: 4,
-        acts.swap_in_vain: 2,
+        acts.swap_outdated: 2,
         acts.drop: 1,
         acts.clear: 1,
         acts.use_context: 1,
@@ -77,8 +77,8 @@ class _Acts:
         kind, key = self._place()
         await self._set([self._write(kind, key, _version(await self._get(kind, key)))])
 
-    async def swap_in_vain(self) -> None:
-        """Writes an item as if it were as it was read, and it is not any more."""
+    async def swap_outdated(self) -> None:
+        """Writes an item on the condition that it is as it was read, which it no longer is."""
         kind, key = self._place()
         expected = _version(await self._get(kind, key))
         await self._set([self._write(kind, key)])

@@ -1,6 +1,6 @@
 """The nemesis: strikes with one kind of fault after the other, several at a time, seeded.
 
-It deals the kinds like a deck of cards, shuffled anew when it is used up, so that a run of any length uses all kinds
+It deals the kinds like a deck of cards, shuffled again when it is used up, so that a run of any length uses all kinds
 about equally often, and counts only those that hit something.
 """
 

@@ -16,8 +16,8 @@ SHRINK = 60.0
 
 def switch_on(_: str) -> None:
     """For this process: the backlog is logged and protection is asked for sixty times as often."""
-    for tell in (backlog_metric.report_backlog, attention_metric.report_attention, worker_metric.report_workers):
-        tell.__kwdefaults__["every_seconds"] = periodic_report.EVERY_SECONDS / SHRINK
+    for report in (backlog_metric.report_backlog, attention_metric.report_attention, worker_metric.report_workers):
+        report.__kwdefaults__["every_seconds"] = periodic_report.EVERY_SECONDS / SHRINK
     usual = ProtectionTerms()
     setattr(  # noqa: B010 - mypy knows the name as the class
         worker_process,

@@ -27,7 +27,7 @@ class Remains:
 
     database_url: str
     redis_url: str
-    """Of the Redis that has the session locks."""
+    """The Redis that has the session locks."""
     redis_prefix: str
     sqs: Any
     """A boto3 client."""
@@ -36,7 +36,7 @@ class Remains:
 
 
 async def wait_for_rest(remains: Remains, bound_seconds: float) -> float | None:
-    """When nothing was owed any more and the main queue was empty; None if that took longer than the bound."""
+    """When nothing was owed and the main queue was empty; None if that took longer than the bound."""
     deadline = now() + bound_seconds
     while now() < deadline:
         if await asyncio.to_thread(_is_at_rest, remains):

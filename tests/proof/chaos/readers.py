@@ -52,7 +52,7 @@ class Reader:
                     if line:
                         fields[name] = value
                         continue
-                    # A comment keeps the connection alive, and is no event.
+                    # A comment keeps the connection alive, and is not an event.
                     if "event" in fields:
                         events.append({"id": fields.get("id"), "event": fields["event"], "data": fields["data"]})
                         self.after = fields.get("id", self.after)

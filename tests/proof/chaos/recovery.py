@@ -1,7 +1,7 @@
 """`python -m tests.proof.chaos.recovery`: a worker is killed, and how soon its turns begin and end again. Default settings.
 
 Each case runs on a stack of its own. Exit code 1: a lost turn began again later than a lease plus five seconds after the kill
-although slots were free, they ended later than 1.3 times the ideal, a turn was claimed in vain, a living worker lost one through
+although slots were free, they ended later than 1.3 times the ideal, a claim was handed back, a living worker lost one through
 a stall of Postgres, or a turn that kills its workers ended another one.
 """
 
@@ -35,7 +35,7 @@ from turnstile import Context, Turn, handler
 from turnstile.dev.stack.stack import LocalStack, temporary
 
 PROMISED_SECONDS = 5.0
-"""Beside the lease."""
+"""In addition to the lease."""
 TIMES_THE_IDEAL = 1.3
 PATIENCE_SECONDS = 5400.0
 """Turns one crash short of their limit run one at a time in a worker: a dozen of 300 s take a while."""
@@ -44,7 +44,7 @@ FIGURES = """
 SELECT count(*) FILTER (WHERE crashes > 0) AS lost,
        max(extract(epoch FROM started_at)) FILTER (WHERE crashes > 0) AS begun,
        count(*) FILTER (WHERE status = 'SUCCEEDED') AS ended,
-       (SELECT count(*) FROM turn_attempts WHERE outcome = 'released') AS in_vain
+       (SELECT count(*) FROM turn_attempts WHERE outcome = 'released') AS released
   FROM turns WHERE session_id LIKE 'lost-%'
 """
 
@@ -79,7 +79,7 @@ class Case:
     relay_alone: bool = False
     """The relay is a process of its own, and there is no Redis."""
     pills: int = 0
-    """Instead of a kill: turns beside the others that kill their workers, which are started again."""
+    """Instead of a kill: so many further turns kill their workers, which are started again."""
 
 
 class Stall(StrEnum):
@@ -156,8 +156,8 @@ class CaseRun:
         found = self._figures()
         begun = float(found["begun"]) - killed_at
         ideal = case.lease_seconds + PROMISED_SECONDS + case.seconds
-        figures = {"begun_after": round(begun, 1), "claims_in_vain": found["in_vain"]}
-        kept = begun <= case.lease_seconds + PROMISED_SECONDS and not found["in_vain"]
+        figures = {"begun_after": round(begun, 1), "claims_released": found["released"]}
+        kept = begun <= case.lease_seconds + PROMISED_SECONDS and not found["released"]
         if not case.backlog:
             figures |= {"ended_after": round(ended, 1), "ideal": ideal}
             kept = kept and ended <= TIMES_THE_IDEAL * ideal

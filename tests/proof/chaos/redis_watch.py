@@ -1,6 +1,6 @@
 """Watches what Redis really executes on session locks (MONITOR), commands inside Lua scripts included.
 
-A lock that is deleted by another than its owner leaves no other trace: the next owner just works beside the
+A lock that is deleted by another than its owner leaves no other trace: the next owner just works next to the
 first, and the fence hides it.
 """
 

@@ -59,7 +59,7 @@ def _usage(pid: int, tasks: int) -> Usage:
 
 
 def count_connections(servers: Servers) -> dict[str, int]:
-    """Of the product to each server; to Redis the harness's as well."""
+    """The product's connections to each server. Those to Redis include the harness's."""
     with psycopg.connect(servers.admin_url) as connection:
         row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE usename = %s", [ROLE]).fetchone()
     with redis.Redis.from_url(servers.stack.redis.url) as client:

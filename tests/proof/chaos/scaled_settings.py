@@ -37,7 +37,7 @@ class Options:
     """A FAILED turn halts its session until the run's operator decides."""
     clients: int = 12
     sessions: int = 5
-    """Of each client at a time; each lasts for some turns."""
+    """How many sessions each client has at a time; each lasts for some turns."""
     turns_a_session: int = 25
     """A session that has got so many is left for a new one."""
     memory: float = 0.0

@@ -1,7 +1,7 @@
 """`make scaling`: load that comes and goes, workers that follow the backlog, and whether that costs a turn.
 
 As in production, but a minute in a second: the relay logs the backlog, target tracking makes a number of tasks of it, tasks are
-started, and ended by SIGTERM unless they are protected, as the agent beside each was asked.
+started, and ended by SIGTERM unless they are protected, as each task's agent was asked.
 Exit code 1: the fleet did not grow or did not shrink again, something did not come to rest, or the checker convicted.
 """
 

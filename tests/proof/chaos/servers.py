@@ -47,7 +47,7 @@ class Servers:
     dlq: str
     proxy: ProxyControl
     base: dict[str, str]
-    """Of the variables of all processes."""
+    """The variables that all processes share."""
     sqs: Any
     redis_url: str | None = None
     """A Redis of the run's own, without a proxy, instead of the stack's."""

@@ -2,7 +2,7 @@
 
 The load is half of what the same processes can do on this machine, measured at the start. After a warm-up everything rests
 and a baseline is taken; after the soak everything rests again and is compared with it. No fault is meant to happen, and the
-checker looks at the whole run as at any other: no handler may have run in vain.
+checker looks at the whole run as at any other: every handler must have settled its turn.
 
 Pools are made comparable at both ends: they give back what they don't need, and are waited for.
 """
@@ -30,7 +30,7 @@ from turnstile.backends.postgres.database import IDLE_SECONDS
 MEASURE_SECONDS = 30.0
 WARM_UP_SECONDS = 120.0
 CALM_SECONDS = 2.5 * IDLE_SECONDS
-"""The connections have stayed the same for so long: the pools give back no more, and keep-alives have idled out."""
+"""The connections have stayed the same for so long: the pools have no more to give back, and keep-alives have idled out."""
 MAX_CALM_SECONDS = 10 * IDLE_SECONDS
 SAMPLE_EVERY_SECONDS = 15.0
 LEASE_SECONDS = 15.0
@@ -59,7 +59,7 @@ class Soak:
     rig: Rig
     rounds: int = 0
     under_load: list[Moment] = field(default_factory=list)
-    """Of the newest load."""
+    """The samples of the newest load."""
 
     async def load(self, seconds: float, turns_per_second: float | None) -> float:
         """Lets clients call for so long, then waits until all has settled; the turns accepted a second."""

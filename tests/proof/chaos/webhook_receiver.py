@@ -32,7 +32,7 @@ SECRET = "whsec_Y2hhb3MtcnVuLXNpZ25zLWl0cy13ZWJob29rcw=="
 CERTIFICATE = "CHAOS_WEBHOOK_CERTIFICATE"
 
 TOTAL_SECONDS = 1.5
-"""Of a try, instead of the product's 15: scaled as the other durations of a run are."""
+"""The time-out of a try, instead of the product's 15 s: scaled as the other durations of a run are."""
 STAMP_SECONDS = 4 * TOTAL_SECONDS
 BACKOFF_SECONDS = (0.2, 1.0)
 

@@ -17,7 +17,7 @@ class Wish:
 
 _POLICIES = ("reject", "interrupt", "merge", "merge")
 POLICIES = 0.15
-"""Of the turns that ask for something if their session is busy."""
+"""The share of the turns that ask for something if their session is busy."""
 
 _WEIGHTS = {
     "echo": 50,
@@ -40,7 +40,7 @@ CALM = frozenset({"echo", "sleep", "speak", "remember"})
 
 
 HISTORIES = 0.3
-"""Of the turns whose handler asks for the history and writes down what it was shown."""
+"""The share of the turns whose handler asks for the history and writes down what it was shown."""
 
 
 def make_wish(

@@ -119,7 +119,7 @@ def attempt_records_are_founded(ledger: Ledger) -> Findings:
 
 @rule("I8")
 def crash_loops_end(ledger: Ledger) -> Findings:
-    """One turn costs so many workers as the terms allow and no more; then it is FAILED, and not before."""
+    """One turn costs at most as many workers as the terms allow; then it is FAILED, and not before."""
     most = ledger.terms.max_crashes
     for change in ledger.evidence.audit:
         if change.crashes >= most and is_takeover(change) and change.after == RUNNING:

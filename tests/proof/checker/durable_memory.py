@@ -136,7 +136,7 @@ def _fault_of_read(act: MemoryAct, met: Sequence[State]) -> Iterator[str]:
         return
     versions = [_version(state, act) for state in met]
     if (act.version or 0) not in versions:
-        yield f"read {_describe(act)} as of version {act.version or 0}, and it had {_short(versions)}"
+        yield f"read {_describe(act)} at version {act.version or 0}, and it had {_short(versions)}"
     elif act.version and not any((item := state.get(_place(act))) and item.value == act.value for state in met):
         yield f"read {_describe(act)} of version {act.version} as {_short(act.value)}, which was not written"
 

@@ -146,7 +146,7 @@ class RedisCommand:
 
     at: float
     source: str
-    """`lua` for a command that a script ran; else the client's address; `gap` where the watcher lost sight for a while."""
+    """`lua` for a command that a script ran, otherwise the client's address; `gap` where the watcher lost sight for a while."""
     words: Sequence[str]
     """EVAL: the script itself is left out (`EVAL`, `''`, number of keys, keys..., args...)."""
 

@@ -3,8 +3,8 @@ after a join is what has become of its children (I3). A parent that waits is not
 have ended (I15).
 
 A parent's reply says which children it joined, by which policy, and what it was given of each: `children`, with `outputs` in
-their order or, if the policy could not be met, the child that is to blame as `lost`. When a parent is woken is no promise: to be
-woken for nothing costs a run, and its handler asks again. That a join is not charged is judged with all attempts (I7).
+their order or, if the policy could not be met, the child that is to blame as `lost`. Nothing promises when a parent is woken: to
+be woken for nothing costs a run, and its handler asks again. That a join is not charged is judged with all attempts (I7).
 """
 
 from collections import Counter

@@ -55,7 +55,7 @@ def is_claim(change: Change) -> bool:
 
 
 def is_takeover(change: Change) -> bool:
-    """A claim was ended from outside, because its lease was over: the turn runs anew, or was ended for good."""
+    """A claim was ended from outside, because its lease was over: the turn runs again, or was ended for good."""
     return change.before == RUNNING and change.fence != change.fence_before
 
 
@@ -130,7 +130,7 @@ class Ledger:
         return [said.content for said in self.said[turn_id] if said.role == "user"]
 
     def order_of(self, turn_id: str) -> dict[str, Any]:
-        """The turn's first input, which says what the handler is to do; empty if it is no object."""
+        """The turn's first input, which says what the handler is to do; empty if it is not an object."""
         inputs = self.inputs_of(turn_id)
         return inputs[0] if inputs and isinstance(inputs[0], dict) else {}
 

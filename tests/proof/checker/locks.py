@@ -30,7 +30,7 @@ def locks_are_given_back(ledger: Ledger) -> Findings:
 
 @rule("I14")
 def owners_touch_locks(ledger: Ledger) -> Findings:
-    """What the watcher can't know (after a gap, a flush, an expiry) is no violation."""
+    """What the watcher can't know (after a gap, a flush, an expiry) is not a violation."""
     known: dict[str, _Lock] = {}
     for script, commands in _scripts(ledger.evidence.redis):
         if script.source == "gap" or _name(script) in FORGETS:

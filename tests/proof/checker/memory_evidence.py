@@ -50,7 +50,7 @@ class MemoryChange:
     key: str
     version: int
     fence: int
-    """Of the claim that it says it was written under."""
+    """The fence of the claim that it says it was written under."""
     gone: bool
     """It was deleted."""
     value: Any = None

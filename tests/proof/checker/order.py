@@ -70,7 +70,7 @@ def _misshown(ledger: Ledger, claim: Claim, answered: Sequence[str]) -> Iterator
         if heard != list(answered[first:]) or len(heard) < least:
             yield f"was shown the replies {_short(heard)} where the session had {_short(answered)}"
     if run.shown is not None:
-        # What was said in turns that ended otherwise, and what was broken off, is no part of it.
+        # What was said in turns that ended otherwise, and what was broken off, is not part of it.
         said = [content for turn_id in answered for content in _said_in(ledger, turn_id, ("user", "assistant"))]
         own = _said_in(ledger, run.turn_id, ("user",))[: run.inputs]
         due = [*said, *own][-HISTORY_MESSAGES:]

@@ -1,6 +1,6 @@
 """Streams (I17): ids that rise and leave no gap, one end, the words of one attempt at a time, and at the end what the row says.
 
-An id is `<fence>-<n>`. A reader may miss events only before one that begins anew: the first of an attempt, a `reset` with the
+An id is `<fence>-<n>`. A reader may miss events only before one that starts over: the first of an attempt, a `reset` with the
 whole text, or what comes from the table when the stream is gone. The handlers of a run say words that carry their fence
 and their number, so that a text which mixes attempts, doubles a word or leaves one out shows by itself.
 """
@@ -65,9 +65,9 @@ class _Reader:
             yield f"got {event['event']} {place} after the end"
         if self._place is not None and place <= self._place:
             yield f"got ids that do not rise: {place} after {self._place}"
-        begins_anew = place[1] == 1 or place[1] >= FROM_THE_TABLE or event["event"] == "reset"
+        starts_over = place[1] == 1 or place[1] >= FROM_THE_TABLE or event["event"] == "reset"
         before = self._place or (place[0], 0)
-        if not begins_anew and place != (before[0], before[1] + 1):
+        if not starts_over and place != (before[0], before[1] + 1):
             yield f"got {event['event']} {place} after {self._place or 'nothing'}: a gap"
         self._place = place
         yield from self._words(event, place)

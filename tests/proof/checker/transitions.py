@@ -19,7 +19,7 @@ ALLOWED: dict[str | None, frozenset[str]] = {
 
 @rule("I18")
 def transitions(ledger: Ledger) -> Findings:
-    """A change that leaves the status alone (a place given, a cancel requested) is no transition.
+    """A change that leaves the status alone (a place given, a cancel requested) is not a transition.
 
     Born CANCELED is a turn whose cancel came before its submit: it says that it was asked to stop, and has no place in line.
     """

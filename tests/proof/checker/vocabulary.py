@@ -28,7 +28,8 @@ COMPENSATION = "compensation"
 """The kind of a turn that is run because another finally failed."""
 
 DURABLE_KINDS = frozenset({"fact"})
-"""Of a working memory's items: those that are as safe as the turn. All others may vanish, and be nothing but their newest."""
+"""The kinds of items of a working memory that are as safe as the turn. Any other item may vanish, but may not go back to an older
+version."""
 
 GENERATION_ATTRIBUTE = "turnstile.generation"
 REASON_ATTRIBUTE = "turnstile.reason"

@@ -1,4 +1,4 @@
-"""Waste (I16): a handler that ran in vain was taken over, and a lost lease has a cause."""
+"""Waste (I16): a handler that ran without a settle was taken over, and a lost lease has a cause."""
 
 from bisect import bisect_left
 
@@ -17,13 +17,13 @@ def wasted(ledger: Ledger) -> list[Claim]:
 
 
 @rule("I16")
-def runs_in_vain_were_lost(ledger: Ledger) -> Findings:
+def wasted_runs_were_lost(ledger: Ledger) -> Findings:
     lost = {(record.turn_id, record.fence) for record in ledger.evidence.attempts if record.outcome == LOST}
     for turn_id, fence in wasted(ledger):
         row = ledger.rows.get(turn_id)
         runs_on = row is not None and row.status == RUNNING and row.fence == fence
         if ledger.terms.calm:
-            yield turn_id, f"ran in vain under fence {fence}, in a calm run"
+            yield turn_id, f"ran without a settle under fence {fence}, in a calm run"
         elif (turn_id, fence) not in lost and not runs_on:
             yield turn_id, f"ran under fence {fence}, which was neither settled nor lost"
 

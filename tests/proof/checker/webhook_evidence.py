@@ -31,7 +31,7 @@ class Posted:
     verified: bool
     """The signature fits id, timestamp and body."""
     digest: str
-    """Of the body's bytes."""
+    """The digest of the body's bytes."""
     body: Any
     """As JSON; None if it was none."""
     answer: str

@@ -11,7 +11,7 @@ Which awaits: all from the receive to the delete (consumer, processor and what t
 of a relay's round, and of a redrive with its sweep. In the layers below (batching, database, message_queue) one await serves
 many verbs, and is struck in each where the cut means something else: between the statements of a claim, and between those of a
 settle. Left out, with the reason in the list, are awaits that are only another name of a point: between a caller's await and
-the first await of what it calls there is neither an effect nor an exception handler, so that no fault could tell them apart.
+the first await of what it calls there is neither an effect nor an exception handler, so that a fault has the same effect at both.
 
 Production code carries nothing of this. An import hook compiles the product's modules with every await wrapped (`survey.py`),
 in the matrix's own processes only. The processes are forked from one that has imported everything (`actors.py`), in

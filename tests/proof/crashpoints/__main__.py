@@ -123,7 +123,7 @@ def _play(stack: "LocalStack", home: Path, cells: "list[Cell]", options: argpars
     try:
         for result in matrix.play(directors):
             results.append(result)
-            _tell(result, options)
+            _report(result, options)
             if time.monotonic() - said_at > SECONDS_PER_LINE:
                 said_at = time.monotonic()
                 failed = sum(bool(one.problems) for one in results)
@@ -135,7 +135,7 @@ def _play(stack: "LocalStack", home: Path, cells: "list[Cell]", options: argpars
     return _sum_up(results, options, time.monotonic() - began)
 
 
-def _tell(result: "Result", options: argparse.Namespace) -> None:
+def _report(result: "Result", options: argparse.Namespace) -> None:
     if options.short is not None and not result.problems:
         print(f"  {result.seconds:4.1f} s  {result.name}", flush=True)
     if result.problems:

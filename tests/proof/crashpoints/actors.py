@@ -1,7 +1,7 @@
 """The processes of a cell: forked from one that has imported everything, so that each costs milliseconds to start.
 
 An actor is forked before its cell has a thread or a connection, waits for its part on a pipe, and then plays it with the
-product's own code: a worker, a relay, an API's intake, a redrive. It tells on another pipe where it is.
+product's own code: a worker, a relay, an API's intake, a redrive. It reports on another pipe where it is.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Part:
     rate: float | None = None
     """redrive: turns a second."""
     announce: tuple[str, ...] = ()
-    """Points whose first passing it tells."""
+    """Points whose first passing it reports."""
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ def fork_actor(siblings: Sequence[Actor] = ()) -> Actor:
             line = orders.readline()
         code = _play(Part(**_with_strikes(json.loads(line))), report_out) if line else 0
     except BaseException as error:
-        # As a line of the log, like the command line's own: a process that was ended by a planted bug is no mystery.
+        # As a line of the log, like the command line's own: it says why a planted bug ended the process.
         said = {"event": "actor.ended", "level": "warning", "error": f"{type(error).__name__}: {error}"}
         print(json.dumps(said | {"where": traceback.format_exc()}), file=sys.stderr)
     sys.stderr.flush()
@@ -195,9 +195,9 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
             accepted = await intake.accept(submission)
         except Exception as error:
             # A client sees 500 or 503.
-            plan.tell(request=number, refused=f"{type(error).__name__}: {error}")
+            plan.report(request=number, refused=f"{type(error).__name__}: {error}")
         else:
-            plan.tell(request=number, turn_id=str(accepted.turn_id))
+            plan.report(request=number, turn_id=str(accepted.turn_id))
 
     queues = MessageQueues(settings)
     try:
@@ -227,7 +227,7 @@ async def _put_back(part: Part, settings: Any, plan: Plan) -> None:
         async with operator_database(settings) as database:
             redrive = Redrive(database, queues, settings, requested_by="the matrix")
             result = await redrive.run(wanted, await list_failed(database, wanted), Pace(rate=part.rate))
-            plan.tell(revived=[str(turn_id) for turn_id in result.revived])
+            plan.report(revived=[str(turn_id) for turn_id in result.revived])
     finally:
         await queues.close()
 

@@ -28,11 +28,12 @@ from tests.proof.crashpoints.stories import STORIES, Story
 PATIENCE_SECONDS = 6.0
 STRIKE_SECONDS = 15.0
 BOUND_SECONDS = 30.0
-"""Of everything that has to happen by itself; short time-outs rest within three seconds, those of Postgres take ten and more."""
+"""How long anything may take that has to happen by itself. Short time-outs rest within three seconds, those of Postgres take ten
+and more."""
 STALE_SECONDS = 0.5
 CLIENT_SECONDS = 1.0
 ROW_LOCK_SECONDS = 6.0
-"""Longer than it takes a worker to look in vain as often as it may."""
+"""Longer than it takes a worker to use up its tries at a locked row."""
 POLL_SECONDS = 0.06
 REPEATS = 5
 """A session that a stopped API holds answers 503 for ten seconds, until Postgres ends that: its client asks again."""

@@ -21,8 +21,8 @@ from tests.proof.crashpoints.stories import STORIES
 from turnstile.dev.stack.stack import LocalStack
 
 MOST_TRIES = 3
-"""Of a cell whose fault did not strike. On a machine that is too busy an answer of Redis comes too late at times, and the victim
-goes another way than to the point."""
+"""How often a cell is played at most whose fault did not strike. On a machine that is too busy an answer of Redis comes too late
+at times, and the victim goes another way than to the point."""
 
 FORK = multiprocessing.get_context("fork")
 
@@ -121,10 +121,10 @@ class Matrix:
         folder = self._home / f"cell-{self._count:05}"
         folder.mkdir(parents=True)
         director = make(folder)
-        report, told = multiprocessing.Pipe(duplex=False)
-        process = FORK.Process(target=play_in_child, args=(director, told))
+        report, sender = multiprocessing.Pipe(duplex=False)
+        process = FORK.Process(target=play_in_child, args=(director, sender))
         process.start()
-        told.close()
+        sender.close()
         name, fault = director.result.name, director.result.fault
         until = time.monotonic() + CELL_SECONDS
         self._running.append(_Running(process, report, folder, name, fault, until, make, tries))

@@ -74,7 +74,7 @@ class Plan:
         first = name not in self._passed
         self._passed.add(name)
         if first and name in self._announce:
-            self.tell(passed=name)
+            self.report(passed=name)
         if not self._pending:
             return None
         strike = self._pending[0]
@@ -85,9 +85,9 @@ class Plan:
     def strike(self, strike: Strike) -> None:
         if strike.flush:
             self._flush_redis()
-        self.tell(struck=strike.point, last=not self._pending)
+        self.report(struck=strike.point, last=not self._pending)
 
-    def tell(self, **news: Any) -> None:
+    def report(self, **news: Any) -> None:
         os.write(self._report, json.dumps({"at": time.time(), **news}).encode() + b"\n")
 
 

@@ -36,7 +36,7 @@ class Point:
 class Listing:
     points: tuple[Point, ...]
     left_out: dict[str, str]
-    """Names that are no points of the matrix, and why."""
+    """Names that are not points of the matrix, and why."""
 
 
 def read(path: Path = LIST) -> Listing:

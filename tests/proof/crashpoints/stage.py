@@ -50,7 +50,7 @@ Value = TypeVar("Value")
 
 
 def _log_to(path: Path) -> None:
-    # Log lines of the director's own calls are no evidence.
+    # Log lines of the director's own calls are not evidence.
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 2)
     os.dup2(log, 1)
@@ -58,7 +58,7 @@ def _log_to(path: Path) -> None:
 
 
 class Stage:
-    """Everything a cell has to itself. Made by a process that forks no more."""
+    """Everything a cell has to itself. Made by a process that no longer forks."""
 
     def __init__(self, stack: LocalStack, folder: Path, *, fifo: bool, **overrides: Any) -> None:
         self.folder = folder

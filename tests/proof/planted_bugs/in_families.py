@@ -17,7 +17,7 @@ from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.outcome import Joining
 
 
-# Of the parents that wait for them, each starts some more in its next run: the first are too many.
+# Each parent that waits for them starts some more in its next run: the first are too many.
 @planted("I3", "relay-sigkill", families=0.3, seconds=5.0)
 def children_started_again() -> None:
     """A handler that runs again starts its children again."""

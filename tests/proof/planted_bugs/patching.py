@@ -12,7 +12,7 @@ import turnstile.worker.settling
 
 
 class UnfitBugError(Exception):
-    """The code that a planted bug alters is not there any more."""
+    """The code that a planted bug alters no longer exists."""
 
 
 def alter(module: ModuleType, statement: str, *edits: tuple[str, str], times: int = 1) -> None:

@@ -92,7 +92,7 @@ class Connection(ClientSide):
     def request_complete(self) -> None:
         """After `lose_answer`: the client's request is wholly forwarded. Cuts the client when the server has done it.
 
-        The server is told that no more will come. It executes what it has read before it looks for more, and closes:
+        The server sees the end of the request. It executes what it has read before it looks for more, and closes:
         its close says that the request was done, without a look at its answers.
         """
         self._request_complete = True

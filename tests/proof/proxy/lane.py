@@ -23,7 +23,7 @@ class Lane:
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
         self.broken = False
-        """Bytes are missing in it: the connection can't be healed any more."""
+        """Bytes are missing in it: the connection can no longer be healed."""
 
     def feed(self, data: bytes) -> None:
         if not self._queue and not self._gate.disturbed:

@@ -23,7 +23,7 @@ class Receipt:
     message_id: str
     subject: Subject
     upstream: str | None = None
-    """The handle that SQS takes; None when SQS has no such message any more, though it was delivered again."""
+    """The handle that SQS takes; None when SQS no longer has such a message, though it was delivered again."""
     latest: str = ""
     """The handle that counts for clients."""
     gone: bool = False
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
     forward: str | None = None
     """Ask SQS, by this handle."""
     refusal: str | None = None
-    """The code with which it is answered that the handle is no good."""
+    """The error code with which the handle is refused."""
 
 
 class Receipts:

@@ -107,7 +107,7 @@ class FaultProxy:
                 return SqsConnection(gate, self._sqs, self._journal)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Cancelled with the process, which is no error to tell of.
+        # Cancelled with the process: that is not an error to report.
         with suppress(asyncio.CancelledError):
             while line := await reader.readline():
                 try:

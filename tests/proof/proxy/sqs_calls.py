@@ -42,7 +42,7 @@ class Call:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """What it asks to be sent, deleted or changed; of a call that is no batch, the one."""
+        """What it asks to be sent, deleted or changed: one entry if the call is not a batch."""
         if self.batch:
             return list(self.data.get("Entries") or [])
         return [] if self.action in {"receive", "other"} else [self.data]
@@ -73,7 +73,7 @@ class Subject:
     turn_id: str | None
     session: str | None
     body: str | None
-    """Of a malformed one."""
+    """The text of a malformed message."""
 
 
 def read_body(body: str) -> Subject:

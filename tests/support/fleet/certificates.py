@@ -15,7 +15,7 @@ class Certificates:
     server: Path
     """For localhost and 127.0.0.1."""
     elsewhere: Path
-    """Of the same authority, for another host."""
+    """A certificate of the same authority, for another host."""
     stranger: Path
     """Another authority, which has signed nothing here."""
 

@@ -1,4 +1,4 @@
-"""A cluster of sockets that answer as Redis does until they are told to be silent: then they still accept, and say nothing.
+"""A cluster of sockets that answer as Redis does until a test makes them silent: then they still accept, and say nothing.
 
 As many nodes as a test likes, which real servers would be too many of. They keep no data: every script is
 answered with 1.
@@ -20,7 +20,7 @@ class FallingSilent:
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
         self.ports: list[int] = []
-        """Of the primaries, then of the replicas."""
+        """Those of the primaries, then those of the replicas."""
         self.silent: set[int] = set()
         """Those ports that say nothing."""
 

@@ -21,7 +21,7 @@ class Fleet:
     url: str
     primaries: list[Server] = field(default_factory=list)
     replicas: list[Server] = field(default_factory=list)
-    """Of the first primary."""
+    """The replicas of the first primary."""
     sentinels: list[Server] = field(default_factory=list)
 
     def has_failed_over(self) -> bool:

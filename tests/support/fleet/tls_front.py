@@ -1,7 +1,7 @@
 """TLS in front of a server that was built without it: the programs of the stack come from wheels and know none.
 
 A client that begins with a handshake, or with Postgres's request for one, gets TLS; any other passes through unchanged, so
-that sentinels and nodes can speak to one another at the addresses that they tell their clients.
+that sentinels and nodes can speak to one another at the addresses that they give their clients.
 """
 
 import asyncio

@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 ENGINE = pytest.StashKey[str]()
 VERSIONS = pytest.StashKey[str]()
-"""Of the servers that answered; the tests' processes tell it to the one that reports."""
+"""The servers that answered, with their versions; the tests' processes send it to the one that reports."""
 
 
 def kind_of(config: pytest.Config) -> Kind:
@@ -95,7 +95,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuses the run, in one line, where what it was asked to stand on is not there."""
-    # The processes that xdist starts are told the same option, and need not look again.
+    # The processes that xdist starts get the same option, and need not look again.
     if hasattr(config, "workerinput"):
         return
     kind = kind_of(config)

@@ -204,7 +204,7 @@ class ContainerRedis(ContainerService):
 
 
 class ContainerSqs(ContainerService):
-    """The emulator. Clients look queues up by the URL it tells, so its port is the same inside and outside."""
+    """The emulator. Clients look queues up by the URL that it returns, so its port is the same inside and outside."""
 
     def __init__(self) -> None:
         port = choose_free()

@@ -1,4 +1,4 @@
-"""Versions of PostgreSQL that packages of this machine's system brought, beside the one of the embedded stack.
+"""Versions of PostgreSQL that packages of this machine's system brought, besides the one of the embedded stack.
 
 python -m tests.support.stacks.packaged      what `--postgres` takes for the oldest and the newest server here
 """
@@ -21,7 +21,7 @@ _PLACES = (
     "opt/homebrew/opt/postgresql@*/bin",
     "usr/local/opt/postgresql@*/bin",
 )
-"""Of Debian's packages, of the PostgreSQL project's for Red Hat, and of Homebrew."""
+"""Where Debian's packages, the PostgreSQL project's for Red Hat, and Homebrew put the programs."""
 
 
 class PackagedPostgres(Postgres):

@@ -40,13 +40,13 @@ class Postgres(Service, Protocol):
 
     @property
     def url(self) -> str:
-        """Of a database that is always there."""
+        """The URL of a database that always exists."""
 
     def database_url(self, database: str) -> str:
-        """Of any database, whether it exists or not."""
+        """The URL of any database, whether it exists or not."""
 
     def create_database(self, name: str, *, template: str | None = None) -> str:
-        """Makes one, and tells its URL."""
+        """Creates one and returns its URL."""
 
     def drop_database(self, name: str) -> None:
         """Drops one if it exists, ending the connections to it."""

@@ -43,7 +43,7 @@ async def terminate_backends(scene: Scene) -> str | None:
 
 
 async def exhaust(scene: Scene) -> str | None:
-    """The server takes no more connections, and some that there were are gone."""
+    """The server accepts no further connection, and some of the open ones are gone."""
     await asyncio.to_thread(_limit, scene, 3)
     try:
         ended = await asyncio.to_thread(_terminate, scene, 0.6)

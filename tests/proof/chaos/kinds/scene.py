@@ -118,7 +118,7 @@ class Kind:
     name: str
     strike: Strike
     group: str = ""
-    """Of two kinds with the same group only one is at work at a time: they would undo each other."""
+    """Kinds with the same group strike one at a time: they would undo each other."""
     shared: bool = True
     """False: it hits whatever else uses the same stack, so only a run that has a stack of its own may use it."""
     fifo: bool = True

@@ -60,8 +60,8 @@ def at_rest() -> Made:
 
 CONVICTED = (
     # --- durable
-    convicts("read fact 'city' as of version 0", turn_after_turn().look(None)),
-    convicts("as of version 1, and it had [2]", turn_after_turn().look(1)),
+    convicts("read fact 'city' at version 0", turn_after_turn().look(None)),
+    convicts("at version 1, and it had [2]", turn_after_turn().look(1)),
     convicts("which was not written", kept().look(1, value="Bergen")),
     convicts("found of kind fact the versions", kept().say("find", kind=FACT, found={})),
     convicts("when that claim did not stand", book("take_over, keep").under_fence(1, "memory_changes")),

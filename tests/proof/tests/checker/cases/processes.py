@@ -83,7 +83,7 @@ CONVICTED = (
         "I15", "fence 1 was lost and waited", play("submit, claim, wait 70, take_over, settle").rest(healed_at=0.0)
     ),
     Convicts("I15", "was forgotten until its resend deadline", FORGOTTEN.rest(calm=True)),
-    Convicts("I16", "ran in vain under fence 1, in a calm run", taken_over().rest(calm=True)),
+    Convicts("I16", "ran without a settle under fence 1, in a calm run", taken_over().rest(calm=True)),
     Convicts(
         "I16",
         "fence 1 was lost in a calm run",
