@@ -139,7 +139,7 @@ def bare_url(stack: Stack) -> Iterator[str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_loader_of_botocore() -> Iterator[None]:
-    """botocore reads the descriptions of its services anew for each session: a tenth of a second of CPU, in most tests."""
+    """botocore reads the descriptions of its services again for each session: a tenth of a second of CPU, in most tests."""
     loader = botocore.session.create_loader()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(botocore.session, "create_loader", lambda *_: loader)

@@ -33,7 +33,7 @@ SELECT c.relname || ' ' || o.conname || ' ' || pg_get_constraintdef(o.oid)
 
 @pytest.fixture(scope="module")
 def engine(stack: Stack, template: str) -> Iterator[Engine]:
-    """Of a migrated database. The role's own search path begins with the schema, which alembic would then not name."""
+    """An engine of a migrated database. The role's own search path begins with the schema, which alembic would then not name."""
     name = f"schema_{uuid4().hex}"
     url = stack.postgres.create_database(name, template=template)
     path = "-c search_path=public"

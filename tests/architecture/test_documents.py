@@ -1,4 +1,4 @@
-"""The documents say what the code does, as far as a machine can tell.
+"""The documents say what the code does, as far as a machine can check.
 
 python -m tests.architecture.test_documents      writes the state diagram into ARCHITECTURE.md
 """

@@ -30,7 +30,7 @@ QUEUES = yaml.safe_load((ROOT / "docs/asyncapi.yaml").read_text())["operations"]
 
 
 def api_operations() -> dict[str, Any]:
-    """Of the API's document, by path and method; health checks belong to no turn."""
+    """The operations of the API's document, by path and method; health checks belong to no turn."""
     paths = create_app(Settings()).openapi()["paths"]
     return {
         f"{method} {path}": operation

@@ -241,7 +241,7 @@ def test_the_processes_have_their_sql_of_the_status_table_from_the_library() -> 
     assert {where.rpartition("/")[0] for where in found_in(find_sql_of_turns, *folders)} == {ONLOOKER}
 
 
-def test_operators_write_the_status_table_where_a_reader_was_told() -> None:
+def test_operators_write_the_status_table_only_in_the_listed_files() -> None:
     found = found_in(find_writes_of_turns, "turnstile")
 
     assert {where.partition(":")[0] for where in found if not where.startswith(HOMES_OF_WRITES)} == OPERATORS_WRITES

@@ -231,7 +231,7 @@ def test_a_submit_outwaits_the_move_of_its_session() -> None:
 
 
 async def left_alone(database: Database, settings: Settings, run: Callable[[], Awaitable[Archived]]) -> None:
-    """Of three sessions only `slow` stays, with all its rows."""
+    """Archives three sessions, of which only `slow` stays, with all its rows."""
     ids = {name: await end_turn(database, settings, name) for name in ("a", "slow", "z")}
     await age(database)
 

@@ -102,7 +102,7 @@ async def test_with_patience_few_calls_wait_for_the_running_flush() -> None:
     assert flush.batches == [[0], [1, 2, 3]]
 
 
-async def test_with_patience_the_end_of_a_flush_leaves_few_calls_to_the_flushes_beside_it() -> None:
+async def test_with_patience_a_flush_that_ends_leaves_few_calls_to_the_flushes_that_run() -> None:
     gates = [asyncio.Event(), asyncio.Event()]
     batches: list[list[int]] = []
 
@@ -164,7 +164,7 @@ async def test_with_patience_a_full_batch_starts_at_once() -> None:
     assert flush.batches[2:] == [[8, 9]]
 
 
-async def test_with_patience_a_call_starts_beside_a_flush_that_takes_long() -> None:
+async def test_with_patience_a_call_starts_a_second_flush_while_the_first_takes_long() -> None:
     flush = Recorder()
     call = Batcher(flush, limit=4, lanes=2, patience_seconds=1e-9)
     flush.gate.clear()

@@ -206,7 +206,7 @@ def test_a_fault_in_the_file_is_named_by_the_file_and_its_own_words(
     )
 
 
-def test_a_queue_of_the_file_that_is_no_table_is_named_by_its_place(tmp_path: Path) -> None:
+def test_a_queue_of_the_file_that_is_not_a_table_is_named_by_its_place(tmp_path: Path) -> None:
     (tmp_path / "turnstile.toml").write_text('queues = ["a"]\n')
 
     assert refusal().startswith("turnstile.toml, queue 1: Input should be")

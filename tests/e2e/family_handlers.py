@@ -1,7 +1,7 @@
 """The handler of the tests of children, values and compensations: each turn says what shall happen to it.
 
 `{"do": "fan out", "orders": [...]}` starts a child for each order, joins them and answers with what they answered;
-`echo` answers what it is told to `say`; `wait` answers once a file `until` is there; `bug` fails for good; `die once`
+`echo` answers what its order has as `say`; `wait` answers once a file `until` is there; `bug` fails for good; `die once`
 kills its worker the first time. What a turn did goes to the table `evidence`, once for each time that it did it.
 """
 

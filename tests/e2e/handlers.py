@@ -101,7 +101,7 @@ async def _act(order: dict[str, Any], ctx: Context) -> Any:
 
 
 async def _remember(order: dict[str, Any], ctx: Context) -> Any:
-    """Counts its calls in a fact, and what is not durable beside it."""
+    """Counts its calls in a fact, and in an item that is not durable."""
     before = await ctx.memory.get("calls", kind="fact")
     calls = (before.value if before else 0) + 1
     written = await ctx.memory.set(
@@ -136,7 +136,7 @@ def act_in_thread(turn: Turn, ctx: Context) -> str:
 
 
 async def _learn(word: str, ctx: Context) -> Any:
-    """Replaces a fact by the word: the fact as it was and as it is then, and whether something that is no fact was kept."""
+    """Replaces a fact by the word: the fact as it was and as it is then, and whether an item that is not a fact was kept."""
     before = await ctx.memory.get("word", kind="fact")
     await ctx.memory.set("word", word, kind="fact")
     after = await ctx.memory.get("word", kind="fact")

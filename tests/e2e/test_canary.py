@@ -30,7 +30,7 @@ async def test_what_is_said_stands_in_no_log_line_and_in_no_span(product: Produc
         _find_none(processes, receiver)
         lines = [line for process in processes for line in process.lines()]
         said = {line["event"] for line in lines}
-        # It is no proof if the paths were not taken.
+        # It proves nothing if the paths were not taken.
         assert {
             *("turn.submitted", "turn.claimed", "turn.succeeded", "turn.retried", "turn.snoozed", "turn.failed"),
             *("turn.canceled", "attempt.raised", "webhook.not_delivered", "relay.dead_lettered"),
@@ -67,16 +67,16 @@ async def _drive(product: Product, api: WorkerProcess) -> None:
         )
         await product.ended()
 
-    async def told() -> bool:
+    async def all_sent() -> bool:
         untried = await product.fetch("SELECT FROM webhooks WHERE tries = 0")
         letters = await product.rows("status = 'FAILED' AND dead_lettered_at IS NULL")
         return not untried and not letters
 
-    await until(told)
+    await until(all_sent)
 
 
 def _find_none(processes: list[WorkerProcess], receiver: OtlpReceiver) -> None:
     for process in processes:
-        # The whole output, also what is no line of ours.
+        # The whole output, also lines that are not the product's.
         assert CANARY not in process.log_path.read_text()
     assert [span.name for span in receiver.spans if CANARY in span.text] == []

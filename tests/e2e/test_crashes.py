@@ -28,7 +28,7 @@ async def test_on_a_fifo_queue_recovery_does_not_wait_for_the_visibility_timeout
     [turn] = await product.submit({"do": "sleep", "seconds": 2})
     await until(product.evidence)
     start_worker()
-    # The message is deleted beside the handler.
+    # The message is deleted while the handler runs.
     await until(lambda: not in_flight())
 
     victim.kill()

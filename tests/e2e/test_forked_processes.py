@@ -1,4 +1,4 @@
-"""Handlers may fork, and end what they forked: the children are no part of the worker."""
+"""Handlers may fork, and end what they forked: the children are not part of the worker."""
 
 import os
 import signal

@@ -61,11 +61,11 @@ async def test_each_process_serves_what_it_does(product: Product, start_worker: 
     assert {of_worker.total("turnstile_backend_up", backend=one) for one in ("postgres", "redis_lock", "sqs")} == {1}
     assert (of_worker.total("turnstile_redis_info", role="memory", fact="used_memory") or 0) > 0
 
-    async def told() -> Scrape | None:
+    async def has_sent() -> Scrape | None:
         scrape = await Scrape.of(await port_of(relay))
         return scrape if scrape.total("turnstile_relay_sent_total", queue=queue, kind="dead_letter") else None
 
-    of_relay = await until(told, within=60)
+    of_relay = await until(has_sent, within=60)
     assert (of_relay.total("turnstile_relay_lag_seconds_count", queue=queue) or 0) >= 1
     assert of_relay.total("turnstile_backlog_turns", queue=queue, state="due") is not None
     assert of_relay.total("turnstile_queue_paused", queue=queue) == 0

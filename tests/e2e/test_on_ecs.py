@@ -12,7 +12,7 @@ from tests.support.probes import until
 
 @pytest.fixture
 def agent() -> Iterator[Agent]:
-    """The agent beside the task."""
+    """The agent of the task."""
     with ecs_agent() as answering:
         yield answering
 

@@ -1,4 +1,4 @@
-"""A user's own modules beside the handler may have any name, also that of a folder of the product (ADR 0031)."""
+"""A user's own modules next to the handler may have any name, also that of a folder of the product (ADR 0031)."""
 
 import os
 import subprocess

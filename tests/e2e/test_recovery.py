@@ -41,7 +41,7 @@ async def test_all_turns_of_a_killed_worker_begin_again_in_time(product: Product
     await product.all_in("SUCCEEDED")
     assert {(row["attempt"], row["crashes"]) for row in await product.rows()} == {(2, 1)}
     released = await product.fetch("SELECT 1 FROM turn_attempts WHERE outcome = 'released'")
-    assert released == [], "none is claimed in vain"
+    assert released == [], "no claim is handed back"
     [lost] = survivor.said("worker.lost")
     taken_over = survivor.said("turn.taken_over")
     assert (lost["level"], lost["turns"]) == ("warning", len(turns))

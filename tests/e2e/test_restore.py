@@ -99,7 +99,7 @@ async def test_every_turn_in_a_dump_made_under_load_is_answered_after_the_restor
         for answers in (await lessons(again)).values():
             known = None
             for answer in answers:
-                # An attempt that was lost may have told its fact before.
+                # An attempt that was lost may have written its fact before.
                 assert answer["before"] in (known, answer["after"])
                 assert answer["kept"]
                 known = answer["after"]
@@ -130,11 +130,11 @@ async def test_a_turn_that_is_answered_again_after_a_restore_is_streamed_again_a
         await again.submit({"do": "history"})
         await again.ended()
 
-        [spoken, told] = await again.rows()
+        [spoken, asked] = await again.rows()
         events = await until(lambda: ended_under(again.settings, turn, spoken["fence"]))
         assert [event.id.n for event in events] == list(range(1, len(events) + 1))
         [answer] = await again.fetch(
-            f"SELECT content FROM messages WHERE turn_id = '{told['id']}' AND role = 'assistant'"
+            f"SELECT content FROM messages WHERE turn_id = '{asked['id']}' AND role = 'assistant'"
         )
         assert answer["content"][:2] == [{"do": "speak", "words": ["well ", "said"]}, "well said"]
         assert answer["content"][2:] == [{"do": "history"}]

@@ -1,4 +1,4 @@
-"""Traces as a collector receives them from real processes, beside what the status table says."""
+"""Traces as a collector receives them from real processes, compared with what the status table says."""
 
 import asyncio
 import signal

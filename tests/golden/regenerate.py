@@ -1,4 +1,4 @@
-"""Writes the golden transcripts anew, to be read in the diff before they are committed.
+"""Rewrites the golden transcripts, to be read in the diff before they are committed.
 
 python -m tests.golden.regenerate              those that are there
 python -m tests.golden.regenerate 007 031      these (and adds what was not there)

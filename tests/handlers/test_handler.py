@@ -197,10 +197,10 @@ def test_a_function_with_other_parameters_is_refused_with_its_file_and_line(
 def test_a_fault_elsewhere_in_the_module_is_refused_with_its_line(
     code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = refusal(f"def fine(turn, ctx): ...\n\n{code}", "fine", tmp_path, monkeypatch)
+    refused = refusal(f"def fine(turn, ctx): ...\n\n{code}", "fine", tmp_path, monkeypatch)
 
-    assert told.startswith(said)
-    assert told.endswith(".py, line 6)")
+    assert refused.startswith(said)
+    assert refused.endswith(".py, line 6)")
 
 
 def test_a_fault_in_an_imported_module_is_refused_with_that_file_and_line(
@@ -208,9 +208,9 @@ def test_a_fault_in_an_imported_module_is_refused_with_that_file_and_line(
 ) -> None:
     (tmp_path / "model_of_the_bot.py").write_text("import json\n\nPRICES = json.loads('{')\n")
 
-    told = refusal("import model_of_the_bot", "respond", tmp_path, monkeypatch)
+    refused = refusal("import model_of_the_bot", "respond", tmp_path, monkeypatch)
 
-    assert told.endswith(f"({tmp_path / 'model_of_the_bot.py'}, line 3)")
+    assert refused.endswith(f"({tmp_path / 'model_of_the_bot.py'}, line 3)")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class Room:
         await self.cache.close()
         await self._unreachable.close()
 
-    async def start_anew(self) -> None:
+    async def start_over(self) -> None:
         await self.forget()
         await self.database.fetch("TRUNCATE turns, messages, turn_attempts, sessions, memory_items", {})
         await self.begin()

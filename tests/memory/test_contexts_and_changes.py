@@ -131,7 +131,7 @@ async def test_an_expiry_is_published_by_the_next_call(room: Room, memory: Worki
     assert heard[-1] == ("item", "expired", "c")
 
 
-async def test_a_publication_that_is_no_change_is_passed_over(
+async def test_a_publication_that_is_not_a_change_is_passed_over(
     room: Room, memory: WorkingMemory, keys: redis.asyncio.Redis
 ) -> None:
     async with memory.changes() as changes:

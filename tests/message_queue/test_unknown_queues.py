@@ -34,12 +34,12 @@ async def error_about(url: str, code: str) -> str:
 @pytest.mark.parametrize("code", ["QueueDoesNotExist", "InvalidAddress"])
 @pytest.mark.parametrize("url", ELSEWHERE)
 async def test_the_url_of_another_region_is_named(url: str, code: str) -> None:
-    told = await error_about(url, code)
+    error = await error_about(url, code)
 
-    assert told == "SQS has no queue 'turns': its URL is of eu-west-1, and AWS_REGION is us-east-1"
+    assert error == "SQS has no queue 'turns': its URL is of eu-west-1, and AWS_REGION is us-east-1"
 
 
 async def test_any_other_missing_queue_is_to_be_created() -> None:
-    told = await error_about("https://sqs.us-east-1.amazonaws.com/1/turns", "QueueDoesNotExist")
+    error = await error_about("https://sqs.us-east-1.amazonaws.com/1/turns", "QueueDoesNotExist")
 
-    assert told == "SQS has no queue 'turns'; `turnstile queues create` makes the declared ones"
+    assert error == "SQS has no queue 'turns'; `turnstile queues create` makes the declared ones"

@@ -1,5 +1,5 @@
 """The Hypothesis machine of histories: turns end in every way, write-throughs are late or lost, Redis forgets, is away, or
-loses its answers, rebuilds come late. Whatever is read is what the table has as of the version that it was read for.
+loses its answers, rebuilds come late. Whatever is read is what the table had at the version that it was read for.
 """
 
 import asyncio
@@ -252,7 +252,7 @@ class HistoryMachine(RuleBasedStateMachine):
         self.runner.run(both())
 
     @rule(session=SESSIONS, limit=LIMITS, which=WHICH, process=PROCESSES)
-    def read_as_of_an_earlier_turn(self, session: str, limit: int, which: int, process: int) -> None:
+    def read_the_state_of_an_earlier_turn(self, session: str, limit: int, which: int, process: int) -> None:
         if versions := self.answered[session]:
             self.runner.run(self._check(session, versions[-1 - which % len(versions)], limit, process))
 

@@ -62,7 +62,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self._run(self.room.start_anew())
+        self._run(self.room.start_over())
 
     def _alive(self) -> dict[tuple[str, str], Kept]:
         return {place: kept for place, kept in self._kept.items() if kept.ends_at > self._now}

@@ -99,12 +99,12 @@ def is_data(name: str, value: Any) -> bool:
 
 
 def check(command: str, documents: list[Any]) -> list[str]:
-    """What the help lacks, and what it names in vain."""
+    """The fields that the help lacks, and those that it names and the documents lack."""
     (own, whole), found = explained(command), fields(documents)
     unexplained = found - {*re.findall(r"\w+", whole)}
     # Other words of the help may be words of a sentence.
-    in_vain = {*re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", own)} - found
-    return [f"{command}: {names}" for names in (sorted(unexplained), sorted(in_vain)) if names]
+    absent = {*re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", own)} - found
+    return [f"{command}: {names}" for names in (sorted(unexplained), sorted(absent)) if names]
 
 
 @pytest.mark.not_on("aws", "it makes queues")
@@ -144,7 +144,7 @@ def test_the_help_explains_the_document_of_the_local_stack(stack: LocalStack) ->
     assert check("local status", [json.loads(ran.out)]) == []
 
 
-async def test_after_an_error_there_is_no_document_but_one_line(
+async def test_a_command_that_fails_prints_one_line_and_no_document(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     running = await make_running(database, settings)

@@ -205,7 +205,7 @@ async def test_a_name_that_another_program_has_taken_in_the_schema_is_refused_in
 
 
 @pytest.mark.parametrize("there", [None, "turnstile"])
-async def test_a_role_that_may_not_make_or_use_the_schema_is_told_who_may(
+async def test_migrate_says_what_to_run_if_its_role_may_not_make_or_use_the_schema(
     turnstile: Turnstile, url: str, role_url: str, there: str | None
 ) -> None:
     role = str(psycopg.conninfo.conninfo_to_dict(role_url)["user"])

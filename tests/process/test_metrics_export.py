@@ -74,7 +74,7 @@ def test_they_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("text", ["0", "60s", "", "-5", "1e3"])
-def test_an_interval_that_is_no_number_stops_no_command_and_means_a_minute(
+def test_an_interval_that_is_not_a_number_means_a_minute_and_stops_no_command(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", text)

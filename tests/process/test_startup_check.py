@@ -91,7 +91,9 @@ async def test_a_postgres_without_tls_is_refused_where_it_is_asked_for(
         await check_servers(database_at(settings, stack.postgres.port, certificates.authority))
 
 
-async def test_an_authority_that_is_no_file_is_refused(settings: Settings, postgres: TlsFront, tmp_path: Path) -> None:
+async def test_an_authority_that_is_not_a_file_is_refused(
+    settings: Settings, postgres: TlsFront, tmp_path: Path
+) -> None:
     with pytest.raises(CertificateRefusedError, match="root certificate file"):
         await check_servers(database_at(settings, postgres.port, tmp_path / "none.pem"))
 

@@ -51,7 +51,7 @@ async def test_requests_that_uvicorn_warns_about_do_not_flood_the_log(
 
 
 class NoFilesLeft(socket):
-    """A listening socket that accepts nothing until it is told that there are files."""
+    """A listening socket that accepts nothing until `files` is set."""
 
     files = False
     failures = 0

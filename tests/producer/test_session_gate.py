@@ -179,7 +179,7 @@ async def test_a_session_has_a_limited_number_of_calls_at_the_gate(monkeypatch: 
     await Call.leave_all(first, *waiting, other)
 
 
-async def test_a_call_that_waits_in_vain_behind_answered_ones_meets_overload() -> None:
+async def test_a_call_that_waits_too_long_behind_answered_ones_meets_overload() -> None:
     gate = SessionGate(1, 60.0)
     first, second = Call(gate, A), Call(gate, A)
     await until(lambda: first.inside)
@@ -217,7 +217,7 @@ async def test_a_call_that_waits_while_the_process_is_late_itself_meets_overload
     await asyncio.gather(*submitting)
 
 
-async def test_a_call_that_waits_in_vain_for_a_locked_session_is_told_of_the_lock() -> None:
+async def test_a_call_that_waits_too_long_for_a_locked_session_gets_the_error_of_the_lock() -> None:
     gate = SessionGate(1, 60.0)
     with pytest.raises(RowLockedError):
         async with gate.enter(A):

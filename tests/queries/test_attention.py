@@ -116,7 +116,7 @@ async def test_a_resumed_session_is_not_counted(database: Database, settings: Se
 
 
 async def test_a_session_that_is_halted_by_hand_is_stuck_and_not_halted(database: Database, settings: Settings) -> None:
-    """No command resumes it: the doctor tells of it."""
+    """No command resumes it: the doctor reports it."""
     [turn_id] = await submit_turns(database, settings, "one")
     await database.fetch("UPDATE sessions SET halted_by = %(id)s", {"id": turn_id})
 

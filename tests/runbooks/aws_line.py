@@ -33,7 +33,7 @@ class Call:
 
     @property
     def method(self) -> str:
-        """Of a client of boto3."""
+        """The method of boto3's client."""
         return xform_name(self.operation.name)
 
 

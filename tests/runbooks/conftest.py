@@ -33,7 +33,7 @@ def visibility_seconds() -> float:
 
 @pytest.fixture
 def steps(request: pytest.FixtureRequest) -> list[Step]:
-    """Of the page that the module is named after."""
+    """The steps of the page that the module is named after."""
     name = request.module.__name__.rpartition(".test_")[2].replace("_", "-")
     return read_steps((FOLDER / f"{name}.md").read_text())
 

@@ -1,4 +1,4 @@
-"""What a page tells its reader to run: lines of its `sh` blocks, its `sql` blocks, commands in its sentences. Pure."""
+"""What a page asks its reader to run: lines of its `sh` blocks, its `sql` blocks, commands in its sentences. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ NAMED = frozenset({
     "turnstile archive", "turnstile dlq drop", "turnstile list", "turnstile migrate", "turnstile redrive", "turnstile retry",
     "turnstile skip", "turnstile status", "turnstile trace", "turnstile worker",
 })  # fmt: skip
-"""Commands that sentences name and do not tell anybody to run: each needs more words, or would ask for all that there is."""
+"""Commands that sentences only name and do not ask anybody to run: each needs more words, or would ask for all that there is."""
 
 
 @dataclass(frozen=True, slots=True)

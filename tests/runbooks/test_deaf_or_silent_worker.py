@@ -1,4 +1,4 @@
-"""Of five workers one is deaf, one blocked, one starved, one silent for ten minutes, while turns wait; then they are replaced."""
+"""One of five workers is deaf, one blocked, one starved, one silent for ten minutes, while turns wait; then they are replaced."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ async def test_the_page(
 
     await reader.up_to("turnstile why", TURN=turn)
     assert "blocked_by" in (await reader.up_to("turnstile workers --json")).out
-    # Of a lock that is held for long: the turn whose handler keeps it.
+    # If a lock is held for long: the turn whose handler keeps it.
     await reader.up_to("turnstile why", TURN=turn)
     await reader.up_to("turnstile cancel", TURN=turn)
 

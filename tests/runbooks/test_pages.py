@@ -84,13 +84,13 @@ def test_the_lines_for_aws_in_the_page_of_the_deployment_can_be_read() -> None:
     assert len([read_call(_words(step), get_session()) for step in lines]) >= 5
 
 
-def test_a_name_that_is_no_step_is_a_command_that_needs_more_words() -> None:
+def test_a_name_that_is_not_a_step_is_a_command_that_needs_more_words() -> None:
     assert [name for name in NAMED if name.split()[1] not in COMMANDS] == []
 
 
 def test_the_steps_of_a_page_are_its_lines_its_blocks_and_the_commands_in_its_sentences() -> None:
     page = """# About `turnstile doctor`
-`turnstile workers` says so; `turnstile retry` is a name, and `worker` is no command.
+`turnstile workers` says so; `turnstile retry` is a name, and `worker` is not a command.
    ```sh
    turnstile why TURN   # a comment
    aws ecs stop-task --cluster CLUSTER \\

@@ -1,4 +1,4 @@
-"""The application gets a second role, and the first one can't connect any more."""
+"""The application gets a second role, and the first one can no longer connect."""
 
 from urllib.parse import urlsplit
 

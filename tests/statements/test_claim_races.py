@@ -1,4 +1,4 @@
-"""Claims and settles at the same moment, and beside locked rows."""
+"""Claims and settles at the same moment, and while other rows are locked."""
 
 import asyncio
 from uuid import uuid4

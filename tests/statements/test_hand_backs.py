@@ -63,7 +63,7 @@ async def test_after_a_snooze_the_count_reaches_its_end_only_by_as_many_hand_bac
     assert turn.hand_backs == len(most)
 
 
-async def test_a_lost_claim_begins_the_count_anew(store: Store) -> None:
+async def test_a_lost_claim_resets_the_count_of_hand_backs(store: Store) -> None:
     await submit_one(store)
     await settle_and_claim(store, RELEASE, RELEASE)
     await pass_lease(store)

@@ -30,7 +30,7 @@ async def test_a_pause_takes_another_reason_and_began_when_it_did(database: Data
     assert (paused.paused_by, paused.reason, paused.paused_at) == ("bob", "the provider is down", first.paused_at)
 
 
-async def test_a_resumed_queue_is_not_paused_any_more(database: Database) -> None:
+async def test_a_resumed_queue_is_no_longer_paused(database: Database) -> None:
     await pause_queue(database, "turns", paused_by="ada", reason=None)
 
     assert await resume_queue(database, "turns")

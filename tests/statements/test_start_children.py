@@ -120,7 +120,7 @@ async def test_a_child_does_not_become_the_child_of_another_call(store: Store) -
     assert isinstance(await start_child(store, parent, "k", turn_id=other.turn_id), ChildIdTakenError)
 
 
-async def test_the_id_of_a_child_can_be_foretold_only_with_the_span_of_its_parent(store: Store) -> None:
+async def test_the_id_of_a_child_can_be_predicted_only_with_the_span_of_its_parent(store: Store) -> None:
     parent = await parent_of(store)
     known = (parent.id, parent.created_at)
 

@@ -9,8 +9,8 @@ from turnstile.statements.waiting_tenants import find_waiting_tenant
 LATER = START + timedelta(hours=1)
 
 
-async def found(store: Store, beside: str = "flood") -> str | None:
-    return await find_waiting_tenant(store.database, QUEUE, beside)
+async def found(store: Store, behind: str = "flood") -> str | None:
+    return await find_waiting_tenant(store.database, QUEUE, behind)
 
 
 async def test_another_tenant_is_found_whatever_its_name(store: Store) -> None:
@@ -18,7 +18,7 @@ async def test_another_tenant_is_found_whatever_its_name(store: Store) -> None:
         await submit_one(store, tenant_id=tenant, session_id=tenant)
 
     assert await found(store) == "a"
-    assert await found(store, beside="a") == "flood"
+    assert await found(store, behind="a") == "flood"
 
 
 async def test_a_tenant_alone_finds_none(store: Store) -> None:
@@ -51,7 +51,7 @@ async def test_a_halted_session_does_not_count(store: Store) -> None:
     assert await found(store) is None
 
 
-async def test_beside_a_busy_session_the_tenants_next_session_counts(store: Store) -> None:
+async def test_the_tenants_next_session_counts_while_another_is_busy(store: Store) -> None:
     for session in ("s", "s", "t0"):
         await submit_one(store, session_id=session)
     await claimed(store)

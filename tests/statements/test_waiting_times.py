@@ -90,7 +90,7 @@ async def test_a_session_s_next_turn_starts_with_the_settle_that_claims_it(store
 
 
 @pytest.mark.parametrize("settlement", [RETRY, SNOOZE, RELEASE], ids=["retry", "snooze", "hand-back"])
-async def test_only_the_first_claim_of_a_generation_tells_how_long_the_turn_waited(
+async def test_only_the_first_claim_of_a_generation_says_how_long_the_turn_waited(
     store: Store, settlement: Settlement
 ) -> None:
     turn_id = (await submit_one(store)).turn_id
@@ -108,7 +108,7 @@ async def test_only_the_first_claim_of_a_generation_tells_how_long_the_turn_wait
     assert [turn.waited_seconds for turn in (first, second, await claimed(store))] == [3, None, 4]
 
 
-async def test_a_turn_that_a_settle_claims_tells_it_too(store: Store) -> None:
+async def test_a_turn_that_a_settle_claims_says_how_long_it_waited(store: Store) -> None:
     await submit_one(store)
     await submit_one(store)
     turn = await claimed(store)
@@ -164,7 +164,7 @@ async def test_an_attempt_keeps_where_its_handler_raised(store: Store) -> None:
     assert (attempt.error, attempt.traceback) == ("boom", "File handler.py, line 3")
 
 
-async def test_the_reason_of_a_snooze_is_in_the_attempt_and_is_no_error_of_the_turn(store: Store) -> None:
+async def test_the_reason_of_a_snooze_is_in_the_attempt_and_is_not_an_error_of_the_turn(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
 
     await settle_one(store, await claimed(store), replace(SNOOZE, error="the model is busy"))
@@ -174,7 +174,7 @@ async def test_the_reason_of_a_snooze_is_in_the_attempt_and_is_no_error_of_the_t
     assert (await row_of(store, turn_id))["error"] is None
 
 
-async def test_the_reason_of_a_snooze_is_no_error_of_a_turn_that_was_canceled_meanwhile(store: Store) -> None:
+async def test_the_reason_of_a_snooze_is_not_an_error_of_a_turn_that_was_canceled_meanwhile(store: Store) -> None:
     turn_id = (await submit_one(store)).turn_id
     turn = await claimed(store)
     await cancel(store.database, "t", turn_id, CancelReason.USER)

@@ -89,7 +89,7 @@ def test_json_that_the_parser_does_not_take_is_refused_with_the_reason(body: byt
         (b'{"input": {"a": 1e999}}', "/input"),
     ],
 )
-def test_json_that_is_no_request_or_can_not_be_stored_is_refused(body: bytes, pointer: str) -> None:
+def test_json_that_is_not_a_request_or_cannot_be_stored_is_refused(body: bytes, pointer: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         read_turn_request(body, NOW)
 

@@ -52,7 +52,7 @@ async def test_postgres_is_up_while_it_responds(database_url: str) -> None:
     assert up("postgres") == 0
 
 
-async def test_a_statement_that_waits_for_a_lock_or_takes_too_long_is_no_outage(database_url: str) -> None:
+async def test_a_statement_that_waits_for_a_lock_or_takes_too_long_is_not_an_outage(database_url: str) -> None:
     async with Database(DatabasePlace(database_url), "test", size=1, statement_timeout_seconds=0.05) as database:
         await database.ping()
         with rising(FAILURES, 0, backend="postgres"), pytest.raises(DatabaseUnavailableError):

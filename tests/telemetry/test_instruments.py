@@ -112,7 +112,7 @@ assert REGISTRY.get_sample_value("turnstile_takeovers_total", {"queue": "turns"}
 folder = os.environ["PROMETHEUS_MULTIPROC_DIR"]
 assert not os.path.exists(folder) or os.listdir(folder) == []
 if os.path.exists(folder):
-    prometheus_client.Counter("theirs", "Of a handler.").inc()
+    prometheus_client.Counter("theirs", "A handler's own.").inc()
     assert os.listdir(folder) == [f"counter_{os.getpid()}.db"]
 """
 

@@ -69,7 +69,7 @@ def test_each_line_with_a_turns_id_has_its_trace() -> None:
 
 
 NAME = re.compile(r"[a-z_]+(\.[a-z_]+)+")
-"""Of an event: `worker.blocked`."""
+"""The name of an event: `worker.blocked`."""
 
 
 def find_sentences(tree: ast.AST) -> list[int]:

@@ -58,13 +58,13 @@ def test_a_quantile_reads_near_what_it_was(histogram: Histogram, seconds: float,
     labels = [f"for {seconds}", *(["succeeded"] if len(histogram.labels) == 2 else [])]
     for _ in range(1000):
         histogram.observe(seconds, *labels)
-    told = {
+    scraped = {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in REGISTRY.collect()
         for sample in family.samples
     }
 
     expression = f'histogram_quantile(0.99, sum by (le) ({histogram.name}_bucket{{queue="for {seconds}"}}))'
-    [read] = evaluate(expression, [Scrape(0.0, told)]).values()
+    [read] = evaluate(expression, [Scrape(0.0, scraped)]).values()
 
     assert seconds / 1.5 < read <= most

@@ -9,12 +9,12 @@ OURS = ["Reject", "Retry", "timeout", "expired", "shutdown_loop", "crash_loop"]
 
 
 @pytest.mark.parametrize("ours", OURS)
-def test_the_text_of_an_instruction_and_of_turnstile_itself_is_told(ours: str) -> None:
+def test_clients_get_the_text_of_an_instruction_and_of_turnstile_itself(ours: str) -> None:
     assert text_for_clients(ours, "said for you") == "said for you"
 
 
 @pytest.mark.parametrize("other", ["ValueError", "unfit_reply", "reject", "handlers.Reject", "", None])
-def test_no_other_text_is_told(other: str | None) -> None:
+def test_clients_get_no_other_text(other: str | None) -> None:
     assert text_for_clients(other, "password: hunter2") is None
 
 

@@ -173,7 +173,7 @@ def test_a_traceparent_wins_over_the_header_of_x_ray() -> None:
     assert continue_trace(TRACEPARENT, 7, f"Root=1-{'1' * 8}-{'1' * 24}").trace_id == TRACE
 
 
-def test_what_x_ray_is_told_is_read_back() -> None:
+def test_the_header_for_x_ray_is_read_back() -> None:
     trace = continue_trace(TRACEPARENT, 0xABC)
 
     header = for_xray(trace.traceparent)

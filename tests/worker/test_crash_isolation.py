@@ -9,7 +9,7 @@ def test_turns_that_survive_another_crash_run_side_by_side() -> None:
     assert all(quarantine.enter(1) for _ in range(64))
 
 
-def test_a_turn_that_one_more_crash_would_end_enters_an_empty_quarantine_only() -> None:
+def test_a_turn_one_crash_short_of_its_limit_enters_only_an_empty_quarantine() -> None:
     quarantine = Quarantine(max_crashes=3)
     first = quarantine.enter(1)
 
@@ -19,7 +19,7 @@ def test_a_turn_that_one_more_crash_would_end_enters_an_empty_quarantine_only() 
     assert quarantine.enter(2) is not None
 
 
-def test_no_turn_with_a_crash_enters_beside_it() -> None:
+def test_a_turn_one_crash_short_of_its_limit_keeps_out_turns_with_a_crash() -> None:
     quarantine = Quarantine(max_crashes=3)
     alone = quarantine.enter(2)
 

@@ -1,4 +1,4 @@
-"""How long session locks are held, told while they are held."""
+"""How long session locks are held, logged while they are held."""
 
 from structlog.testing import capture_logs
 
@@ -20,7 +20,7 @@ def held(since: float, *, ours_at: float | None = None, **fields: object) -> Hea
     return kept
 
 
-def told(kept: HeartbeatEntry, *moments: float) -> list[float]:
+def logged(kept: HeartbeatEntry, *moments: float) -> list[float]:
     with capture_logs() as lines:
         for now in moments:
             report_long_holds([kept], now, USUAL)
@@ -28,11 +28,11 @@ def told(kept: HeartbeatEntry, *moments: float) -> list[float]:
     return [line["held_seconds"] for line in lines]
 
 
-def test_a_hold_that_does_not_end_is_told_once_a_minute_with_its_turn() -> None:
+def test_a_hold_that_does_not_end_is_logged_once_a_minute_with_its_turn() -> None:
     kept = held(100.0)
 
-    assert told(kept, 110.0, 130.0) == []
-    assert told(kept, 131.0, 141.0, 131.0 + LINE_SECONDS) == [31.0, 31.0 + LINE_SECONDS]
+    assert logged(kept, 110.0, 130.0) == []
+    assert logged(kept, 131.0, 141.0, 131.0 + LINE_SECONDS) == [31.0, 31.0 + LINE_SECONDS]
 
     with capture_logs() as lines:
         report_long_holds([kept], 131.0 + 2 * LINE_SECONDS, USUAL)
@@ -42,12 +42,12 @@ def test_a_hold_that_does_not_end_is_told_once_a_minute_with_its_turn() -> None:
 def test_a_lock_whose_release_has_begun_is_not_held() -> None:
     kept = held(100.0, keeps_lock=False)
 
-    assert told(kept, 300.0) == []
+    assert logged(kept, 300.0) == []
     assert longest_hold([kept], 110.0, LEASE) == 0.0
 
 
-def test_a_hold_between_two_turns_is_told_without_a_turn() -> None:
-    assert told(held(100.0, turn=None), 131.0) == [31.0]
+def test_a_hold_between_two_turns_is_logged_without_a_turn() -> None:
+    assert logged(held(100.0, turn=None), 131.0) == [31.0]
 
 
 def test_the_longest_hold_is_that_of_the_lock_that_was_taken_first() -> None:
@@ -57,7 +57,7 @@ def test_the_longest_hold_is_that_of_the_lock_that_was_taken_first() -> None:
     assert longest_hold([], 150.0, LEASE) == 0.0
 
 
-def test_a_lock_that_is_not_extended_any_more_is_not_held() -> None:
+def test_a_lock_that_is_no_longer_extended_is_not_held() -> None:
     """Without Postgres for a lease, the worker lets it run out."""
     kept = held(100.0)
 

@@ -266,7 +266,7 @@ async def test_a_message_without_a_lock_stays_while_another_worker_runs_its_sess
         # The other worker's settle has not seen the second turn.
         await settle_one(database, settings, running, more=False)
         await processor.process(message_about(second.turn_id))
-        # Nothing is due any more: this message can go.
+        # Nothing is due now: this message can go.
         await processor.process(message_about(second.turn_id))
 
     await without_redis.close()

@@ -24,7 +24,7 @@ ANSWER = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDE
 
 
 class Worker:
-    """What a worker does after its settles. Its `nudges` say how often it has told the relay of a parent that is due."""
+    """What a worker does after its settles. Its `nudges` say how often it has notified the relay of a parent that is due."""
 
     def __init__(self, family: Family) -> None:
         self.nudges = 0

@@ -17,7 +17,7 @@ def test_until_the_table_is_read_a_worker_begins_no_turn_and_says_nothing() -> N
     assert (changes, lines, pause.is_known) == ([False], [], True)
 
 
-def test_a_pause_and_its_end_are_told_once_each() -> None:
+def test_a_pause_and_its_end_are_logged_once_each() -> None:
     with structlog.testing.capture_logs() as lines:
         pause = QueuePause(begins_paused=True)
         for is_on in (True, True, False, False):
@@ -26,7 +26,7 @@ def test_a_pause_and_its_end_are_told_once_each() -> None:
     assert [line["event"] for line in lines] == ["worker.paused", "worker.resumed"]
 
 
-def test_a_table_that_says_the_same_again_is_no_change() -> None:
+def test_a_table_that_says_the_same_again_is_not_a_change() -> None:
     """A change counts as a poll that returned: a deaf worker of a queue that is not paused would never be found."""
     pause, changes = QueuePause(), list[bool]()
     pause.on_change(lambda: changes.append(pause.is_on))

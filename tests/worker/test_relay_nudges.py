@@ -1,5 +1,5 @@
-"""A worker tells its relay at once when it leaves something to be sent: a dead letter, or a wake-up for a turn that it does not
-run itself. Otherwise it says nothing."""
+"""A worker notifies its relay at once when it leaves something to be sent: a dead letter, or a wake-up for a turn that it does
+not run itself. Otherwise it says nothing."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,12 +33,12 @@ def nudges(settings: Settings, database: Database, lock: SessionLock) -> Nudges:
     """Processes a wake-up of the session; says how often the relay was nudged."""
 
     async def process(handle: Callable[..., Any], stopping: asyncio.Event | None = None) -> int:
-        told: list[None] = []
+        nudged: list[None] = []
         with processing(
-            settings, database, lock, "w", Handler(handle), stopping=stopping, nudge_relay=lambda: told.append(None)
+            settings, database, lock, "w", Handler(handle), stopping=stopping, nudge_relay=lambda: nudged.append(None)
         ) as processor:
             await processor.process(message_about(uuid4()))
-        return len(told)
+        return len(nudged)
 
     return process
 

@@ -36,7 +36,7 @@ def test_a_run_goes_on_within_its_time_and_if_its_slot_is_wanted_its_turns(
     assert run.may_go_on(SETTINGS, 100.0 + seconds, wanted=wanted) is may
 
 
-def test_a_superseded_run_claims_no_more() -> None:
+def test_a_superseded_run_claims_no_further_turn() -> None:
     run = new_run()
 
     run.supersede()

@@ -103,7 +103,7 @@ async def test_a_wake_up_near_the_end_of_a_run_is_answered_by_it(
 async def test_a_wake_up_during_the_unlock_sets_the_waiting_mark(
     settings: Settings, database: Database, lock: Counting
 ) -> None:
-    # A mark on a run that looks no more would be lost, and the turn would wait for its resend deadline.
+    # A mark on a run that no longer looks would be lost, and the turn would wait for its resend deadline.
     await submit_turns(database, settings, "one")
 
     async def answer(turn: Turn, _: Any) -> Any:

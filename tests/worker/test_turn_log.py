@@ -51,7 +51,7 @@ def test_an_end_is_counted_by_its_committed_status(
         report_settled(CLAIMED, status, settlement, 2.0, halts=False)
 
 
-def test_a_retry_is_an_attempt_and_no_end() -> None:
+def test_a_retry_is_an_attempt_and_not_an_end() -> None:
     with (
         rising("turnstile_attempt_running_seconds_count", queue="turns", outcome="retried"),
         rising("turnstile_turns_ended_total", 0, queue="turns", status="PENDING", error_class=""),
@@ -69,8 +69,8 @@ def test_a_final_failure_is_one_error_line(by: str, halts: bool) -> None:
             ended = EndedAtClaim(uuid4(), "t", "s", 1, "1" * 32, TurnStatus.FAILED, "crash_loop")
             report_ended(ended, "turns", halts=halts)
 
-    told = [line["event"] for line in lines if line["log_level"] == "error"]
-    assert told == ["turn.halted_session" if halts else "turn.failed"]
+    errors = [line["event"] for line in lines if line["log_level"] == "error"]
+    assert errors == ["turn.halted_session" if halts else "turn.failed"]
     assert "turn.failed" in [line["event"] for line in lines]
 
 

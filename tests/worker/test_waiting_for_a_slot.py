@@ -110,7 +110,7 @@ class Room:
         return dict(found[0])
 
     async def through(self) -> None:
-        """Returns when nothing is worked on any more."""
+        """Returns when all work has ended."""
         await asyncio.wait_for(asyncio.gather(*self._going_on), 30)
 
 

@@ -15,7 +15,7 @@ from turnstile.backends.postgres.place import DatabasePlace
 
 SIZE = 2
 WHOLE_SECONDS = 10.0
-"""How long a whole pool may take to give out all its connections, those included that must be opened anew."""
+"""How long a whole pool may take to give out all its connections, including those that it must open again."""
 
 Call = Callable[[Database], Coroutine[Any, Any, Any]]
 

@@ -1,4 +1,4 @@
-"""A role that may not do what its process does: it is told so, with what to run, and works once that has been run."""
+"""A role that may not do what its process does: an error says so and what to run. The process works once that has been run."""
 
 import re
 from collections.abc import Iterator

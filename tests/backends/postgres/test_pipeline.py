@@ -17,7 +17,7 @@ from turnstile.backends.postgres.pipeline import PipeliningConnection
 from turnstile.config.settings import Settings
 
 HANGS_SECONDS = 60.0
-"""Of something that takes less than a second."""
+"""A bound for something that takes less than a second."""
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def test_the_program_knows_the_versions_that_it_can_migrate_to() -> None:
     [
         ("0002", "0001", None),
         ("0001", "0001", OLDER),
-        # Of the next release, which this one works with.
+        # Tables of the next release, which this one works with.
         ("0003", "0002", None),
         ("0003", "0001", None),
         ("0004", "0003", NEWER),

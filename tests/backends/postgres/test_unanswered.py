@@ -54,7 +54,7 @@ def test_a_failed_call_that_nobody_makes_again_counts_for_a_while() -> None:
     assert calls.seconds(2001.0) == 1.0
 
 
-def test_a_cancelled_call_is_no_failure() -> None:
+def test_a_cancelled_call_is_not_a_failure() -> None:
     calls = Unanswered()
     calls.asked(1000.0)
     calls.ended()

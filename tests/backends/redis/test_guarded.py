@@ -96,7 +96,7 @@ async def test_calls_that_fail_together_are_one_log_line_and_each_failed_probe_i
     assert [line["event"] for line in logged] == ["lock.redis_away"] * 2
 
 
-async def test_an_error_of_a_command_is_no_outage(guarded: GuardedRedis, client: Scripted) -> None:
+async def test_an_error_of_a_command_is_not_an_outage(guarded: GuardedRedis, client: Scripted) -> None:
     client.answer = ResponseError("OOM")
     with structlog.testing.capture_logs() as logged:
         assert await guarded.run(GET) == [client.answer] * 2

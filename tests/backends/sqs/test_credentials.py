@@ -67,12 +67,12 @@ async def test_without_credentials_a_call_is_an_outage_and_the_next_call_searche
         assert signed_by(sqs) == ["LATE"]
 
 
-@pytest.mark.parametrize(("searches_in_vain", "refused"), [(2, False), (3, True)])
+@pytest.mark.parametrize(("failed_searches", "refused"), [(2, False), (3, True)])
 async def test_a_process_begins_if_its_third_search_finds_credentials(
-    monkeypatch: pytest.MonkeyPatch, searches_in_vain: int, refused: bool
+    monkeypatch: pytest.MonkeyPatch, failed_searches: int, refused: bool
 ) -> None:
     """A metadata server that is late looks like none."""
-    results: list[Credentials | None] = [None] * searches_in_vain + [Credentials("LATE", "late")]
+    results: list[Credentials | None] = [None] * failed_searches + [Credentials("LATE", "late")]
     found(monkeypatch, lambda: results.pop(0))
     monkeypatch.setattr(turnstile.backends.sqs.sqs_client, "CREDENTIALS_AGAIN_SECONDS", (0.0, 0.0, 0.0))
     async with asking() as (client, _):

@@ -115,7 +115,7 @@ def test_without_a_region_the_process_does_not_start(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"])
 @pytest.mark.parametrize("value", ["notaurl", "http://", "http://[::1"])
-def test_an_endpoint_that_is_no_url_is_a_settings_error(
+def test_an_endpoint_that_is_not_a_url_is_a_settings_error(
     variable: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL_SQS", raising=False)

@@ -51,7 +51,9 @@ def test_a_process_whose_pid_is_not_written_yet_does_not_run(tmp_path: Path) -> 
         assert DetachedProcess(tmp_path / "pid", tmp_path / "log").pid() is None
 
 
-def test_a_start_beside_a_process_without_a_pid_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_is_refused_while_a_process_without_a_pid_holds_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(processes, "_PID_LOCK_SECONDS", 0.05)
     with (tmp_path / "pid").open("w") as orphan:
         fcntl.flock(orphan, fcntl.LOCK_EX)

@@ -254,7 +254,7 @@ def test_no_file_of_somebody_else_is_written_through_a_link(own_home: Path, tmp_
         (own_home / name).unlink(missing_ok=True)
 
 
-def test_status_tells_a_stopped_service_from_a_running_one(stack: LocalStack) -> None:
+def test_status_distinguishes_a_stopped_service_from_a_running_one(stack: LocalStack) -> None:
     stack.redis.stop()
     try:
         status = stack.status()

@@ -26,7 +26,7 @@ from turnstile.worker.session_lock import name_lock
 TENANT = ("--tenant", "t")
 
 LONG_LEASE = {"TURNSTILE_LEASE_SECONDS": "10", "TURNSTILE_HEARTBEAT_SECONDS": "0.5"}
-"""Of workers that the commands must find alive, however slow the machine is."""
+"""For workers that the commands must find alive, however slow the machine is."""
 
 FOR_TEN_MINUTES: LiteralString = """
 UPDATE turns SET queued_at = queued_at - interval '10 min', first_started_at = first_started_at - interval '10 min',
@@ -96,7 +96,7 @@ async def test_blocked_worker(product: Product, start_worker: StartWorker, on_ca
 
 
 async def test_deaf_worker(product: Product, start_worker: StartWorker, on_call: OperatorOnCall) -> None:
-    """A handler ignores its cancellation: it keeps the worker's only slot, and the worker receives nothing any more."""
+    """A handler ignores its cancellation: it keeps the worker's only slot, and the worker no longer receives anything."""
     start_worker(TURNSTILE_CONCURRENCY="1", TURNSTILE_CANCEL_GRACE_SECONDS="0.2")
     [turn] = await product.submit({"do": "deaf", "seconds": 60})
     await until(product.evidence)

@@ -54,7 +54,7 @@ async def test_a_read_finds_the_appends_that_were_begun_before_it(reader: Reader
 async def test_a_history_of_turns_that_the_database_has_lost_is_not_served(
     reader: Reader, talk: Conversation, database: Database
 ) -> None:
-    """A failover to a replica that lags behind, a restored backup, a development database made anew."""
+    """A failover to a replica that lags behind, a restored backup, a development database that was created again."""
     await talk.exchange(reader.history, "one")
     await talk.exchange(reader.history, "gone")
     for table in ("messages", "turn_attempts"):

@@ -164,7 +164,7 @@ async def test_a_queue_that_repeats_its_messages_ends_the_pass_too() -> None:
     assert queues.asked == 1 + FRUITLESS_RECEIVES
 
 
-async def test_no_more_messages_are_received_than_asked_for() -> None:
+async def test_a_pass_receives_at_most_as_many_messages_as_asked_for() -> None:
     queues = FakeQueues([list("abcdefghij"), list("klmnopqrst")], 20)
 
     assert len(await look_through(queues, most=12)) == 12

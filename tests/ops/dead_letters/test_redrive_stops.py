@@ -161,7 +161,7 @@ async def test_a_turn_that_another_redrive_has_put_back_is_not_watched(
     assert (result.moved_on, result.stopped, result.ended.total) == (1, None, 1)
 
 
-async def test_a_turn_that_is_left_alone_is_no_part_of_the_canary(
+async def test_a_turn_that_is_left_alone_does_not_count_for_the_canary(
     redrive: Answered, database: Database, queues: MessageQueues, settings: Settings
 ) -> None:
     failed = await make_failed(database, settings, [f"s{number}" for number in range(8)])

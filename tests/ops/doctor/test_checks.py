@@ -40,7 +40,7 @@ async def codes(settings: Settings) -> list[str]:
     return [one.code for one in await look(settings, dlq=False)]
 
 
-async def test_turns_that_wait_and_run_in_time_are_no_finding(database: Database, settings: Settings) -> None:
+async def test_turns_that_wait_and_run_in_time_cause_no_finding(database: Database, settings: Settings) -> None:
     await make_pending(database, settings, "a")
     await make_running(database, settings, "b")
 

@@ -90,14 +90,14 @@ async def test_a_locked_row_is_blamed_on_its_transaction_and_on_no_relay(
     ]
 
 
-async def test_a_transaction_of_a_moment_is_no_finding(database: Database, settings: Settings) -> None:
+async def test_a_short_transaction_causes_no_finding(database: Database, settings: Settings) -> None:
     await make_pending(database, settings)
 
     with rows_locked(settings):
         assert await look(settings, dlq=False) == []
 
 
-async def test_of_another_role_s_transaction_the_age_is_hidden_and_the_rest_is_told(
+async def test_the_finding_about_another_roles_transaction_hides_its_age_and_shows_the_rest(
     settings: Settings, stack: Stack
 ) -> None:
     with database_with_roles(stack) as roles, psycopg.connect(outside(roles.owner)) as transaction:

@@ -51,7 +51,7 @@ async def test_a_standstill_says_that_no_slot_is_free(database: Database, settin
     assert re.fullmatch(r"due 1, running 1 of 1 slots \(longest 9m\w*\), no slot is free", standstill.detail)
 
 
-async def test_without_a_worker_the_finding_is_no_worker(database: Database, settings: Settings) -> None:
+async def test_a_queue_without_a_worker_causes_the_finding_no_worker(database: Database, settings: Settings) -> None:
     await make_pending(database, settings)
     await tamper(settings, "UPDATE turns SET created_at = now() - interval '1 h', queued_at = now() - interval '1 h'")
 
@@ -74,7 +74,7 @@ async def test_failures_are_a_finding_by_their_share_and_with_their_class(
     assert (failing.subject, failing.detail) == (settings.queue, "3 of 3, most often ValueError")
 
 
-async def test_failures_of_earlier_are_no_finding(database: Database, settings: Settings) -> None:
+async def test_old_failures_cause_no_finding(database: Database, settings: Settings) -> None:
     await make_failed(database, settings, ["a", "b", "c"])
     await tamper(settings, "UPDATE turns SET finished_at = now() - interval '6 min'")
 

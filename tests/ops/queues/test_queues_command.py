@@ -92,7 +92,7 @@ async def test_the_list_says_who_has_paused_a_queue_and_how_its_workers_are(
 queue               messages  due  ready  running  oldest  top tenant  DLQ  halted  workers  paused                                                        owner  purpose
 QUEUE               0/0/0     0    0      0                            0    0       1/2      by ada@desk since TIME: the provider is down
 """)  # noqa: E501
-    # A pause is no fault of a worker, a blocked loop is.
+    # A pause is not a fault of a worker, a blocked loop is.
     assert "1/2" in before.out
 
 

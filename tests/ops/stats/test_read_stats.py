@@ -65,7 +65,7 @@ async def test_the_figures_are_those_made_by_hand(database: Database) -> None:
     assert (found.ended, found.ended_per_second) == (6, 6 / HOUR)
     assert list(found.by_status.items()) == [("SUCCEEDED", 3), ("FAILED", 2), ("CANCELED", 1)]
     assert found.by_error_class == {"Boom": 1, "unknown": 1}
-    # Of 1, 2, 3, 4, 5 the 95th percentile is 0.8 of the way from 4 to 5, and the 99th 0.96 of it.
+    # The 95th percentile of 1, 2, 3, 4, 5 is 0.8 of the way from 4 to 5, and the 99th 0.96 of it.
     assert found.waiting_seconds == seconds(3.0, 4.8, 4.96)
     assert found.running_seconds == seconds(30.0, 48.0, 49.6)
     assert found.attempts_per_turn == 2.0
@@ -143,7 +143,7 @@ def test_only_the_pages_of_what_ended_lately_are_read(crowded: psycopg.Connectio
 
     assert whole > 300
     assert max(fresh, later) < whole / 4
-    assert by_the_planner > whole / 2, "the setting of `read_stats` is not needed any more"
+    assert by_the_planner > whole / 2, "the setting of `read_stats` is no longer needed"
 
 
 # Answers with the settings under which it runs.

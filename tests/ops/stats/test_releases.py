@@ -10,7 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.statements.worker_registry import announce
 
 
-async def test_the_workers_of_two_releases_are_told_apart(
+async def test_the_command_workers_shows_the_release_of_each_worker(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     for name, release in (("wanda", "r7"), ("xenia", "r8")):

@@ -81,7 +81,7 @@ async def test_a_flood_shows_its_tenant_also_before_a_turn_of_it_has_ended(
     assert [one["name"] for one in json.loads(of_one.out)["groups"]] == ["flood"]
 
 
-async def test_groups_and_turns_that_are_not_shown_are_told(
+async def test_stats_says_that_it_does_not_show_all_groups_and_turns(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.ops.stats.stats_command.SHOWN_GROUPS", 1)
@@ -128,7 +128,7 @@ async def test_older_ends_are_not_counted(turnstile: Turnstile, database: Databa
     assert counts == [0, 1]
 
 
-async def test_what_ended_before_the_clock_was_set_back_is_not_counted_as_of_lately(
+async def test_a_turn_that_ended_before_the_clock_was_set_back_does_not_count_as_recent(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     await make_failed(database, settings, ["a"])

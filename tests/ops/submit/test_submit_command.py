@@ -251,7 +251,7 @@ def test_a_line_that_is_not_json_has_one_number_that_of_the_file() -> None:
     assert str(refused.value) == "line 2: expected ident at column 2; nothing was submitted"
 
 
-def test_a_mark_of_utf_8_at_the_start_of_a_file_is_no_part_of_it() -> None:
+def test_a_byte_order_mark_at_the_start_of_a_file_is_skipped() -> None:
     [read] = read_lines([codecs.BOM_UTF8 + line()], SETTINGS, "default", None)
 
     assert read.session_id == "alice"

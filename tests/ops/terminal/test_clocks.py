@@ -27,7 +27,9 @@ async def test_a_database_whose_clock_differs_is_found(settings: Settings, secon
     ("database", "after", "ahead"),
     [(0, 0, None), (5, 0, None), (6, 0, 6), (-6, 0, -6), (30, 30, None), (15, 30, None), (36, 30, 6), (-6, 30, -6)],
 )
-def test_the_time_of_the_call_is_no_difference(database: float, after: float, ahead: float | None) -> None:
+def test_the_time_that_the_call_takes_does_not_count_as_a_difference(
+    database: float, after: float, ahead: float | None
+) -> None:
     found = find_difference(NOW + timedelta(seconds=database), NOW, NOW + timedelta(seconds=after))
 
     assert found == (None if ahead is None else timedelta(seconds=ahead))

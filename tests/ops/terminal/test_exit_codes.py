@@ -94,7 +94,7 @@ def test_what_goes_wrong_is_one_line(line: str, environment: dict[str, str], cod
         (422, b'{"detail": "why", "type": "/problems/unknown-queue"}', True, ExitCode.NOT_FOUND, "422: why"),
         (422, b'{"detail": "why", "type": "/problems/invalid-body"}', True, ExitCode.USAGE, "422: why"),
         (404, b'{"detail": "why", "type": "/problems/not-found"}', True, ExitCode.NOT_FOUND, "404: why"),
-        # Of another program, such as the application whose port TURNSTILE_API_URL names.
+        # A response of another program, such as the application whose port TURNSTILE_API_URL names.
         (
             404,
             b'{"detail": "why"}',
@@ -148,7 +148,7 @@ def test_a_stack_that_was_never_made_is_not_found(tmp_path: Path, command: str) 
     assert (ran.code, ran.out) == (ExitCode.NOT_FOUND, "")
 
 
-def test_a_variable_that_is_no_setting_is_named_in_one_line_and_refuses_nothing() -> None:
+def test_a_variable_that_is_not_a_setting_is_named_in_one_line_and_stops_no_command() -> None:
     ran = invoke_plain("worker", TURNSTILE_CONCURENCY="5", TURNSTILE_REDRIVE_LIMIT="3", TURNSTILE_HOME="/nowhere")
 
     named, refused = ran.err.splitlines()

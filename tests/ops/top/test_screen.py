@@ -246,7 +246,7 @@ async def test_enter_on_a_turn_says_what_it_waits_for() -> None:
         assert not isinstance(app.screen, TurnDetails)
 
 
-async def test_an_outage_is_told_and_the_last_figures_stay() -> None:
+async def test_the_screen_shows_an_outage_and_keeps_the_last_figures() -> None:
     source = Source()
     app = source.screen()
     async with app.run_test() as pilot:

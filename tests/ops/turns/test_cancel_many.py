@@ -184,7 +184,7 @@ async def test_ctrl_c_says_how_many_were_cancelled(
     )  # fmt: skip
 
 
-async def test_the_workers_of_running_turns_are_told_at_once(
+async def test_the_command_notifies_the_workers_of_running_turns_at_once(
     turnstile: Turnstile, database: Database, settings: Settings
 ) -> None:
     (running,) = await submitted(database, settings, "a")

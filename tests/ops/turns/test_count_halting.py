@@ -35,7 +35,7 @@ async def test_turns_that_halt_their_session_are_counted_by_the_filter_of_the_li
     assert counts == [3, 2, 1, 0, 1, 1, 0, 3, 0]
 
 
-async def test_a_child_that_was_started_anew_is_not_counted_though_it_halts_its_session(
+async def test_a_child_that_was_started_again_does_not_count_though_it_halts_its_session(
     database: Database, settings: Settings
 ) -> None:
     parent = make_submission(settings.queue, "parent")

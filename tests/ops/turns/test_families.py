@@ -63,7 +63,7 @@ async def test_a_trace_shows_which_turn_waits_and_which_call_started_a_child(
     assert (shown["parent_turn_id"], shown["kind"]) == (str(parent), "turn")
 
 
-async def test_a_child_that_was_started_anew_is_no_dead_letter_and_the_commands_say_why(
+async def test_a_child_that_was_started_again_is_not_a_dead_letter_and_the_commands_say_why(
     turnstile: Turnstile, database: Database, settings: Settings, queues: MessageQueues
 ) -> None:
     parent = make_submission(settings.queue, "parent")

@@ -80,11 +80,11 @@ STATES: dict[str, tuple[WaitFacts, Code, dict[str, Any]]] = {
         wait_facts(LEASE_OVER, row_lock=ROW_LOCK),
         Code.LOST, {"obstacle": Code.LOCKED},
     ),
-    "its lease ran out, and it is one crash short of its limit, and a turn with a crash runs in each worker": (
+    "its lease ran out, it is one crash short of its limit, and a turn with a crash runs in each worker": (
         wait_facts(LOST_AND_CRASHED, queue=seen_queue(CRASHED)),
         Code.LOST, {"marked": True, "obstacle": Code.QUARANTINED},
     ),
-    "its lease ran out, and it is one crash short of its limit, and a worker is free of crashes": (
+    "its lease ran out, it is one crash short of its limit, and a worker is free of crashes": (
         wait_facts(LOST_AND_CRASHED, queue=seen_queue(CRASHED, seen_worker("b"))),
         Code.LOST, {"marked": True, "obstacle": None},
     ),

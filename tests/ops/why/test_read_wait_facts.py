@@ -1,4 +1,4 @@
-"""What is read of turns that wait: the turn that stands for a session, and no more than a bound of a long backlog."""
+"""What is read about turns that wait: the turn that stands for a session, and at most so many turns of a long backlog."""
 
 from collections.abc import Sequence
 from typing import Any, LiteralString

@@ -47,7 +47,9 @@ async def test_a_worker_is_shown_with_its_state(turnstile: Turnstile, database: 
     (line,) = [line for line in shown.out.splitlines() if line.startswith("silvia")]
     assert "busy at heartbeat" in shown.out
     assert any(" blocked 12s  " in line for line in shown.out.splitlines() if line.startswith("bella"))
-    assert line.split()[2:] == ["silent", "5m", "ago", "1/4", "h", "7", program_version()]
+    state, seen, *rest = line.split()[2:]
+    assert (state, rest) == ("silent", ["ago", "1/4", "h", "7", program_version()])
+    assert seen.startswith("5m")
 
 
 async def test_a_worker_that_a_relay_gave_up_is_lost_and_after_ten_minutes_only_shown_on_demand(

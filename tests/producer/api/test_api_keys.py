@@ -74,7 +74,7 @@ async def test_the_key_comes_before_the_query_and_the_body(
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=" ".join)
-async def test_two_keys_are_no_key(offline: AsyncClient, route: tuple[str, str]) -> None:
+async def test_a_request_with_two_keys_gets_401(offline: AsyncClient, route: tuple[str, str]) -> None:
     key = offline.headers["authorization"]
     request = offline.build_request(*route)
     request.headers = type(request.headers)([("Authorization", key), ("Authorization", key)])

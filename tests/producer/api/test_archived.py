@@ -44,7 +44,7 @@ async def test_an_archived_turn_is_answered_as_before(
         assert (await other_client.get(path)).status_code == 404
 
 
-async def test_an_archived_turn_is_found_beside_another_tenants_turn_with_its_id(
+async def test_an_archived_turn_is_found_though_another_tenants_turn_has_its_id(
     client: AsyncClient, other_client: AsyncClient, database: Database, queue: QueueSettings, turn: str
 ) -> None:
     """No client can make such a turn; only a statement can."""

@@ -37,7 +37,7 @@ async def test_a_tenant_takes_no_id_that_another_one_would_choose(
 
 
 async def test_no_client_takes_an_id_that_the_product_may_make(client: AsyncClient, database: Database) -> None:
-    """Of a child or a compensation of a turn of its own: such ids are of version 7."""
+    """It may be the id of a child or a compensation of the client's own turn: such ids are of version 7."""
     ours = choose_id("acme")[:13] + "-7" + str(uuid4())[15:]
 
     answer = await client.post(PATH, json={"input": "squat", "turn_id": ours})
@@ -46,7 +46,7 @@ async def test_no_client_takes_an_id_that_the_product_may_make(client: AsyncClie
     assert await database.fetch("SELECT id FROM turns", {}) == []
 
 
-async def test_a_submit_does_not_tell_whether_another_tenant_has_the_id(
+async def test_a_submit_does_not_reveal_whether_another_tenant_has_the_id(
     other_client: AsyncClient, theirs: list[str]
 ) -> None:
     absent = choose_id("acme")
@@ -71,7 +71,7 @@ async def test_a_submit_does_not_tell_whether_another_tenant_has_the_id(
         ("POST", "/v1/turns/{}/cancel"),
     ],
 )
-async def test_no_route_tells_whether_another_tenant_has_the_id(
+async def test_no_route_reveals_whether_another_tenant_has_the_id(
     client: AsyncClient, other_client: AsyncClient, theirs: list[str], method: str, path: str
 ) -> None:
     for absent in (str(uuid4()), choose_id("acme")):

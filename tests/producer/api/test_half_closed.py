@@ -78,9 +78,9 @@ async def test_a_stream_is_followed_to_its_end_and_cancels_nothing(talk: Convers
     talk.script.emit("so far")
     talk.script.reply("bye")
 
-    told = await stream.rest()
+    received = await stream.rest()
 
-    assert b"event: end\n" in told
+    assert b"event: end\n" in received
     assert (await talk.client.get(f"/v1/turns/{turn}")).json()["status"] == "SUCCEEDED"
 
 

@@ -19,8 +19,10 @@ async def test_fifty_equal_posts_at_once_make_one_turn_and_one_message(
     answers = await asyncio.gather(*(client.post(PATH, json={"input": "x"}, headers=headers) for _ in range(50)))
     assert {answer.status_code for answer in answers} == {202}
     assert len({answer.text for answer in answers}) == 1
-    told = [{name: answer.headers[name] for name in ("location", "traceparent", "retry-after")} for answer in answers]
-    assert told == [told[0]] * 50
+    answered = [
+        {name: answer.headers[name] for name in ("location", "traceparent", "retry-after")} for answer in answers
+    ]
+    assert answered == [answered[0]] * 50
     assert sorted(answer.headers.get("idempotency-replayed", "") for answer in answers) == ["", *["true"] * 49]
     (row,) = await database.fetch("SELECT last_seq, (SELECT count(*) FROM turns) AS turns FROM sessions", {})
     assert row == {"last_seq": 1, "turns": 1}

@@ -46,7 +46,7 @@ async def post(client: AsyncClient, session: str) -> int:
 
 @asynccontextmanager
 async def again_and_again(calls: Iterable[Callable[[], Awaitable[Answer]]]) -> AsyncIterator[list[Answer]]:
-    """Repeats each call, beside the others, until the block ends. Yields the responses."""
+    """Repeats each call until the block ends, all calls at the same time. Yields the responses."""
     answers: list[Answer] = []
 
     async def repeat(call: Callable[[], Awaitable[Answer]]) -> None:

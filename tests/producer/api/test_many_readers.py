@@ -38,7 +38,7 @@ async def test_many_readers_share_a_handful_of_connections(settings: Settings, k
 
 
 async def _read_plainly(port: int, turn: Any, into: bytearray) -> None:
-    """As a client that costs next to nothing, so that hundreds fit beside the server."""
+    """As a client that costs next to nothing, so that hundreds fit on the server's machine."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     key = KEYS["acme"]
     head = (

@@ -38,7 +38,7 @@ async def test_a_submit_is_counted_by_its_result(client: AsyncClient, settings: 
 async def test_accepted_turns_are_0_from_the_start_for_each_declared_queue(
     settings: Settings, connect: Connect
 ) -> None:
-    """An API that has accepted nothing since its deployment has a broken producer: without a series nobody would be told."""
+    """An API that has accepted nothing since its deployment has a broken producer: without a series no alert would fire."""
     queues = tuple(QueueSettings(name=f"{settings.queue}-{place}") for place in ("first", "second"))
 
     async with connect(settings.model_copy(update={"queues": queues})):

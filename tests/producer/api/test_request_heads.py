@@ -50,9 +50,9 @@ async def exchange(app: Any, sent: bytes) -> bytes:
             writer.transport.abort()
 
 
-def expect_last_response(told: bytes, status: int, kind: str) -> None:
-    head, _, body = told.partition(b"\r\n\r\n")
-    assert head.startswith(f"HTTP/1.1 {status} ".encode()), told
+def expect_last_response(received: bytes, status: int, kind: str) -> None:
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode()), received
     assert b"content-type: application/problem+json" in head
     assert b"connection: close" in head
     assert json.loads(body)["type"] == f"/problems/{kind}"
@@ -67,9 +67,9 @@ def errors_in(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_what_is_refused_gets_a_problem(what: str, caplog: pytest.LogCaptureFixture) -> None:
     sent, status, kind = REFUSED[what]
 
-    told = await exchange(Watched(), sent)
+    received = await exchange(Watched(), sent)
 
-    expect_last_response(told, status, kind)
+    expect_last_response(received, status, kind)
     assert errors_in(caplog) == []
 
 
@@ -88,9 +88,9 @@ async def test_a_head_above_the_limits_is_not_parsed(before: bytes, what: str, m
     sent, status, kind = REFUSED[what]
     app = Watched()
 
-    told = await exchange(app, before + sent)
+    received = await exchange(app, before + sent)
 
-    expect_last_response(told[told.rindex(b"HTTP/1.1") :], status, kind)
+    expect_last_response(received[received.rindex(b"HTTP/1.1") :], status, kind)
     assert len(parsed) == app.calls == (1 if before else 0)
 
 

@@ -14,7 +14,7 @@ from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.queries.turns import Standing
 
 HANGS_SECONDS = 60.0
-"""Of something that is over within a few seconds."""
+"""A bound for something that is over within a few seconds."""
 
 
 @pytest.fixture(autouse=True)

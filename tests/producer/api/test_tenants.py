@@ -46,7 +46,7 @@ async def test_another_tenants_resources_are_not_found(
         ("POST", "/v1/sessions/{}/cancel"),
     ],
 )
-async def test_no_route_tells_whether_another_tenant_has_the_session(
+async def test_no_route_reveals_whether_another_tenant_has_the_session(
     client: AsyncClient, other_client: AsyncClient, method: str, path: str
 ) -> None:
     await submit(client, "theirs")

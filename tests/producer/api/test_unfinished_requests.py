@@ -66,9 +66,9 @@ async def serving(app: Any, most: int = 100) -> AsyncIterator[Any]:
 @pytest.mark.usefixtures("soon")
 async def test_a_late_head_gets_408() -> None:
     async with serving(PlainTextResponse("said")) as call:
-        told = await (await call(HALF)).rest()
+        received = await (await call(HALF)).rest()
 
-    head, _, body = told.partition(b"\r\n\r\n")
+    head, _, body = received.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
     assert b"content-type: application/problem+json" in head
     assert b"connection: close" in head

@@ -136,7 +136,7 @@ async def test_newer_tables_take_down_only_a_program_that_they_do_not_serve(
 
 
 @pytest.mark.usefixtures("long_wait")
-async def test_tables_that_go_down_under_a_running_api_are_no_500(settings: Settings, connect: Connect) -> None:
+async def test_a_running_api_whose_tables_go_down_responds_503(settings: Settings, connect: Connect) -> None:
     async with connect(settings) as client:
         for _ in range(2):
             await asyncio.gather(*(answers(client) for _ in range(3)))

@@ -42,7 +42,7 @@ async def test_all_that_the_page_loads_comes_from_the_api_itself() -> None:
     assert document.json()["info"]["title"] == "Turnstile"
 
 
-async def test_the_browser_is_told_to_ask_nobody_else() -> None:
+async def test_the_page_allows_the_browser_to_ask_only_its_own_server() -> None:
     async with browser() as client:
         policy = (await client.get("/docs")).headers["content-security-policy"]
 
@@ -89,6 +89,6 @@ async def test_the_document_is_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("path", ["/redoc", "/docs/oauth2-redirect", "/docs/../app.py", "/docs/other.js"])
-async def test_there_is_nothing_beside_it(path: str) -> None:
+async def test_no_other_path_is_served(path: str) -> None:
     async with browser() as client:
         assert (await client.get(path)).status_code in {404, 422}

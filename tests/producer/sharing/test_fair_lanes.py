@@ -104,7 +104,7 @@ async def test_a_tenant_has_no_more_calls_at_a_pool_than_its_share() -> None:
         await asyncio.gather(*calls)
 
 
-async def wait_in_vain(first_ends: bool, error: Exception | None = None) -> BaseException | None:
+async def wait_too_long(first_ends: bool, error: Exception | None = None) -> BaseException | None:
     """The error of a call that waits behind two others, of which the first may end, with this error or with a response."""
     pool, go_on, never = pool_of(100), asyncio.Event(), asyncio.Event()
     first = asyncio.create_task(hold(pool, "a", go_on, error))
@@ -124,16 +124,16 @@ async def wait_in_vain(first_ends: bool, error: Exception | None = None) -> Base
     return late.exception()
 
 
-async def test_a_call_that_waits_in_vain_behind_its_tenants_others_meets_overload() -> None:
-    refused = await wait_in_vain(first_ends=True)
+async def test_a_call_that_waits_too_long_behind_calls_of_its_tenant_meets_overload() -> None:
+    refused = await wait_too_long(first_ends=True)
 
     assert isinstance(refused, NoPlaceError)
     assert refused.kind is Kind.TOO_MANY_REQUESTS
 
 
 async def test_a_call_that_waits_while_nobody_gets_a_response_meets_an_outage() -> None:
-    assert isinstance(await wait_in_vain(first_ends=False), DatabaseUnavailableError)
-    assert isinstance(await wait_in_vain(True, DatabaseUnavailableError("away")), DatabaseUnavailableError)
+    assert isinstance(await wait_too_long(first_ends=False), DatabaseUnavailableError)
+    assert isinstance(await wait_too_long(True, DatabaseUnavailableError("away")), DatabaseUnavailableError)
 
 
 async def test_a_call_that_waits_while_the_process_is_late_itself_meets_overload() -> None:

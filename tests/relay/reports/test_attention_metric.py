@@ -144,7 +144,7 @@ async def test_nothing_that_needs_an_operator_is_shown_while_postgres_is_away() 
         await measured(report_attention, away, ["away"], enough=lambda: not shown())
 
 
-def test_too_many_letters_to_count_are_no_number() -> None:
+def test_the_metric_has_no_number_if_there_are_too_many_letters_to_count() -> None:
     attention_metric._measure(Attention(queue="flooded", letters=None, **CALM))
 
     assert math.isnan(reading("turnstile_dead_letters_expected", queue="flooded") or 0.0)

@@ -1,4 +1,4 @@
-"""What a relay tells of the registered workers: the states that `turnstile workers` has, for alarms."""
+"""What a relay reports about the registered workers: the states that `turnstile workers` has, for alarms."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -54,7 +54,7 @@ async def test_each_state_is_counted_as_the_command_shows_it(database: Database,
     }  # fmt: skip
 
 
-async def test_workers_that_are_well_or_as_somebody_wants_them_are_no_warning(
+async def test_workers_that_are_well_or_as_somebody_wants_them_cause_no_warning(
     database: Database, settings: Settings
 ) -> None:
     await announce(database, make_worker_record(settings.queue, "a", draining=True))

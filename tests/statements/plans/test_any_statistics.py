@@ -34,12 +34,12 @@ def new(connection: psycopg.Connection) -> None:
 
 
 def empty(connection: psycopg.Connection) -> None:
-    """Of vacuumed, empty tables."""
+    """Statistics of vacuumed, empty tables."""
     connection.execute("VACUUM ANALYZE")
 
 
 def nearly_empty(connection: psycopg.Connection) -> None:
-    """Of tables with five turns."""
+    """Statistics of tables with five turns."""
     connection.execute("DELETE FROM turns WHERE id NOT IN (SELECT id FROM turns LIMIT 5)")
     connection.execute("VACUUM ANALYZE")
 
@@ -51,12 +51,12 @@ def resting(connection: psycopg.Connection) -> None:
 
 
 def bursting(connection: psycopg.Connection) -> None:
-    """Of a table that was analysed in the middle of a burst."""
+    """Statistics of a table that was analysed in the middle of a burst."""
     connection.execute("VACUUM ANALYZE")
 
 
 def truncated(connection: psycopg.Connection) -> None:
-    """Of tables that were truncated after a rest."""
+    """Statistics of tables that were truncated after a rest."""
     resting(connection)
     connection.execute(f"TRUNCATE {TABLES}")
 
@@ -91,7 +91,7 @@ def used(stack: Stack, template: str) -> Iterator[str]:
 def test_a_statement_reads_no_more_rows_in_a_burst(
     stack: Stack, databases: Databases, template: str, used: str, state: str
 ) -> None:
-    # Of its own: an emptied database would keep its statistics.
+    # A database of its own: an emptied one would keep its statistics.
     name = f"plans_{state}"
     url = stack.postgres.create_database(name, template=template if state in WITHOUT_TURNS else used)
     try:

@@ -62,7 +62,7 @@ class Bench:
         return deaf
 
     async def outcome_of(self, function: Callable[[Any, Any], Any]) -> Outcome:
-        """Of an attempt that has all the time."""
+        """The outcome of an attempt that has all the time."""
         return await self.attempt(function).run(LONG, LONG)
 
     async def stopped(self, attempt: Attempt, reason: StopReason, grace: float = LONG) -> Outcome:

@@ -25,7 +25,7 @@ class Redis:
         """What was to be appended, in bytes."""
         self.stream: list[TurnEvent] = []
         self.heard: list[TurnEvent] = []
-        """What a reader has been told who was always there."""
+        """What a reader has received that listened from the start."""
 
     async def append(self, append: Append) -> Appended:
         self.calls += 1

@@ -31,7 +31,7 @@ async def test_a_join_that_can_never_end_is_refused(family: Family, parent: Clai
         await family.run(parent).join([], "any")
 
 
-async def test_a_join_of_a_turn_that_is_no_child_is_refused(family: Family, parent: ClaimedTurn) -> None:
+async def test_a_join_of_a_turn_that_is_not_a_child_is_refused(family: Family, parent: ClaimedTurn) -> None:
     await submit_turns(family.database, family.settings, "other", session_id="other")
     stranger = await family.claim("other")
 
@@ -103,7 +103,7 @@ async def test_a_join_cancels_no_child_that_it_does_not_join_and_none_while_it_c
     family: Family, parent: ClaimedTurn
 ) -> None:
     run = family.run(parent)
-    bad, other, beside = [await family.start(run, key=key) for key in ("bad", "other", "beside")]
+    bad, other, unjoined = [await family.start(run, key=key) for key in ("bad", "other", "unjoined")]
     await family.end(bad, FAILURE)
 
     with pytest.raises(JoinPending):
@@ -112,10 +112,10 @@ async def test_a_join_cancels_no_child_that_it_does_not_join_and_none_while_it_c
     with pytest.raises(ChildFailedError):
         await run.join([bad, other], on_failure="cancel")
 
-    assert [(await family.row(child.id))["status"] for child in (other, beside)] == ["CANCELED", "PENDING"]
+    assert [(await family.row(child.id))["status"] for child in (other, unjoined)] == ["CANCELED", "PENDING"]
 
 
-async def test_the_worker_of_a_cancelled_child_is_told_and_its_session_goes_on(
+async def test_the_worker_of_a_cancelled_child_is_notified_and_its_session_goes_on(
     family: Family, parent: ClaimedTurn, hints: OwnCancelHints, keys: redis.asyncio.Redis
 ) -> None:
     run = family.run(parent)
@@ -130,11 +130,11 @@ async def test_the_worker_of_a_cancelled_child_is_told_and_its_session_goes_on(
     with pytest.raises(ChildFailedError):
         await run.join([bad, waits, runs], on_failure="cancel")
 
-    async def told() -> bool:
+    async def notified() -> bool:
         message = await heard.get_message(ignore_subscribe_messages=True)
         return message is not None and message["data"] in (str(runs.id), str(runs.id).encode())
 
-    await until(told)
+    await until(notified)
     await heard.aclose()  # type: ignore[no-untyped-call]
     due = await family.database.fetch(
         "SELECT send_at <= clock_timestamp() + interval '1 s' AS soon FROM turns WHERE session_id = 'shared' AND seq = 2",

@@ -49,7 +49,7 @@ async def test_after_a_flush_the_whole_text_is_sent_under_later_numbers(rig: Emi
     assert rig.redis.text(rig.redis.stream) == "before, after"
 
 
-async def test_a_stream_at_its_cap_begins_anew() -> None:
+async def test_a_stream_at_its_cap_starts_over() -> None:
     rig = EmitterRig(cap=10)
     for n in range(25):
         await rig.emitter.emit(f"{n} ")

@@ -130,7 +130,7 @@ def test_the_text_of_an_error_can_always_be_stored(text: str) -> None:
 
 
 @pytest.mark.parametrize("after", ["soon", object(), math.nan])
-def test_a_wait_that_is_no_number_is_refused_at_its_raise(after: object) -> None:
+def test_a_wait_that_is_not_a_number_is_refused_at_its_raise(after: object) -> None:
     with pytest.raises((TypeError, ValueError)):
         Retry(after=after)  # type: ignore[arg-type]
     with pytest.raises((TypeError, ValueError)):

@@ -77,11 +77,11 @@ def ask_in_thread(turn: Turn, ctx: Context) -> None:
     asyncio.run(ctx.history())
 
 
-async def ask_beside_the_loop(turn: Turn, ctx: Context) -> None:
+async def ask_outside_the_loop(turn: Turn, ctx: Context) -> None:
     await asyncio.to_thread(ask_in_thread, turn, ctx)
 
 
-@pytest.mark.parametrize("function", [ask_in_thread, ask_beside_the_loop])
+@pytest.mark.parametrize("function", [ask_in_thread, ask_outside_the_loop])
 async def test_a_call_on_an_event_loop_of_a_thread_fails_its_turn_and_no_other(
     settings: Settings, database: Database, lock: SessionLock, function: Any
 ) -> None:

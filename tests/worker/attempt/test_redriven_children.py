@@ -1,4 +1,4 @@
-"""Children of a parent that runs again: those that succeeded or still run are kept, failed ones start anew after a redrive."""
+"""Children of a parent that runs again: those that succeeded or still run are kept, failed ones start again after a redrive."""
 
 from tests.worker.attempt.child_turns import FAILURE, RETRY, Family
 from turnstile.statements.revive import revive
@@ -22,7 +22,7 @@ async def test_a_redriven_parent_keeps_its_children_except_the_failed_ones(famil
     assert await family.start(family.run(redriven), key="bad") == later[1]
 
 
-async def test_a_child_that_was_redriven_during_the_run_is_not_started_anew(
+async def test_a_child_that_was_redriven_during_the_run_is_not_started_again(
     family: Family, parent: ClaimedTurn
 ) -> None:
     bad = await family.start(family.run(parent), key="bad")

@@ -53,7 +53,7 @@ async def test_an_attempt_that_is_stopped_before_it_runs_never_calls_the_handler
     assert called == []
 
 
-async def test_the_result_of_a_cancelled_handler_is_no_reply(bench: Bench) -> None:
+async def test_the_result_of_a_cancelled_handler_is_not_a_reply(bench: Bench) -> None:
     reason = StopReason.SHUTDOWN
 
     async def break_off(*_: Any) -> str:
@@ -68,7 +68,7 @@ async def test_the_result_of_a_cancelled_handler_is_no_reply(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("look", [lambda ctx: ctx.cancelled, lambda ctx: ctx.cancel_reason], ids=["whether", "why"])
-async def test_the_result_of_a_thread_that_has_seen_its_stop_is_no_reply(
+async def test_the_result_of_a_thread_that_has_seen_its_stop_is_not_a_reply(
     bench: Bench, look: Callable[[Context], object]
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ async def test_the_result_of_a_thread_that_has_seen_its_stop_is_no_reply(
     assert await bench.stopped(bench.attempt(break_off), StopReason.SHUTDOWN) == Stopped(StopReason.SHUTDOWN)
 
 
-async def test_the_result_of_a_thread_whose_call_was_cancelled_is_no_reply(bench: Bench) -> None:
+async def test_the_result_of_a_thread_whose_call_was_cancelled_is_not_a_reply(bench: Bench) -> None:
     async def ask() -> None:
         bench.began.set()
         await wait_forever()

@@ -15,7 +15,7 @@ async def test_a_function_keeps_nothing_of_low_priority_in_a_full_redis(site: Si
         async def is_refused() -> bool:
             return (await ctx.memory.set("low", 1, priority=1)).verdict is Verdict.NOT_KEPT
 
-        # The first look of the invocation's watch is made beside its first turns.
+        # The first look of the invocation's watch is made while its first turns run.
         await until(is_refused)
         usual = await ctx.memory.set("usual", 1)
         return usual.verdict.value

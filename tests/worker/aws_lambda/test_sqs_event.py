@@ -26,7 +26,7 @@ def record(message_id: str, queue: str = "turnstile-chat", group: str | None = N
 
 
 def kept(groups: str, done: str) -> list[str]:
-    """Of messages 0, 1, 2 … in these groups, those that Lambda is not to delete."""
+    """Those of messages 0, 1, 2 … in these groups that Lambda is not to delete."""
     records = [record(str(place), "chat.fifo", group) for place, group in enumerate(groups)]
     return [one.message.message_id for one in not_to_delete(read_event({"Records": records}, FIFO), set(done))]
 

@@ -26,7 +26,9 @@ async def test_a_warm_container_keeps_its_connections(site: Site) -> None:
     assert await site.rows("status") == [("SUCCEEDED",)] * 2
 
 
-async def test_dead_connections_after_a_long_rest_are_no_outage(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_dead_connections_after_a_long_rest_are_not_an_outage(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = site.function()
     await site.send("a")
     await site.invoke(1, one)
@@ -44,7 +46,7 @@ async def test_dead_connections_after_a_long_rest_are_no_outage(site: Site, monk
 
     assert await site.rows("status") == [("SUCCEEDED",)] * 2
     assert "database.away" not in {line["event"] for line in lines}
-    # Connections to SQS are made anew as well.
+    # Connections to SQS are made again as well.
     assert to_sqs.closed
 
 

@@ -1,4 +1,4 @@
-"""Extra polls beside the long poll, while polls bring ten messages each."""
+"""Extra polls at the same time as the long poll, while polls bring ten messages each."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Shutdown of the consumer: it polls no more, and gives late messages back."""
+"""Shutdown of the consumer: it stops polling, and gives late messages back."""
 
 from tests.support.probes import until
 from tests.worker.consumer.consumers import Rig, Watched

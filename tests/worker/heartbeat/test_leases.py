@@ -234,7 +234,7 @@ async def test_a_settled_turn_is_not_stopped(
     assert beating.stops == []
 
 
-async def test_a_renewal_that_meets_the_turns_own_settle_is_no_news(
+async def test_a_renewal_that_meets_the_turns_own_settle_is_not_reported(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
     kept = beating.keep(turn)
@@ -260,14 +260,14 @@ async def test_a_lease_is_kept_while_its_settle_waits(
         return bool(await lease_of(database) > first)
 
     await until(renewed)
-    # Otherwise the session's lock would not be extended any more.
+    # Otherwise the session's lock would no longer be extended.
     await until(lambda: kept.ours_at)
 
 
 async def test_a_lock_on_the_whole_table_takes_the_evidence_away(
     settings: Settings, database: Database, beating: Beating
 ) -> None:
-    """No worker can renew meanwhile, so a lease that runs out is no evidence of a lost worker."""
+    """No worker can renew meanwhile, so a lease that runs out is not evidence of a lost worker."""
     await until(lambda: beating.heartbeat.evidence.judge(time.monotonic()))
 
     with psycopg.connect(settings.database_url) as other:

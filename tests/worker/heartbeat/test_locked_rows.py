@@ -43,7 +43,7 @@ async def test_a_turn_whose_row_stays_locked_for_leases_is_not_lost(
     assert (await database.fetch("SELECT send_at FROM turns", {})) == [{"send_at": None}]
 
 
-async def test_what_is_renewed_again_is_not_announced_any_more(
+async def test_a_claim_that_is_renewed_again_is_no_longer_announced(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
     async def announced() -> bool:
@@ -58,7 +58,7 @@ async def test_what_is_renewed_again_is_not_announced_any_more(
     await until(withdrawn)
 
 
-async def test_a_renewal_that_has_skipped_a_row_is_no_evidence(
+async def test_a_renewal_that_has_skipped_a_row_is_not_evidence(
     settings: Settings, database: Database, beating: Beating, turn: ClaimedTurn
 ) -> None:
     def allowed() -> bool:

@@ -189,7 +189,7 @@ def test_blocks_in_a_row_have_a_line_a_minute_that_counts_them(rig: Rig, logs: l
     assert [line["blocks"] for line in logs] == [1, 20]
 
 
-def test_a_block_is_told_from_a_second_on_until_the_loop_answers(rig: Rig) -> None:
+def test_a_block_of_over_a_second_is_reported_until_the_loop_answers(rig: Rig) -> None:
     rig.look_for(BLOCKED_SECONDS - LOOK_SECONDS, blocked=True)
     before = rig.watch.blocked_for()
     rig.look_for(10.0, blocked=True)

@@ -82,7 +82,7 @@ async def test_an_outage_makes_a_worker_not_ready_and_restarts_none(client: http
     assert ready.json()["checks"]["postgres"] is False
 
 
-async def test_a_reason_is_told_and_counts_as_not_ready(client: httpx.AsyncClient, checks: Checks) -> None:
+async def test_readyz_shows_a_reason_and_counts_it_as_not_ready(client: httpx.AsyncClient, checks: Checks) -> None:
     checks.ready["postgres"] = "the database has no tables"
 
     ready = await client.get("/readyz")

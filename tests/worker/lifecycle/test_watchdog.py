@@ -86,7 +86,7 @@ def test_a_stuck_loop_ends_the_process_after_the_limit_and_its_stack_is_written(
     assert (line["event"], line["log_level"]) == ("watchdog.loop_stuck", "critical")
     assert "MainThread:\n" in line["stacks"]
     assert "in look_on" in line["stacks"]
-    assert capfd.readouterr().err == "", "nothing that is no line of the log"
+    assert capfd.readouterr().err == "", "only lines of the log"
     assert clock.now == began + LIMIT_SECONDS + BEAT_SECONDS
 
 

@@ -58,7 +58,7 @@ def test_a_tenant_that_is_alone_has_all_slots_and_prefetched_turns(count: int) -
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 1), (2, 1), (3, 2), (64, 48)])
-def test_beside_another_tenant_a_flood_has_at_most_three_quarters(count: int, most: int) -> None:
+def test_a_flood_has_at_most_three_quarters_if_another_tenant_is_seen(count: int, most: int) -> None:
     slots = slots_of("fair", count)
     slots.see("b", NOW)
 

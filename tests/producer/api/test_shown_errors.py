@@ -1,4 +1,4 @@
-"""What clients are told of an error: the text that somebody wrote for them, and of any other error its class."""
+"""What clients see of an error: the text that somebody wrote for them, or the class of any other error."""
 
 import asyncio
 from typing import Any
@@ -33,7 +33,7 @@ def failed(error_class: str, error: str) -> Settlement:
 
 
 @pytest.mark.parametrize(
-    ("raised", "told"),
+    ("raised", "expected"),
     [
         (RuntimeError(SECRET), {"class": "RuntimeError", "message": None}),
         (SystemExit(SECRET), {"class": "HandlerExitedError", "message": None}),
@@ -44,7 +44,9 @@ def failed(error_class: str, error: str) -> Settlement:
     ],
     ids=["another error", "an exit", "a stranger named Reject", "Reject", "a subclass", "out of a group"],
 )
-async def test_stream_wait_and_read_tell_the_same(talk: Conversation, raised: Any, told: dict[str, Any]) -> None:
+async def test_stream_wait_and_read_show_the_same_error(
+    talk: Conversation, raised: Any, expected: dict[str, Any]
+) -> None:
     turn = await talk.submit()
     waiting = asyncio.create_task(talk.client.get(f"/v1/turns/{turn}", params={"wait": 50}))
     await until(lambda: talk.listeners == 1)
@@ -57,12 +59,12 @@ async def test_stream_wait_and_read_tell_the_same(talk: Conversation, raised: An
 
     assert heard.end is not None
     shown = [waited.json(), answers[0].json(), *(page.json()["turns"][0] for page in answers[1:])]
-    assert [one["error"] for one in (heard.end.data, *shown)] == [told] * 5
+    assert [one["error"] for one in (heard.end.data, *shown)] == [expected] * 5
     assert "hunter2" not in f"{heard.events}{waited.text}{[answer.text for answer in answers]}"
 
 
 @pytest.mark.parametrize(
-    ("raised", "told"),
+    ("raised", "expected"),
     [
         (Retry("the model is busy", after=500), {"class": "Retry", "message": "the model is busy"}),
         (ConnectionError(SECRET), {"class": "ConnectionError", "message": None}),
@@ -70,8 +72,8 @@ async def test_stream_wait_and_read_tell_the_same(talk: Conversation, raised: An
     ],
     ids=["Retry", "an error that heals", "Snooze"],
 )
-async def test_a_turn_that_waits_tells_of_its_last_error(
-    talk: Conversation, raised: Exception, told: dict[str, Any] | None
+async def test_a_turn_that_waits_shows_its_last_error(
+    talk: Conversation, raised: Exception, expected: dict[str, Any] | None
 ) -> None:
     turn = await talk.submit()
     heard, following = talk.follow(turn)
@@ -82,11 +84,11 @@ async def test_a_turn_that_waits_tells_of_its_last_error(
     answer = await talk.client.get(f"/v1/turns/{turn}")
     following.cancel()
 
-    assert (answer.json()["status"], answer.json()["error"]) == ("PENDING", told)
+    assert (answer.json()["status"], answer.json()["error"]) == ("PENDING", expected)
     assert "hunter2" not in f"{heard.events}{answer.text}"
 
 
-async def test_an_archived_turn_tells_no_more_than_before(
+async def test_an_archived_turn_shows_no_more_than_before(
     client: AsyncClient, database: Database, settings: Settings
 ) -> None:
     turn = await submit(client)
@@ -105,10 +107,10 @@ async def test_an_archived_turn_tells_no_more_than_before(
 
 
 @pytest.mark.parametrize(
-    ("error_class", "told"), [("RuntimeError", None), ("Reject", SECRET)], ids=["another error", "Reject"]
+    ("error_class", "expected"), [("RuntimeError", None), ("Reject", SECRET)], ids=["another error", "Reject"]
 )
-async def test_the_input_of_a_compensation_tells_no_more_than_the_turn_that_failed(
-    client: AsyncClient, database: Database, settings: Settings, error_class: str, told: str | None
+async def test_the_input_of_a_compensation_shows_no_more_than_the_turn_that_failed(
+    client: AsyncClient, database: Database, settings: Settings, error_class: str, expected: str | None
 ) -> None:
     await submit(client)
     await end(database, settings, "s", failed(error_class, SECRET))
@@ -121,7 +123,7 @@ async def test_the_input_of_a_compensation_tells_no_more_than_the_turn_that_fail
     [asked, answered] = (await client.get(f"/v1/sessions/{row['session_id']}/messages")).json()["messages"]
 
     assert turn["input"] == asked["content"]
-    assert (turn["input"]["error_class"], turn["input"]["error"]) == (error_class, told)
+    assert (turn["input"]["error_class"], turn["input"]["error"]) == (error_class, expected)
     assert turn["input"]["inputs"] == ["x"]
     assert answered["content"] == {"undone": True}
 
