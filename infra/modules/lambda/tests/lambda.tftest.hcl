@@ -40,7 +40,7 @@ run "an_event_source_that_answers_message_by_message" {
   }
 
   assert {
-    condition     = aws_lambda_function.worker.image_config[0].command == tolist(["turnstile.worker.aws_lambda.handler.handle"])
+    condition     = aws_lambda_function.worker.image_config[0].command == tolist(["turnstile.worker.aws_lambda.lambda_handler.handle"])
     error_message = "The handler is the product's."
   }
 
