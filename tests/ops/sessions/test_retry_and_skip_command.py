@@ -146,7 +146,7 @@ async def test_a_turn_that_halts_nothing_is_refused_with_one_line(
     assert [wording(ran.err, FAILED=failed, WAITING=waiting.turn_id, UNKNOWN=NOBODY) for ran in refused] == snapshot(
         [
             "turnstile: FAILED is FAILED and does not halt a session; nothing was changed; try turnstile redrive --turn FAILED\n",
-            "turnstile: WAITING is PENDING and does not halt a session; nothing was changed\n",
+            "turnstile: WAITING is PENDING and does not halt a session; nothing was changed; try turnstile why WAITING\n",
             "turnstile: there is no turn UNKNOWN; nothing was changed\n",
         ]
     )
