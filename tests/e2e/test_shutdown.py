@@ -139,6 +139,25 @@ async def test_a_turn_that_can_not_be_handed_back_is_an_error_line_and_an_exit_c
     assert (line["level"], line["turn_id"], worker.exit_code) == ("error", str(turn), ExitCode.UNAVAILABLE)
 
 
+async def test_a_claim_without_an_answer_at_the_end_is_a_warning_and_an_exit_code(
+    product: Product, start_worker: StartWorker
+) -> None:
+    """Its COMMIT may still land: the turn is then RUNNING, and counts a crash."""
+    worker = start_worker(TURNSTILE_GRACE_SECONDS="0.2")
+    [turn] = await product.submit({"do": "sleep", "seconds": 30}, send=False)
+    await until(lambda: worker.said("worker.started"))
+
+    async with await psycopg.AsyncConnection.connect(product.settings.database_url) as other:
+        await other.execute("LOCK TABLE turns")
+        await product.send(("s", turn))
+        await until(lambda: worker.said("database.row_locked") or worker.said("database.away"))
+        worker.signal(signal.SIGTERM)
+        await until(lambda: worker.exit_code is not None)
+
+    [line] = worker.said("claim.given_up")
+    assert (line["level"], line["session_id"], worker.exit_code) == ("warning", "s", ExitCode.UNAVAILABLE)
+
+
 def _handing_back_took(worker: WorkerProcess) -> float:
     handing, stopped = worker.said("shutdown.handing_back")[0], worker.said("worker.stopped")[0]
     return _seconds(stopped["timestamp"]) - _seconds(handing["timestamp"])

@@ -55,6 +55,8 @@ class Claimer:
         self._nudge_relay = nudge_relay
         self._retry_while_down = retry_while_down
         self._takes_over = takes_over
+        self.given_up = 0
+        """Claims that had no answer until the shutdown's end. Each may still commit, and leave its turn RUNNING."""
         self._claims: Batcher[ClaimRequest, Claim] = Batcher(partial(claim, database, terms), limit=CLAIM_BATCH)
 
     async def claim(self, run: SessionRun) -> Claim:
@@ -69,7 +71,13 @@ class Claimer:
                 claim_id=attempt.claim_id,
                 most_crashes=run.most_crashes,
             )
-            found: Claim = await self._retry_while_down(partial(attempt.ask, request))
+            try:
+                found: Claim = await self._retry_while_down(partial(attempt.ask, request))
+            except (DatabaseUnavailableError, asyncio.CancelledError):
+                # Only a shutdown gives up, or cancels what still asks.
+                self.given_up += 1
+                log.warning("claim.given_up")
+                raise
             match found:
                 case EndedAtClaim():
                     report_ended(found, self._terms.queue, halts=self._terms.halt)

@@ -150,7 +150,7 @@ class _Worker:
 
     async def run(self, stack: AsyncExitStack) -> int:
         """Works until a shutdown; returns the exit code: 1 if a part of the worker ended by itself, which none should; 4 if the
-        database did not take turns back."""
+        database did not take turns back, or did not answer the last claims."""
         cancel_signals = self.work.start()
         stack.push_async_callback(self.work.end, HEARTBEAT_END_SECONDS)
         if self.settings.health_port is not None:
@@ -200,7 +200,8 @@ class _Worker:
         for task in tasks:
             task.cancel()
         log.info("worker.stopped")
-        return 1 if broken else 4 if self.work.processor.settler.given_up else 0
+        processor = self.work.processor
+        return 1 if broken else 4 if processor.settler.given_up or processor.claimer.given_up else 0
 
     async def _protect(self, agent_uri: str) -> None:
         usual = ProtectionTerms()

@@ -4,7 +4,8 @@ The first stop signal: the worker receives no messages and begins no turns; runn
 one ends the grace period at once. After it, handlers are stopped and their turns go back to PENDING, due at once, with the
 attempt refunded, within two seconds. So a deployment costs no turn an attempt, and no client waits for a lease to expire.
 Only a turn that keeps being stopped ends (`worker.retry_decision`). While Postgres does not answer, nothing can be handed back:
-the turns are taken over, at the price of a crash. So is a turn whose claim commits only after these two seconds.
+the turns are taken over, at the price of a crash. So is a turn whose claim commits only after these two seconds. The exit code
+says so in both cases (`worker.worker_process`).
 """
 
 import asyncio
