@@ -53,12 +53,21 @@ resource "aws_vpc_security_group_ingress_rule" "metrics" {
   to_port                      = var.metrics_port
 }
 
-# Database, caches, endpoints of AWS, and the provider of the model.
+# HTTPS: endpoints of AWS, the provider of the model, webhooks. Postgres and Redis. The ports of the collectors. DNS of the VPC and
+# ECS's credentials pass no security group.
+locals {
+  collector_ports = flatten([for value in values(var.telemetry) : regexall("://[^/]*:([0-9]+)", value)])
+}
+
 resource "aws_vpc_security_group_egress_rule" "from_tasks" {
+  for_each = toset(concat(["443", "5432", "6379"], local.collector_ports))
+
   security_group_id = aws_security_group.tasks.id
-  description       = "Out"
+  description       = "Out, port ${each.key}"
   cidr_ipv4         = "0.0.0.0/0"
-  ip_protocol       = "-1"
+  ip_protocol       = "tcp"
+  from_port         = tonumber(each.key)
+  to_port           = tonumber(each.key)
 }
 
 resource "aws_lb" "api" {

@@ -180,6 +180,17 @@ run "groups_and_no_port" {
   expect_failures = [var.metrics_security_group_ids]
 }
 
+run "tasks_reach_only_what_they_need" {
+  command = plan
+
+  assert {
+    condition = { for port, one in aws_vpc_security_group_egress_rule.from_tasks : port => "${one.ip_protocol} ${one.from_port} ${one.to_port}" } == {
+      443 = "tcp 443 443", 5432 = "tcp 5432 5432", 6379 = "tcp 6379 6379"
+    }
+    error_message = "HTTPS, Postgres and Redis, and nothing else."
+  }
+}
+
 run "telemetry_of_all_tasks" {
   command = plan
 
@@ -194,6 +205,11 @@ run "telemetry_of_all_tasks" {
       )
     ])
     error_message = "Processes that export to different places have halves of a trace."
+  }
+
+  assert {
+    condition     = aws_vpc_security_group_egress_rule.from_tasks["4318"].to_port == 4318
+    error_message = "They must reach the collector."
   }
 }
 
