@@ -95,9 +95,15 @@ open_orders = (
 )
 ```
 
-Execute it with your own engine, whose role needs `USAGE` on the schema and `SELECT` on the tables. If the schema has
-another name, use `engine.execution_options(schema_translate_map={{"turnstile": "other"}})`. `turns.c.status.doc` is the
-sentence that this page has about the column.
+Execute it with your own engine. Its role needs two rights:
+
+```sql
+GRANT USAGE ON SCHEMA turnstile TO your_role;
+GRANT SELECT ON ALL TABLES IN SCHEMA turnstile TO your_role;
+```
+
+If the schema has another name, use `engine.execution_options(schema_translate_map={{"turnstile": "other"}})`.
+`turns.c.status.doc` is the sentence that this page has about the column.
 
 {tables}
 """

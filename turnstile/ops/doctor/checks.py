@@ -154,7 +154,7 @@ CHECKS: tuple[Check, ...] = (
         "not-looked-at",
         _WARNING,
         "this could not be checked completely",
-        "see the reason, then run the check again",
+        "act on the reason, then run the check again",
         blinding=True,
     ),
     Check(
