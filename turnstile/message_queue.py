@@ -111,14 +111,20 @@ class MessageQueues:
         entry: dict[str, Any] = {"MessageBody": message.body}
         if address.fifo:
             entry |= {"MessageGroupId": "malformed", "MessageDeduplicationId": message.message_id}
-        # Attributes count into SQS's size limit: a body of the largest size has room for none.
+        # Attributes count into SQS's size limit: a body of the largest size has room for none. After any other refusal the copy
+        # must wait: it would lose its reason, and a FIFO queue would take the copy with the reason for a repetition.
         for attributes in (string_attributes(own | ours), {}):
+            copy = {"Id": "0", **entry, "MessageAttributes": attributes}
             try:
-                if await self._in_batches(SEND, queue, address.dlq_url, [entry | {"MessageAttributes": attributes}]):
-                    return
+                answer = await self._call(queue, SEND, QueueUrl=address.dlq_url, Entries=[copy])
             except CallRefusedError as error:
                 if error.passing or not attributes:
                     raise
+                continue
+            if answer.get("Successful"):
+                return
+            if not _report_refused(address.dlq_url, answer):
+                break
         raise QueueUnavailableError(
             f"the DLQ of {queue!r} did not take a malformed message: it stays on its queue, and is tried again"
         )
@@ -139,8 +145,7 @@ class MessageQueues:
                 break
             done |= {int(taken["Id"]): taken.get("MessageId", "") for taken in answer.get("Successful") or ()}
             if operation == SEND:
-                for refused in answer.get("Failed") or ():
-                    log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
+                _report_refused(url, answer)
         return done
 
     async def check_credentials(self) -> None:
@@ -252,6 +257,15 @@ class MessageQueues:
                 foreign = region is not None and region != self._client.region
                 raise UnknownQueueError(queue, reason=elsewhere if foreign else None) from error
             raise
+
+
+def _report_refused(url: str, answer: Response) -> bool:
+    """Logs the messages that SQS refused. Whether one was refused for what it is, so that a repetition would be, too."""
+    ours = False
+    for refused in answer.get("Failed") or ():
+        log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
+        ours = ours or bool(refused["SenderFault"])
+    return ours
 
 
 def _entry(address: QueueAddress, wake_up: WakeUp, attributes: Attributes) -> dict[str, Any]:
