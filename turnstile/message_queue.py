@@ -111,8 +111,9 @@ class MessageQueues:
         entry: dict[str, Any] = {"MessageBody": message.body}
         if address.fifo:
             entry |= {"MessageGroupId": "malformed", "MessageDeduplicationId": message.message_id}
-        # Attributes count into SQS's size limit: a body of the largest size has room for none. After any other refusal the copy
-        # must wait: it would lose its reason, and a FIFO queue would take the copy with the reason for a repetition.
+        # Attributes count into SQS's size limit: a body of the largest size has room for none. After any other refusal the
+        # message stays on its queue. A copy without attributes would lose the reason, and a FIFO queue drops a later copy with
+        # the same id.
         for attributes in (string_attributes(own | ours), {}):
             copy = {"Id": "0", **entry, "MessageAttributes": attributes}
             try:
@@ -260,7 +261,7 @@ class MessageQueues:
 
 
 def _report_refused(url: str, answer: Response) -> bool:
-    """Logs the messages that SQS refused. Whether one was refused for what it is, so that a repetition would be, too."""
+    """Logs the messages that SQS refused. True: it refused one for its content, so it would refuse the same message again."""
     ours = False
     for refused in answer.get("Failed") or ():
         log.warning("queue.send_refused", queue_url=url, code=refused["Code"], ours=refused["SenderFault"])
