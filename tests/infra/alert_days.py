@@ -5,12 +5,14 @@ fault itself is tested where it is counted (tests/telemetry, tests/relay, tests/
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
 
 from tests.infra.promql import Scrape, Series
 from turnstile.queries.workers import WorkerState
 from turnstile.telemetry import metrics
-from turnstile.telemetry.instruments import REGISTRY, Instrument, Process
+from turnstile.telemetry.instruments import Instrument, Process
 from turnstile.turn.settlement import AttemptOutcome
 from turnstile.turn.status import TurnStatus
 
@@ -21,7 +23,7 @@ QUEUE = "scraped"
 
 API, WORKER = "turnstile-api", "turnstile-worker"
 JOBS = {
-    one.name.removesuffix("_total"): {Process.ALL: (API, WORKER), Process.API: (API,)}.get(one.process, (WORKER,))
+    one: {Process.ALL: (API, WORKER), Process.API: (API,)}.get(one.process, (WORKER,))
     for one in vars(metrics).values()
     if isinstance(one, Instrument)
 }
@@ -33,21 +35,39 @@ Happening = Callable[[int], Iterable[str] | None]
 
 def live(happening: Happening, *, seconds: int = 3600) -> list[Scrape]:
     """The scrapes of a day: calm before the fault, then `seconds` of it."""
-    _calm()
     scrapes = []
-    for at in range(0, BEGINS + seconds + 1, EVERY):
-        down = set(happening(at - BEGINS) or ())
-        scrapes.append(Scrape(float(at), {series: value for job, series, value in _samples() if job not in down}))
+    with _new_processes():
+        _calm()
+        for at in range(0, BEGINS + seconds + 1, EVERY):
+            down = set(happening(at - BEGINS) or ())
+            scrapes.append(Scrape(float(at), {series: value for job, series, value in _samples() if job not in down}))
     return scrapes
 
 
+@contextmanager
+def _new_processes() -> Iterator[None]:
+    """Without the series of the tests before in this process: hundreds of queues, in each of hundreds of scrapes."""
+    before = {instrument: instrument._values for instrument in JOBS}
+    for instrument in JOBS:
+        instrument._values = {} if instrument.labels else {(): instrument._zero()}
+    try:
+        yield
+    finally:
+        for instrument, values in before.items():
+            instrument._values = values
+
+
 def _samples() -> Iterable[tuple[str, Series, float]]:
-    for family in REGISTRY.collect():
-        for sample in family.samples:
-            if sample.labels.get("queue", QUEUE) == QUEUE:
-                for job in JOBS.get(family.name, ()):
-                    labels = {**sample.labels, "job": job, "instance": f"{job}:9464"}
-                    yield job, (sample.name, frozenset(labels.items())), sample.value
+    for instrument, jobs in JOBS.items():
+        for family in instrument.collect():
+            for sample in family.samples:
+                for job in jobs:
+                    yield job, _series(sample.name, tuple(sample.labels.items()), job), sample.value
+
+
+@cache
+def _series(name: str, labels: tuple[tuple[str, str], ...], job: str) -> Series:
+    return name, frozenset([*labels, ("job", job), ("instance", f"{job}:9464")])
 
 
 def _calm() -> None:
