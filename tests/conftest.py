@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -33,6 +34,8 @@ from tests.support.stacks.choice import (
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.sqs import sqs_client as sqs_client_module
+from turnstile.backends.sqs.endpoint import Endpoint, find_endpoint
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -58,6 +61,8 @@ hypothesis.settings.load_profile("shared")
 # Where bytecode is not written, each test process and each process that it starts compiles everything again: half of its start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+READ_BY_BOTOCORE = re.compile("^AWS_|^BOTO|PROXY|CA_BUNDLE|^HOME$", re.IGNORECASE)
 
 ROOT = Path(__file__).parent.parent
 
@@ -143,6 +148,24 @@ def _one_loader_of_botocore() -> Iterator[None]:
     loader = botocore.session.create_loader()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(botocore.session, "create_loader", lambda *_: loader)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_search_for_each_endpoint() -> Iterator[None]:
+    """botocore makes a client of its own to resolve an endpoint, which takes a fiftieth of a second of CPU in most tests. The
+    result depends on the arguments and on these variables."""
+    found: dict[object, Endpoint] = {}
+
+    def find_once(session: botocore.session.Session, region: str | None, url: str | None) -> Endpoint:
+        read = [(name, value) for name, value in os.environ.items() if READ_BY_BOTOCORE.search(name)]
+        key = (region, url, *sorted(read))
+        if key not in found:
+            found[key] = find_endpoint(session, region, url)
+        return found[key]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sqs_client_module, "find_endpoint", find_once)
         yield
 
 

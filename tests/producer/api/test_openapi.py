@@ -4,12 +4,10 @@ import contextlib
 from typing import Any
 
 import pytest
-import schemathesis
 from httpx import AsyncClient
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as effort
 from hypothesis.errors import Unsatisfiable
-from schemathesis.checks import CHECKS
 from structlog.testing import capture_logs
 
 from tests.producer.api.calls import KEYS, filled
@@ -38,19 +36,23 @@ EFFORT = effort(
 )
 
 
-@pytest.mark.long
 def test_responses_to_generated_requests_conform_to_the_description(settings: Settings) -> None:
+    # A second of imports, which no other test needs.
+    import schemathesis
+    from schemathesis.checks import CHECKS, load_all_checks
+
+    load_all_checks()
+    checks = CHECKS.get_by_names(CHECKED)
     schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(settings))
     for result in schema.get_all_operations():
         operation = result.ok()
-        answered = exercise(operation, schemathesis.GenerationMode.POSITIVE)
-        answered |= exercise(operation, schemathesis.GenerationMode.NEGATIVE)
+        answered = exercise(operation, schemathesis.GenerationMode.POSITIVE, checks)
+        answered |= exercise(operation, schemathesis.GenerationMode.NEGATIVE, checks)
         assert max(answered) < 500
 
 
-def exercise(operation: Any, mode: schemathesis.GenerationMode) -> set[int]:
+def exercise(operation: Any, mode: Any, checks: Any) -> set[int]:
     answered: set[int] = set()
-    checks = CHECKS.get_by_names(CHECKED)
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @EFFORT
