@@ -3,7 +3,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-servers test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints planted-bugs soak \
+.PHONY: help setup demo test test-long test-servers test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints planted-bugs soak \
 	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load bench-lock infra-check
 
 VENV := .venv
@@ -40,8 +40,11 @@ $(STAMP): requirements.lock pyproject.toml
 demo: setup ## the whole thing at work: 40 conversations, a killed worker, dead letters, a redrive, and a check
 	@$(BIN)/turnstile demo
 
-test: setup ## all tests, on a stack of their own
-	@$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
+test: setup ## the tests, on a stack of their own, except the long ones
+	@$(BIN)/python -m pytest -n 4 --dist worksteal -m 'not long' $(ARGS)
+
+test-long: setup ## the long tests: real processes end to end, the demo, runbooks, models
+	@$(BIN)/python -m pytest -n 4 --dist worksteal -m long $(ARGS)
 
 SERVER_TESTS := tests/statements tests/queries tests/migrations tests/relay tests/backends/postgres tests/ops/test_shared_database.py
 

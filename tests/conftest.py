@@ -83,24 +83,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each process of a parallel run begins with its share of the long tests.
-
-    `--dist worksteal` cuts the list into one part for each process. Later a process without tests takes some from the end of
-    another's part.
-    """
     leave_out(config, items)
-    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    count = len(items)
-    long = [item for item in items if item.get_closest_marker("long")]
-    short = [item for item in items if not item.get_closest_marker("long")]
-    items.clear()
-    for number in range(processes):
-        size = (count - len(items)) // (processes - number)
-        part = long[number::processes]
-        others = max(0, size - len(part))
-        items += part + short[:others]
-        del short[:others]
-    items += short
 
 
 @pytest.fixture(scope="session")

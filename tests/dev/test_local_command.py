@@ -128,6 +128,7 @@ class Foreground:
         return "Ctrl-C stops" in self.messages()
 
 
+@pytest.mark.long
 def test_signals_while_up_starts_its_children_leave_none_behind(stack: LocalStack, tmp_path: Path) -> None:
     starting = Foreground(stack.home, tmp_path)
     wait_until(starting.children, within=SECONDS, every=0.001)
@@ -151,6 +152,7 @@ def foreground(stack: LocalStack, tmp_path: Path) -> Iterator[Foreground]:
     running.process.wait()
 
 
+@pytest.mark.long
 def test_up_answers_the_line_it_prints_and_ends_cleanly_with_ctrl_c(foreground: Foreground, stack: LocalStack) -> None:
     printed = re.search(
         r"TURNSTILE_API_URL=(\S+) TURNSTILE_API_KEY=(\S+) \S+ submit chat-1 'Good morning' --wait 60",
@@ -184,6 +186,7 @@ def test_up_answers_the_line_it_prints_and_ends_cleanly_with_ctrl_c(foreground: 
     assert not any(child.is_running() for child in children.values())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, as who copies its lines does")
 def test_the_lines_that_up_prints_work_in_a_plain_shell(foreground: Foreground) -> None:
     plain = {**os.environ, "PATH": os.pathsep.join(path_without_the_program())}
@@ -203,6 +206,7 @@ def test_the_lines_that_up_prints_work_in_a_plain_shell(foreground: Foreground) 
     assert command.strip()
 
 
+@pytest.mark.long
 def test_up_says_which_child_died_and_stops_the_other(foreground: Foreground) -> None:
     children = foreground.children()
     children["worker"].kill()

@@ -11,11 +11,22 @@ from tests.e2e.harness import Product, WorkerProcess
 from tests.support.outside import outside
 from turnstile.config.settings import Settings
 
+FOLDER = Path(__file__).parent
+IN_EACH_RUN = {"test_crashes.py", "test_order_and_exclusion.py"}
+"""What the product exists for; `make test` has a part of ten minutes, so the others are long."""
+
 EVIDENCE = """
 CREATE TABLE evidence (
     id bigint GENERATED ALWAYS AS IDENTITY, turn_id uuid, session_id text, seq bigint, attempt int, fence bigint,
     pid int, what text, at timestamptz)
 """
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(FOLDER) and item.path.name not in IN_EACH_RUN:
+            item.add_marker("long")
 
 
 @pytest.fixture

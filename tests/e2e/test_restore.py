@@ -61,7 +61,6 @@ async def highest_fence(product: Product) -> int:
     return int(row["fence"])
 
 
-@pytest.mark.long
 async def test_every_turn_in_a_dump_made_under_load_is_answered_after_the_restore(
     product: Product, start_worker: StartWorker, stack: Stack, dumped: Path
 ) -> None:

@@ -10,6 +10,8 @@ import pytest
 from tests.ops.invoke import NOWHERE
 from turnstile.ops.terminal.exit_codes import ExitCode
 
+pytestmark = pytest.mark.long
+
 
 def run(words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """The command line after `turnstile`, with the shell's redirections."""

@@ -25,6 +25,13 @@ COMMANDS_LEASE_SECONDS = 30
 """Longer than that of the tests' workers: no busy machine makes a worker silent."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "reader" in getattr(item, "fixturenames", ()):
+            item.add_marker("long")
+
+
 @pytest.fixture
 def visibility_seconds() -> float:
     """Room for the lease of the commands."""

@@ -16,7 +16,7 @@ import pytest
 from tests.support.probes import wait_until
 from turnstile.dev.stack.stack import LocalStack
 
-pytestmark = pytest.mark.not_on("containers", "it is about the embedded stack")
+pytestmark = [pytest.mark.long, pytest.mark.not_on("containers", "it is about the embedded stack")]
 
 SECONDS = 180.0
 MARK = "STARTED_BY_TEST_DEMO"
@@ -75,7 +75,6 @@ def databases(stack: LocalStack) -> list[str]:
         return [name for (name,) in looking.execute("SELECT datname FROM pg_database WHERE datname LIKE 'demo%'")]
 
 
-@pytest.mark.long
 def test_the_demo_ends_well_and_the_line_it_prints_last_works(
     stack: LocalStack, tmp_path: Path, started: list[Running]
 ) -> None:
@@ -97,7 +96,6 @@ def test_the_demo_ends_well_and_the_line_it_prints_last_works(
     assert (demo.left_behind(), up.left_behind(), databases(stack)) == ([], [], before)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_demo_that_is_ended_early_leaves_nothing_behind(
     stack: LocalStack, tmp_path: Path, started: list[Running], number: signal.Signals
