@@ -132,6 +132,8 @@ class Director:
                 self._outlive()
         self._await(self._at_rest, BOUND_SECONDS, "at rest")
         self.victim.kill()
+        # On a slow machine a victim that was stopped may have sent its messages between this look and its end.
+        self._await(self._at_rest, BOUND_SECONDS, "at rest after the victim's end")
         self._tidy_up()
         self.rested_at = time.time()
         self._await(lambda: not stage.is_locked(), stage.settings.lease_seconds + 1.0, None)
