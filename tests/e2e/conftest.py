@@ -13,7 +13,7 @@ from turnstile.config.settings import Settings
 
 FOLDER = Path(__file__).parent
 IN_EACH_RUN = {"test_crashes.py", "test_order_and_exclusion.py"}
-"""What the product exists for; `make test` has a part of ten minutes, so the others are long."""
+"""The product exists for these, so `make test` runs them. The others are long: `make test` has to fit into ten minutes of CI."""
 
 EVIDENCE = """
 CREATE TABLE evidence (
@@ -24,6 +24,9 @@ CREATE TABLE evidence (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # A file with another name would leave `make test` in silence.
+    if gone := [name for name in IN_EACH_RUN if not (FOLDER / name).exists()]:
+        raise pytest.UsageError(f"IN_EACH_RUN names files that do not exist: {gone}; correct {__file__}")
     for item in items:
         if item.path.is_relative_to(FOLDER) and item.path.name not in IN_EACH_RUN:
             item.add_marker("long")

@@ -46,7 +46,7 @@ def live(happening: Happening, *, seconds: int = 3600) -> list[Scrape]:
 
 @contextmanager
 def _new_processes() -> Iterator[None]:
-    """Without the series of the tests before in this process: hundreds of queues, in each of hundreds of scrapes."""
+    """Hides the series that earlier tests have left in this process: hundreds of queues, in each of hundreds of scrapes."""
     before = {instrument: instrument._values for instrument in JOBS}
     for instrument in JOBS:
         instrument._values = {} if instrument.labels else {(): instrument._zero()}
