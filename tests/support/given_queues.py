@@ -20,6 +20,9 @@ COUNTS = [
     "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed",
 ]  # fmt: skip
 
+LONGEST_RECEIVE_SECONDS = 1
+"""The long poll of the tests' workers (the fixture `settings`)."""
+
 LONGEST_IN_FLIGHT_SECONDS = 150.0
 """No test's visibility timeout may be longer: what a killed worker had in its hands is seen again after it."""
 
@@ -59,7 +62,10 @@ def empty(client: Any, url: str) -> None:
         client.purge_queue(QueueUrl=url)
 
     def is_empty() -> bool:
-        while found := client.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=0).get("Messages"):
+        # SQS does not notice that a worker was killed: its last receive goes on, and would hide a message of the next test. Once
+        # one of the same length has found nothing, that one has ended.
+        wait = {"QueueUrl": url, "MaxNumberOfMessages": 10, "WaitTimeSeconds": LONGEST_RECEIVE_SECONDS}
+        while found := client.receive_message(**wait).get("Messages"):
             entries = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(found)]
             client.delete_message_batch(QueueUrl=url, Entries=entries)
         counts = client.get_queue_attributes(QueueUrl=url, AttributeNames=COUNTS)["Attributes"]
