@@ -145,7 +145,8 @@ async def test_a_claim_without_an_answer_at_the_end_is_a_warning_and_an_exit_cod
     """Its COMMIT may still land: the turn is then RUNNING, and counts a crash."""
     worker = start_worker(TURNSTILE_GRACE_SECONDS="0.2")
     [turn] = await product.submit({"do": "sleep", "seconds": 30}, send=False)
-    await until(lambda: worker.said("worker.started"))
+    # A worker receives nothing before it has read, with its first heartbeat, whether its queue is paused.
+    await until(lambda: product.fetch("SELECT FROM workers"))
 
     async with await psycopg.AsyncConnection.connect(product.settings.database_url) as other:
         await other.execute("LOCK TABLE turns")
