@@ -65,5 +65,5 @@ def on_call(product: Product, settings: Settings, monkeypatch: pytest.MonkeyPatc
     # It would leave the whole run's logs pointed at the command's standard error, which is closed afterwards.
     monkeypatch.setattr("turnstile.process.logs.configure", lambda settings: None)
     # The lease of the commands is longer than that of the workers: no busy machine makes a worker silent.
-    environment = {**process_environment(settings, "worker"), "TURNSTILE_LEASE_SECONDS": "30", "COLUMNS": "200"}
+    environment = {**process_environment(settings, "doctor"), "TURNSTILE_LEASE_SECONDS": "30", "COLUMNS": "200"}
     return OperatorOnCall({**os.environ, **environment})
