@@ -186,8 +186,8 @@ async def test_purged_queue(product: Product, start_worker: StartWorker, on_call
     """Somebody has purged the queue."""
     [turn] = await product.submit({"do": "echo"})
     sqs_client(stack).purge_queue(QueueUrl=(await product.queues.find(product.settings.queue)).url)
-    worker = start_worker(**LONG_LEASE)
-    await until(lambda: worker.said("worker.started"))
+    start_worker(**LONG_LEASE)
+    await until(lambda: product.fetch("SELECT FROM workers"))
 
     await on_call.runs("why", str(turn))
 
@@ -198,8 +198,8 @@ async def test_lost_send(
     product: Product, start_worker: StartWorker, on_call: OperatorOnCall, settings: Settings
 ) -> None:
     """A wake-up was lost, and no relay runs that would send it again."""
-    worker = start_worker(TURNSTILE_RELAY="false")
-    await until(lambda: worker.said("worker.started"))
+    start_worker(TURNSTILE_RELAY="false")
+    await until(lambda: product.fetch("SELECT FROM workers"))
     [turn] = await product.submit({"do": "echo"}, send=False)
     await tamper(settings, "UPDATE turns SET send_at = now() - interval '5 min', queued_at = now() - interval '6 min'")
 
