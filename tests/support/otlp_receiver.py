@@ -40,8 +40,9 @@ class OtlpReceiver:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of a process that exports to it, quickly."""
-        return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
+        """The variables of a process that exports to it, quickly. It takes no metrics."""
+        spans_only = {"OTEL_METRICS_EXPORTER": "none"}
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.url, "OTEL_BSP_SCHEDULE_DELAY": "50", **spans_only}
 
     def of(self, trace_id: str, name: str = "") -> list[ReceivedSpan]:
         """The spans of a trace whose names begin with `name`, in the order of their beginnings."""
