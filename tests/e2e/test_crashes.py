@@ -64,8 +64,7 @@ async def test_the_late_result_of_a_frozen_worker_is_refused(product: Product, s
 async def test_a_process_whose_event_loop_is_stuck_exits_and_its_turn_runs_again(
     product: Product, start_worker: StartWorker
 ) -> None:
-    # The block is logged within 1.5 s of it, in which the process also gets the processor.
-    stuck = start_worker(TURNSTILE_WATCHDOG_SECONDS="4")
+    stuck = start_worker(TURNSTILE_WATCHDOG_SECONDS="1.5")
     [turn] = await product.submit({"do": "block", "seconds": 60})
 
     await until(lambda: stuck.exit_code is not None)

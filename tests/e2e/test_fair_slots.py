@@ -38,5 +38,4 @@ async def test_a_tenant_is_answered_long_before_the_flood_of_another(
         "tenant_id = 'loud' AND coalesce(finished_at, 'infinity') >"
         " (SELECT max(finished_at) FROM turns WHERE tenant_id = 'quiet')"
     )
-    # Without shares the others come last, and none waits. How many wait depends on the pace of the machine.
-    assert len(waited) > 10
+    assert len(waited) > 25

@@ -26,7 +26,7 @@ async def found(settings: Settings) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "reason"), [("min-replicas-to-write", "1", "NOREPLICAS"), ("maxmemory", "1", "maxmemory")]
+    ("name", "value", "reason"), [("min-replicas-to-write", "1", "NOREPLICAS"), ("maxmemory", "1", "OOM")]
 )
 @pytest.mark.usefixtures("database")
 async def test_a_redis_that_refuses_writes_is_found_with_its_reason(
