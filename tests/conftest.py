@@ -18,7 +18,7 @@ import pytest
 import redis.asyncio
 
 from tests.support.databases import Databases
-from tests.support.given_queues import empty, find_given_queues
+from tests.support.given_queues import LONGEST_RECEIVE_SECONDS, empty, find_given_queues
 from tests.support.log_restoring import log_restored
 from tests.support.stacks.aws import AwsStack, protect
 from tests.support.stacks.choice import (
@@ -281,7 +281,7 @@ def settings(stack: Stack, database_url: str, queue: QueueSettings, monkeypatch:
         relay_tick_seconds=0.2,
         takeover_resend_seconds=1.0,
         resend_seconds=5.0,
-        receive_wait_seconds=1,
+        receive_wait_seconds=LONGEST_RECEIVE_SECONDS,
         grace_seconds=1.0,
         cancel_grace_seconds=0.5,
         retry_base_seconds=0.05,

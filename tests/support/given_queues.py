@@ -21,7 +21,7 @@ COUNTS = [
 ]  # fmt: skip
 
 LONGEST_RECEIVE_SECONDS = 1
-"""The long poll of the tests' workers (the fixture `settings`)."""
+"""The long poll of the tests' workers. No test has a longer one."""
 
 LONGEST_IN_FLIGHT_SECONDS = 150.0
 """No test's visibility timeout may be longer: what a killed worker had in its hands is seen again after it."""

@@ -157,8 +157,9 @@ async def test_expired_keys(start_worker: StartWorker, on_call: OperatorOnCall) 
     refusal = answer(b'{"__type": "com.amazonaws.sqs#ExpiredTokenException"}', "403 Forbidden")
     async with scripted(*[refusal] * 1000) as sqs:
         worker = start_worker(AWS_ENDPOINT_URL_SQS=sqs.address)
-        # In its search for the queue's URL, or in its first receive where the URL is given.
-        await until(lambda: any("ExpiredTokenException" in line.get("error", "") for line in worker.lines()))
+        # The second where the queue's URL is given: then the worker first calls SQS to receive.
+        refused = ("worker.waits_for_sqs", "consumer.receive_failed")
+        await until(lambda: any("ExpiredToken" in line["error"] for name in refused for line in worker.said(name)))
 
         ran = await on_call.runs("doctor", "--no-dlq", AWS_ENDPOINT_URL_SQS=sqs.address)
 
