@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog.testing
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import ResponseError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 
 from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.probes import let_the_loop_turn
@@ -126,8 +126,28 @@ async def test_refusals_are_one_line_in_five_seconds_and_another_reason_is_one_a
     assert said == [["ResponseError: OOM a"], [], ["ResponseError: WRONGTYPE c"], [], ["ResponseError: WRONGTYPE e"]]
 
 
-async def test_the_connections_to_a_demoted_server_are_closed(guarded: GuardedRedis, client: Scripted) -> None:
-    client.answer = ResponseError("READONLY You can't write against a read only replica. script: 1")
+async def test_a_refusal_is_logged_with_the_code_that_redis_py_cuts_off(guarded: GuardedRedis, client: Scripted) -> None:
+    client.answer = OutOfMemoryError("command not allowed when used memory > 'maxmemory'.")
+    with structlog.testing.capture_logs() as logged:
+        await guarded.run(GET)
+
+    assert [line["error"] for line in logged] == [
+        "OutOfMemoryError: OOM command not allowed when used memory > 'maxmemory'."
+    ]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ReadOnlyError("You can't write against a read only replica."),
+        ResponseError("Error running script: -READONLY You can't write against a read only replica."),
+    ],
+    ids=["since-redis-7", "before"],
+)
+async def test_the_connections_to_a_demoted_server_are_closed(
+    guarded: GuardedRedis, client: Scripted, refusal: ResponseError
+) -> None:
+    client.answer = refusal
 
     await guarded.run(GET)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnstile.backends.circuit_breaker import Circuit
-from turnstile.backends.redis.redis_client import OUTAGES, Command, NodeAwayError, RedisClient
+from turnstile.backends.redis.redis_client import OUTAGES, Command, NodeAwayError, RedisClient, tell_refusal
 from turnstile.telemetry.backend_health import health_of
 from turnstile.telemetry.own_log import log
 
@@ -77,11 +77,11 @@ class GuardedRedis:
         # `cluster` logs a node that is down.
         refusals = (one for one in answers if isinstance(one, Exception) and not isinstance(one, NodeAwayError))
         if (refused := next(refusals, None)) is not None:
-            why = f"{type(refused).__name__}: {refused}"
-            reason, now = str(refused).partition(" ")[0], time.monotonic()
+            why = tell_refusal(refused)
+            reason, now = why.partition(" ")[0], time.monotonic()
             if reason != self._refusal or now >= self._refusal_said_at + REFUSES_SECONDS:
                 self._refusal, self._refusal_said_at = reason, now
-                log.warning(f"{self._name}.redis_refuses", error=why, calls=len(commands))
+                log.warning(f"{self._name}.redis_refuses", error=f"{type(refused).__name__}: {why}", calls=len(commands))
             if "READONLY" in why:
                 # The server was the primary, and its demotion did not close its connections. redis-py does not detect a
                 # refusal inside a script. Behind a DNS name or a load balancer a new connection reaches the new primary.

@@ -18,7 +18,7 @@ from typing import Any
 import hiredis
 import redis.asyncio
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 IDLE_SECONDS = 60.0
@@ -29,6 +29,9 @@ Send = Callable[[Sequence[Command]], Awaitable[list[Any]]]
 
 OUTAGES = (RedisError, OSError)
 """The exceptions of a call when Redis does not respond."""
+
+CODES = {OutOfMemoryError: "OOM", ReadOnlyError: "READONLY", NoPermissionError: "NOPERM"}
+"""redis-py cuts Redis's code off the text of these. Operators and runbooks look for the code."""
 
 
 class NodeAwayError(RedisError):
@@ -176,6 +179,15 @@ def raise_first(answers: list[Any]) -> list[Any]:
         if isinstance(answer, Exception):
             raise answer
     return answers
+
+
+def tell_refusal(error: Exception) -> str:
+    """Redis's words for why it refused a command, with its code: `OOM command not allowed when used memory > 'maxmemory'.`
+
+    Redis before version 7 wraps an error of a script: there the code is inside the text.
+    """
+    code = CODES.get(type(error), "")
+    return f"{code} {error}" if code else str(error)
 
 
 def _read_info(text: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from turnstile.backends.redis.connect import connect
 from turnstile.backends.redis.operator_client import operator_client
-from turnstile.backends.redis.redis_client import OUTAGES, Command, NodeAwayError, raise_first, script
+from turnstile.backends.redis.redis_client import OUTAGES, Command, NodeAwayError, raise_first, script, tell_refusal
 from turnstile.config.settings import Settings
 from turnstile.worker.session_lock import ACQUIRE, name_lock
 
@@ -35,7 +35,7 @@ async def try_redis(url: str, settings: Settings) -> tuple[str, str] | None:
             continue
         refusals = [one for one in answers if isinstance(one, Exception) and not isinstance(one, NodeAwayError)]
         if refusals:
-            return "redis-refuses", str(refusals[0]).partition("\n")[0]
+            return "redis-refuses", tell_refusal(refusals[0]).partition("\n")[0]
         async with operator_client(url):
             raise_first(answers)
         return None
