@@ -14,6 +14,8 @@ PROCESSES = ("worker", "producer", "relay", "ops", "dev", "migrations", "example
 LINKED = ("worker", "producer", "migrations")
 """What the top level names too, for the eye: nothing is imported by these names."""
 MAX_LINES = 350
+LISTS = {"turnstile/schema.py"}
+"""No behaviour, but a line for each column of each table: it is as long as the tables are."""
 MAX_TEST_LINES = 400
 VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"}
 
@@ -221,7 +223,7 @@ def test_what_is_something_else_is_not_found(finder: Finder, text: str) -> None:
 def test_no_file_is_too_long_to_be_one_thing() -> None:
     lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in python_files(*PRODUCT, "bench")}
 
-    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES and name not in LISTS} == {}
 
 
 def test_no_test_file_is_too_long_to_be_one_behaviour() -> None:
