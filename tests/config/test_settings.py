@@ -322,3 +322,13 @@ def test_the_address_of_the_ecs_agent_loses_its_slash_and_empty_means_none(monke
     settings = load()
 
     assert (settings.ecs_agent_uri, settings.ecs_metadata_uri) == ("http://169.254.170.2/api/0123", None)
+
+
+# --- the operator
+
+
+def test_the_name_of_the_operator_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNSTILE_OPERATOR", " Ada Lovelace ")
+
+    assert load().operator == "Ada Lovelace"
+    assert "TURNSTILE_OPERATOR" in refusal(operator="Ada\nturn.failed")

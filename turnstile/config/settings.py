@@ -184,6 +184,9 @@ class Settings(BaseSettings):
     """Whether messages carry `AWSTraceHeader` in addition to `traceparent`, and a request without a `traceparent`
     continues the trace of its `X-Amzn-Trace-Id`."""
 
+    operator: Annotated[str, Field(max_length=128), AfterValidator(validators.check_operator)] = ""
+    """Who runs an operator's command, as the audit and other records name it. Left out: `user@host`, by the operating
+    system."""
     keep_tracebacks: bool = True
     """Whether the table keeps the traceback of each failed attempt, without local variables. `turnstile status` shows it."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

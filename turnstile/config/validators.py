@@ -71,6 +71,13 @@ def check_redis_url(url: str | None) -> str | None:
     return url
 
 
+def check_operator(name: str) -> str:
+    """Accepts what a line of a table and of a log can show."""
+    if not name.isprintable():
+        raise ValueError("must not contain line breaks or control characters")
+    return name.strip()
+
+
 def check_agent_uri(uri: str | None) -> str | None:
     """Accepts an http URL, with or without a port; removes a trailing slash. Empty becomes None."""
     if uri is None or not uri:

@@ -103,7 +103,7 @@ def _drop_rowless(
 
 
 async def _drop(operator: Operator, wanted: FailedFilter, failed: list[TurnRecord]) -> DropResult:
-    return await drop_turns(operator.database, operator.queues, wanted, failed)
+    return await drop_turns(operator.database, operator.queues, wanted, failed, requested_by=operator.name)
 
 
 def _pick(operator: Operator, unknown: bool) -> Pick:

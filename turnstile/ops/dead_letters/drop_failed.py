@@ -21,7 +21,6 @@ from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.failed_turns import BATCH, FailedFilter
 from turnstile.ops.dead_letters.sweep import sweep_queues
-from turnstile.ops.terminal.operator_access import describe_operator
 from turnstile.ops.terminal.output import Progress, plural
 from turnstile.statements.redrive_audit import RedriveRecord, begin
 from turnstile.statements.session_head import IS_FAILED
@@ -67,19 +66,17 @@ class DropResult:
 
 
 async def drop_turns(
-    database: Database, queues: MessageQueues, wanted: FailedFilter, failed: Sequence[TurnRecord]
+    database: Database, queues: MessageQueues, wanted: FailedFilter, failed: Sequence[TurnRecord], *, requested_by: str
 ) -> DropResult:
     """Gives up those that are still FAILED in the same generation, then sweeps the DLQs of their queues.
 
     Raises DatabaseUnavailableError. Continues without SQS.
     """
     result = DropResult()
-    who = describe_operator()
-    record = await begin(
-        database, requested_by=who, queue=wanted.queue, wanted={"drop": wanted.as_recorded()}, matched=len(failed)
-    )
+    recorded = {"drop": wanted.as_recorded()}
+    record = await begin(database, requested_by=requested_by, queue=wanted.queue, wanted=recorded, matched=len(failed))
     try:
-        await _drop(database, queues, failed, who, record, result)
+        await _drop(database, queues, failed, requested_by, record, result)
         await record.finish()
     except BaseException as error:
         await record.broke_off(error)
@@ -91,14 +88,14 @@ async def _drop(
     database: Database,
     queues: MessageQueues,
     failed: Sequence[TurnRecord],
-    who: str,
+    requested_by: str,
     record: RedriveRecord,
     result: DropResult,
 ) -> None:
     progress = Progress()
     for start in range(0, len(failed), BATCH):
         batch = failed[start : start + BATCH]
-        dropped = await drop_failed(database, [(turn.id, turn.generation) for turn in batch], dropped_by=who)
+        dropped = await drop_failed(database, [(turn.id, turn.generation) for turn in batch], dropped_by=requested_by)
         if dropped:
             await record.note(dropped)
         result.dropped += dropped

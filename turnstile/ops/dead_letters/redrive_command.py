@@ -22,7 +22,7 @@ from turnstile.ops.dead_letters.filter_options import (
 from turnstile.ops.dead_letters.redrive import Pace, Redrive, RedriveObserver, RedriveResult
 from turnstile.ops.dead_letters.stop_rule import CANARY_SHARE, CANARY_WAIT_SECONDS, Ends, GoOn, Stop
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.operator_access import Operator, describe_operator, operate
+from turnstile.ops.terminal.operator_access import Operator, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, Rate, Yes, confirm
 from turnstile.ops.terminal.output import Progress, plural, print_json, print_text, say, short_duration
 from turnstile.statements.paused_queues import PausedQueue, read_paused_queues
@@ -110,7 +110,7 @@ async def _redrive(operator: Operator, wanted: FailedFilter, failed: list[TurnRe
         operator.database,
         operator.queues,
         operator.settings,
-        requested_by=describe_operator(),
+        requested_by=operator.name,
         observer=PrintedRedrive(),
     )
     return await redrive.run(wanted, failed, pace)

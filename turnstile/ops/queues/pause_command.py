@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from turnstile.ops.terminal.operator_access import Operator, describe_operator, load_settings, operate
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, Yes, confirm
 from turnstile.ops.terminal.output import plural, print_json, print_text, say, short_time
 from turnstile.queries.backlog import read_backlog
@@ -66,7 +66,7 @@ async def _read(operator: Operator, queue: str) -> tuple[PausedQueue | None, int
 
 
 async def _pause(operator: Operator, queue: str, reason: str | None) -> bool:
-    return await pause_queue(operator.database, queue, paused_by=describe_operator(), reason=reason)
+    return await pause_queue(operator.database, queue, paused_by=operator.name, reason=reason)
 
 
 async def _resume(operator: Operator, queue: str) -> bool:

@@ -11,7 +11,7 @@ from turnstile.ops.sessions import halted_session
 from turnstile.ops.sessions.halted_session import Halt, HaltDecision, Resumed
 from turnstile.ops.sessions.redrive_refusals import rerun_refusal, why_left_alone
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
-from turnstile.ops.terminal.operator_access import Operator, describe_operator, load_settings, operate
+from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, DryRun, TurnId, WaitSeconds, Yes, confirm
 from turnstile.ops.terminal.output import print_json, print_text, say, short_time
 from turnstile.ops.turns.shown_turn import read_shown
@@ -87,7 +87,7 @@ async def _read(operator: Operator, turn_id: UUID, decision: HaltDecision) -> Ha
 
 
 async def _resume(operator: Operator, halt: Halt, decision: HaltDecision) -> Resumed:
-    who = describe_operator()
+    who = operator.name
     if decision is HaltDecision.RETRY:
         trace = start_trace(secrets.randbits(192))
         expires = operator.settings.find_queue(halt.queue).expires_in_seconds

@@ -62,6 +62,11 @@ class Operator:
         self.database = database
         self._closing = closing
 
+    @property
+    def name(self) -> str:
+        """Who runs the command, for records: as the settings name them, or else user@host."""
+        return self.settings.operator or _user_and_host()
+
     @cached_property
     def queues(self) -> "MessageQueues":
         """SQS. Raises RegionMissingError."""
@@ -92,8 +97,7 @@ class Operator:
             say("SQS is away: a relay sends the wake-up")
 
 
-def describe_operator() -> str:
-    """The operating system user and the host: user@host."""
+def _user_and_host() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
