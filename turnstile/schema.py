@@ -317,6 +317,20 @@ redrives = _table(
     CheckConstraint("outcome IN ('finished', 'stopped', 'broken_off')", name="redrives_outcome_known"),
 )
 
+audit = _table(
+    "audit",
+    "Who did what (`turnstile audit`). No row has what a user or a handler said. The programs only add rows and read them.",
+    Column("id", BigInteger, Identity(always=True), primary_key=True, doc="Rises with each event."),
+    _column("kind", Text, "What was done, as [the audit](audit.md) lists it."),
+    _column("actor", Text, "Who did it: an operator, a key of the API, or an address."),
+    _optional("tenant_id", Text, "The tenant. NULL: it is about none, or about several."),
+    _column("subject", Text, "What it was done to, by name or id."),
+    _column("counts", JSONB, "How many, by a word such as `turns`.", "'{}'::jsonb"),
+    _optional("reason", Text, "Why, as the actor gave it."),
+    _column("created_at", TIME, "When it was recorded.", NOW),
+    Index("audit_created_at", "created_at"),
+)
+
 archived_turns = _table(
     "archived_turns",
     "The turns of sessions at rest that `turnstile archive` has moved, each with its rows of the other tables as JSON.",

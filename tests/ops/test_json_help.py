@@ -16,6 +16,8 @@ from tests.ops.invoke import NOBODY, NOWHERE, invoke, invoke_plain
 from tests.support.stacks.stack import Stack
 from tests.support.tampered_turns import make_running, tamper
 from tests.support.waiting_turns import RETRIED, make_due_for_an_hour, make_joining, make_settled, make_worker
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import record_alone
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.dev.stack.stack import LocalStack
@@ -37,6 +39,7 @@ LINES = {
     "dlq drop": ["--dry-run", "--malformed --dry-run"],
     "redrive": ["--dry-run", "--turn {failed} --yes"],
     "redrives": [""],
+    "audit": [""],
     "cancel": ["{waiting} --yes", "--tenant t --dry-run"],
     "retry": ["{halting} --dry-run"],
     "skip": ["{halting} --yes"],
@@ -57,6 +60,7 @@ SELECT id, generation, tenant_id, 'https://example.com', '{}' FROM turns WHERE s
 KEYS_ARE_DATA = {
     "by_status",
     "by_error_class",
+    "counts",
     "failed",
     "filter",
     "letters",
@@ -120,6 +124,7 @@ async def test_the_help_of_each_command_explains_its_document(
     await make_worker(database, settings)
     await make_due_for_an_hour(settings)
     await tamper(settings, OWES_WEBHOOK)
+    await record_alone(database, AuditEvent(kind=AuditKind.QUEUE_PAUSED, actor="ada@ops", subject="queue turns"))
     address = await queues.find(settings.queue)
     sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody="not ours")
     names = {"failed": failed, "halting": halting, "waiting": waiting, "joining": joining, "queue": settings.queue}

@@ -46,6 +46,7 @@ COMMANDS = {
         "ops.dead_letters.redrives_command:redrives",
         "List redrives, retries, skips and drops, newest first.",
     ),
+    "audit": ("ops.audit.audit_command:audit", "List who did what, newest first."),
     "retry": ("ops.sessions.retry_and_skip_command:retry", "Run again a turn that halts its session."),
     "skip": ("ops.sessions.retry_and_skip_command:skip", "Pass over a turn that halts its session."),
     "top": ("ops.top.top_command:top", "Show throughput, workers and failures, live."),

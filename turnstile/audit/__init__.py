@@ -1,0 +1,1 @@
+"""Who did what: the audit events, and the table that keeps them."""

@@ -1,0 +1,42 @@
+"""Records an audit event: a row of the table `audit`, and a log line. The program only adds rows and reads them."""
+
+from typing import Any, LiteralString
+
+from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
+
+from turnstile.audit.event import AuditEvent
+from turnstile.backends.postgres.database import Database
+from turnstile.telemetry.own_log import log
+
+RECORD: LiteralString = """
+INSERT INTO audit (kind, actor, tenant_id, subject, counts, reason)
+VALUES (%(kind)s, %(actor)s, %(tenant_id)s, %(subject)s, %(counts)s, %(reason)s)
+"""
+
+
+async def record(connection: AsyncConnection[Any], event: AuditEvent) -> None:
+    """Records `event` in the transaction of this connection: it is kept if, and only if, the action is.
+
+    The log line does not wait for the commit. Raises psycopg.Error.
+    """
+    await connection.execute(RECORD, _parameters(event))
+    _log(event)
+
+
+async def record_alone(database: Database, event: AuditEvent) -> None:
+    """Records `event` in a transaction of its own, before an action that has none in Postgres.
+
+    Raises DatabaseUnavailableError: the caller must then not go on with the action.
+    """
+    await database.fetch(RECORD, _parameters(event))
+    _log(event)
+
+
+def _parameters(event: AuditEvent) -> dict[str, Any]:
+    fields = event.as_fields()
+    return {**fields, "counts": Jsonb(fields["counts"])}
+
+
+def _log(event: AuditEvent) -> None:
+    log.info("audit.recorded", **event.as_fields())
