@@ -69,6 +69,7 @@ def _where(name: str, *columns: str | TextClause, where: str, unique: bool = Fal
 
 
 _TO_TAKE_OVER = "(status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0"
+_AHEAD = "(status || '') = 'PENDING' AND seq IS NOT NULL AND counts_from IS NOT NULL"
 
 sessions = _table(
     "sessions",
@@ -127,6 +128,7 @@ turns = _table(
     _optional("joining", ARRAY(Uuid), "The children that it waits for at present."),
     _optional("join_policy", Text, "`all` or `any` of them."),
     _optional("webhook_url", Text, "Where its end is posted to."),
+    _optional("counts_from", TIME, "Since when it counts as waiting, with its head start. NULL: it has none."),
     CheckConstraint("status IN ('PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'CANCELED')", name="turns_status_known"),
     CheckConstraint("kind IN ('turn', 'compensation')", name="turns_kind_known"),
     CheckConstraint("(status = 'RUNNING') = (lease_until IS NOT NULL)", name="turns_lease_while_running"),
@@ -144,6 +146,7 @@ turns = _table(
     _where("turns_failed_at", "queue", "finished_at", where="(status || '') = 'FAILED' AND dropped_at IS NULL"),
     _where("turns_waiting", "queue", text("coalesce(execute_at, created_at)"), where="(status || '') = 'PENDING'"),
     _where("turns_to_take_over", "queue", "crashes", "id", where=_TO_TAKE_OVER),
+    _where("turns_ahead", "queue", "counts_from", where=_AHEAD),
     _brin("turns_finished_at", "finished_at", pages_per_range=32),
     Index("turns_trace_id", "trace_id"),
     _where("turns_parent", "parent_turn_id", where="parent_turn_id IS NOT NULL"),

@@ -55,10 +55,10 @@ WITH r AS MATERIALIZED (
                          %(expires)s::float8[], %(max_attempts)s::int[], %(timeouts)s::float8[], %(metadatas)s::json[],
                          %(trace_ids)s::text[], %(span_ids)s::text[], %(parent_span_ids)s::text[], %(webhook_urls)s::text[],
                          %(chosens)s::bool[], %(parents)s::uuid[], %(parent_fences)s::bigint[], %(child_keys)s::text[],
-                         %(replaces)s::uuid[])
+                         %(replaces)s::uuid[], %(head_starts)s::float8[])
         r (ord, id, tenant_id, session_id, queue, key, fingerprint, content, execute_at, expires_in, max_attempts,
            timeout_seconds, metadata, trace_id, span_id, parent_span_id, webhook_url, chosen, parent_turn_id, parent_fence,
-           child_key, replaces)
+           child_key, replaces, head_start)
 ), timed AS MATERIALIZED (
     SELECT r.*, l.later, coalesce(l.later, now()) + make_interval(secs => r.expires_in) AS expires_at, now() AS created_at
       FROM r CROSS JOIN LATERAL (SELECT CASE WHEN r.execute_at > now() THEN r.execute_at END AS later) l
@@ -106,7 +106,7 @@ WITH r AS MATERIALIZED (
 ), born AS (
     INSERT INTO turns (id, tenant_id, session_id, seq, queue, execute_at, send_at, expires_at, max_attempts,
                        timeout_seconds, metadata, trace_id, span_id, parent_span_id, created_at, webhook_url,
-                       parent_turn_id, child_key, queued_at, status, finished_at, cancel_requested_at, cancel_reason)
+                       parent_turn_id, child_key, queued_at, counts_from, status, finished_at, cancel_requested_at, cancel_reason)
     SELECT n.id, n.tenant_id, n.session_id, n.seq, n.queue, n.later,
            CASE WHEN n.canceled_at IS NULL
                 THEN coalesce(n.later,
@@ -114,6 +114,7 @@ WITH r AS MATERIALIZED (
                                   greatest(%(resend_after)s, 2 * {QUEUE_LATENCY.format(queue="n.queue")}))) END,
            n.expires_at, n.max_attempts, n.timeout_seconds, n.metadata, n.trace_id, n.span_id, n.parent_span_id, n.created_at,
            n.webhook_url, n.parent_turn_id, n.child_key, coalesce(n.later, n.created_at),
+           coalesce(n.later, n.created_at) - make_interval(secs => n.head_start),
            CASE WHEN n.canceled_at IS NULL THEN 'PENDING' ELSE 'CANCELED' END,
            CASE WHEN n.canceled_at IS NOT NULL THEN clock_timestamp() END, n.canceled_at, n.reason
       FROM numbered n WHERE n.replaces IS NULL OR EXISTS (SELECT FROM lost l WHERE l.id = n.id) ORDER BY n.id
@@ -177,6 +178,8 @@ class Submission:
     metadata: Mapping[str, Any] | None = None
     webhook_url: str | None = None
     """Where to report the turn's end. Already validated."""
+    priority_seconds: float = 0.0
+    """The turn is ordered among the sessions as if it had been submitted so much earlier (`statements.turns_ahead`)."""
     parent: ParentClaim | None = None
     on_busy: OnBusy = OnBusy.ENQUEUE
     """What `submit_on_busy` does if the session is busy. `submit` always enqueues."""
@@ -297,5 +300,7 @@ def submit_parameters(submissions: Sequence[Submission], resend_seconds: float) 
         "parent_fences": [parent and parent.fence for parent in parents],
         "child_keys": [parent and parent.child_key for parent in parents],
         "replaces": [parent and parent.replaces for parent in parents],
+        # None, not 0: only a turn with a head start is in the index of those.
+        "head_starts": [submission.priority_seconds or None for submission in submissions],
         "resend_after": resend_seconds,
     }

@@ -43,6 +43,9 @@ request."""
 MAX_DIGITS = 4300
 """Most digits of a number, as the parser reads it."""
 
+MAX_PRIORITY_SECONDS = 3600
+"""The longest head start. No turn waits longer than this because of turns that were submitted after it."""
+
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_AHEAD = timedelta(days=366)
 
@@ -128,6 +131,15 @@ class TurnRequest(BaseModel):
     webhook_url: Annotated[
         WebhookUrl | None,
         Field(description="URL that gets a signed POST when the turn has ended. The deployment must allow its host."),
+    ] = None
+    priority_seconds: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=MAX_PRIORITY_SECONDS,
+            description="A head start: while turns wait in the queue, the turn is ordered among the sessions as if it had been"
+            " submitted so much earlier. The order in its session stays.",
+        ),
     ] = None
     turn_id: Annotated[
         UUID | None,
@@ -231,6 +243,7 @@ def read_submission(
         metadata=request.metadata,
         webhook_url=request.webhook_url,
         on_busy=request.on_busy,
+        priority_seconds=request.priority_seconds or 0.0,
     )
 
 
@@ -245,6 +258,8 @@ def given_fields(request: TurnRequest) -> dict[str, Any]:
     if request.on_busy is OnBusy.ENQUEUE:
         # The default must give the same fingerprint as an omitted field.
         del said["on_busy"]
+    if request.priority_seconds == 0:
+        del said["priority_seconds"]
     return said
 
 

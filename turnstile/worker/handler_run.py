@@ -90,8 +90,8 @@ class HandlerRunner:
         # The lease is renewed until deadline and grace are over, plus one lease, and then no longer, whatever the handler does.
         reach = timeout + grace + self._settings.lease_seconds
         run.begin(turn, attempt.stop, time.monotonic() + reach)
-        if run.turns == 1 and turn.attempt == 1:
-            # The later turns of a session run waited for their own session, not in the queue.
+        if run.turns == 1 and turn.attempt == 1 and run.message is not None:
+            # The later turns of a session run waited for their own session, and one with a head start has left the queue before.
             self.queue_latency.note(turn.queue_latency_seconds, time.monotonic())
         self._attempts[attempt] = time.monotonic()
         if self._handing_back:

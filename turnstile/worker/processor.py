@@ -20,6 +20,7 @@ from turnstile.process import logs
 from turnstile.statements.claim import Claim, NoClaim
 from turnstile.statements.lost_turns import LostTurn
 from turnstile.statements.settle import Superseded
+from turnstile.statements.turns_ahead import TurnAhead
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
 from turnstile.turn.wire_format import WakeUp
@@ -89,15 +90,25 @@ class Processor:
 
         Raises DatabaseUnavailableError only after `given_up`; takeover then finds the turn again.
         """
-        wake_up = WakeUp(lost.tenant_id, lost.session_id, lost.turn_id)
-        logs.bind(turn_id=str(lost.turn_id), session_id=lost.session_id, trace_id=lost.trace_id)
         try:
-            if self._runs.visit(wake_up) or self.cap.is_full(lost.tenant_id) or not await self.cap.enter(wake_up):
-                return None
-            return await self._run_in_cap(wake_up, None, seat)
+            return await self._run_unasked(lost, seat)
         finally:
             # Usually the session run has left the seat already; this covers a turn that was never claimed.
             seat.leave()
+
+    async def take_ahead(self, turn: TurnAhead) -> "asyncio.Future[Any] | None":
+        """Takes a turn with a head start before the messages that it overtakes. Its own message finds the turn claimed or ended.
+
+        Raises DatabaseUnavailableError only after `given_up`.
+        """
+        return await self._run_unasked(turn, None)
+
+    async def _run_unasked(self, turn: LostTurn | TurnAhead, seat: Seat | None) -> "asyncio.Future[Any] | None":
+        wake_up = WakeUp(turn.tenant_id, turn.session_id, turn.turn_id)
+        logs.bind(turn_id=str(turn.turn_id), session_id=turn.session_id, trace_id=turn.trace_id)
+        if self._runs.visit(wake_up) or self.cap.is_full(turn.tenant_id) or not await self.cap.enter(wake_up):
+            return None
+        return await self._run_in_cap(wake_up, None, seat)
 
     async def _run_in_cap(
         self, wake_up: WakeUp, message: ReceivedMessage | None, seat: Seat | None = None
@@ -130,7 +141,7 @@ class Processor:
             if run.lock is not None:
                 await self.lock.give_up(run.lock)
         if message is None:
-            # Takeover finds the turn again if need be.
+            # The next look finds the turn again if need be.
             return run.left_behind
         if run.stays is not None and not run.turns:
             raise MessageStaysError(run.stays)

@@ -2,7 +2,8 @@
 
 A message would wait behind the backlog. So every second, and more often while more turns wait, each worker reads the turns that
 the relay has marked as lost (`statements.lost_turns`), and processes them before received messages. Several workers may try the
-same turn: one of them locks its session and claims it, and the others lose one call each.
+same turn: one of them locks its session and claims it, and the others lose one call each. With the room that is left, the same
+look takes turns with a head start (`worker.overtaking`).
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from turnstile.config.settings import Settings
 from turnstile.relay.fault_isolation import alone
 from turnstile.statements.lost_turns import find_lost
 from turnstile.worker.consumer import Consumer
+from turnstile.worker.overtaking import Overtaking
 from turnstile.worker.processor import Processor
 
 WAVE_SHARE = 4
@@ -40,6 +42,8 @@ class Takeover:
         self._processor = processor
         self._wave = max(1, settings.concurrency // WAVE_SHARE)
         self._offered: dict[tuple[str, str], float] = {}
+        latency = processor.runner.queue_latency
+        self._overtaking = Overtaking(settings, database, consumer, processor, latency)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Looks for lost turns until `stopping`. A failed look does not end the loop."""
@@ -76,5 +80,8 @@ class Takeover:
             seat.leave()
         # Reserve slots for the remaining turns: a poll would fill the slots from the backlog.
         left = len(may_run[most:])
+        if not left:
+            room = max(0, min(self._consumer.room, self._wave - len(may_run)))
+            left = await self._overtaking.look(room, self._wave, now)
         self._consumer.keep_free(left)
         return left > 0

@@ -24,7 +24,7 @@ LONG = "long-1"
 _KINDS: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, execute_at, lease_until, claim_id, worker_id, fence,
                    attempt, started_at, finished_at, expires_at, parent_turn_id, child_key, joining, join_policy, trace_id,
-                   span_id)
+                   span_id, counts_from)
 SELECT md5(%(wave)s || k.kind || n)::uuid, 't', %(wave)s || k.session || '-' || n, k.seq, 'q', k.status, k.send_at,
        CASE WHEN k.kind = 'scheduled' THEN k.send_at END, k.lease_until,
        CASE WHEN k.status = 'RUNNING' THEN md5(%(wave)s || 'claim' || n)::uuid END, 'w',
@@ -33,7 +33,8 @@ SELECT md5(%(wave)s || k.kind || n)::uuid, 't', %(wave)s || k.session || '-' || 
        CASE WHEN k.parent IS NOT NULL THEN md5(%(wave)s || k.parent || n)::uuid END,
        CASE WHEN k.parent IS NOT NULL THEN 'key' END,
        CASE WHEN k.kind = 'joining' THEN ARRAY[md5(%(wave)s || 'child' || n)::uuid] END,
-       CASE WHEN k.kind = 'joining' THEN 'all' END, md5(%(wave)s || k.kind || n), 'span'
+       CASE WHEN k.kind = 'joining' THEN 'all' END, md5(%(wave)s || k.kind || n), 'span',
+       CASE WHEN k.kind = 'owed' THEN now() - interval '1 hour' END
   FROM (VALUES
            ('waiting', 'waiting', 1, 'PENDING', %(stamp)s, NULL, NULL),
            ('owed', 'owed', 1, 'PENDING', now() - interval '1 second', NULL, NULL),

@@ -23,6 +23,7 @@ from turnstile.statements import (
     session_head,
     settle,
     start_children,
+    turns_ahead,
     waiting_tenants,
     webhooks,
 )
@@ -162,6 +163,8 @@ def calls() -> Iterator[Call]:
         yield Call(f"fail{where}", settle.SETTLE, _settle("FAILED", "failed", halt=halt))
     yield Call("put back", settle.SETTLE, _settle("PENDING", "retried", halt=False))
     yield Call("find lost turns", lost_turns.FIND_LOST, {"queue": QUEUE, "limit": TURNS, "but_tenants": []})
+    ahead = {"queue": QUEUE, "behind": 10.0, "limit": TURNS, "but_tenants": [], "most": 10 * TURNS}
+    yield Call("find turns ahead", turns_ahead.FIND_AHEAD, ahead)
     yield Call("read claims", reading_claims.READ_CLAIMS, {**_sessions("running"), "claims": _claims()})
     yield Call("reread settled", settle.REREAD_SETTLED, {**of_running, "attempts": [1] * TURNS})
     yield Call(

@@ -37,3 +37,13 @@ def test_a_negative_wait_counts_as_0() -> None:
     queue_latency.note(-100.0, NOW)
 
     assert queue_latency.seconds(NOW) == 0.0
+
+
+def test_what_comes_from_the_queue_grows_older_until_a_turn_comes() -> None:
+    queue_latency = QueueLatency()
+
+    assert queue_latency.behind(NOW) is None
+    for _ in range(200):
+        queue_latency.note(100.0, NOW)
+    assert queue_latency.behind(NOW + 30.0) == pytest.approx(130.0)
+    assert queue_latency.behind(NOW + 60.0) is None

@@ -29,6 +29,7 @@ from turnstile.ops.terminal.output import plural, print_json, print_text, say
 from turnstile.ops.turns.wait_for_turn import describe_end, wait_until_ended
 from turnstile.statements.submit import Submission
 from turnstile.submit.commit_then_wake import Submitting
+from turnstile.submit.turn_request import MAX_PRIORITY_SECONDS
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
 from turnstile.turn.identifiers import DEFAULT_TENANT
@@ -58,6 +59,13 @@ def submit(
             help="URL that gets a POST when the turn has ended: https, on a host that the deployment allows.",
         ),
     ] = None,
+    priority: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help=f"A head start before other sessions while turns wait, {MAX_PRIORITY_SECONDS} seconds at most.",
+        ),
+    ] = None,
     wait: WaitSeconds = None,
     direct: Annotated[
         bool, typer.Option("--direct", help="Submit without the API, with DATABASE_URL and AWS access.")
@@ -84,9 +92,11 @@ def submit(
         raise typer.BadParameter("--file and --tenant need --direct; the API knows the tenant from its key")
     if direct and wait is not None:
         raise typer.BadParameter("--wait needs the API; use turnstile status TURN --wait, which waits for any turn")
-    if file is not None and any(given is not None for given in (session, text, execute_at, webhook)):
+    if file is not None and any(given is not None for given in (session, text, execute_at, webhook, priority)):
         # Refused, not ignored: otherwise a batch that was scheduled for the night would run at once.
-        raise typer.BadParameter("--file excludes SESSION, TEXT, --execute-at and --webhook: put them into each line")
+        raise typer.BadParameter(
+            "--file excludes SESSION, TEXT, --execute-at, --webhook and --priority: put them into each line"
+        )
     # The command says in one line what would be several of the log.
     settings = load_settings("critical")
     whose = DEFAULT_TENANT if tenant is None else tenant
@@ -101,6 +111,7 @@ def submit(
         "queue": queue,
         "execute_at": execute_at,
         "webhook_url": webhook,
+        "priority_seconds": priority,
     }
     body = {name: value for name, value in body.items() if value is not None}
     if direct:

@@ -18,5 +18,10 @@ class QueueLatency:
         self._seconds = self.seconds(now) + WEIGHT * (max(0.0, seconds) - self.seconds(now))
         self._noted_at = now
 
+    def behind(self, now: float) -> float | None:
+        """How long ago the turns that come from the queue now were submitted. It grows until one comes. None: nobody knows."""
+        age = now - self._noted_at
+        return self._seconds + age if self._noted_at and age < FORGET_SECONDS else None
+
     def seconds(self, now: float) -> float:
         return self._seconds if now - self._noted_at < FORGET_SECONDS else 0.0

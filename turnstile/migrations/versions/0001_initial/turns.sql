@@ -60,6 +60,7 @@ CREATE TABLE turns (
     joining             uuid[],
     join_policy         text,
     webhook_url         text,
+    counts_from         timestamptz,
     CONSTRAINT turns_status_known CHECK (status IN ('PENDING', 'RUNNING', 'SUCCEEDED', 'FAILED', 'CANCELED')),
     CONSTRAINT turns_kind_known CHECK (kind IN ('turn', 'compensation')),
     CONSTRAINT turns_lease_while_running CHECK ((status = 'RUNNING') = (lease_until IS NOT NULL)),
@@ -99,6 +100,9 @@ CREATE INDEX turns_waiting ON turns (queue, (coalesce(execute_at, created_at))) 
 -- the index is nearly empty.
 CREATE INDEX turns_to_take_over ON turns (queue, crashes, id)
     WHERE (status || '') = 'RUNNING' AND send_at IS NOT NULL OR (status || '') = 'PENDING' AND crashes > 0;
+
+-- Turns with a head start (`priority_seconds`) that wait, in the order in which they come before the messages.
+CREATE INDEX turns_ahead ON turns (queue, counts_from) WHERE (status || '') = 'PENDING' AND seq IS NOT NULL AND counts_from IS NOT NULL;
 
 -- Turns that ended recently (`turnstile stats`). Turns end in about the order of their rows, so a small BRIN index finds them. An update of a
 -- column that only has a BRIN index can still be HOT.
