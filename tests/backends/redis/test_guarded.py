@@ -126,7 +126,9 @@ async def test_refusals_are_one_line_in_five_seconds_and_another_reason_is_one_a
     assert said == [["ResponseError: OOM a"], [], ["ResponseError: WRONGTYPE c"], [], ["ResponseError: WRONGTYPE e"]]
 
 
-async def test_a_refusal_is_logged_with_the_code_that_redis_py_cuts_off(guarded: GuardedRedis, client: Scripted) -> None:
+async def test_a_refusal_is_logged_with_the_code_that_redis_py_cuts_off(
+    guarded: GuardedRedis, client: Scripted
+) -> None:
     client.answer = OutOfMemoryError("command not allowed when used memory > 'maxmemory'.")
     with structlog.testing.capture_logs() as logged:
         await guarded.run(GET)

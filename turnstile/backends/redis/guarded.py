@@ -81,7 +81,9 @@ class GuardedRedis:
             reason, now = why.partition(" ")[0], time.monotonic()
             if reason != self._refusal or now >= self._refusal_said_at + REFUSES_SECONDS:
                 self._refusal, self._refusal_said_at = reason, now
-                log.warning(f"{self._name}.redis_refuses", error=f"{type(refused).__name__}: {why}", calls=len(commands))
+                log.warning(
+                    f"{self._name}.redis_refuses", error=f"{type(refused).__name__}: {why}", calls=len(commands)
+                )
             if "READONLY" in why:
                 # The server was the primary, and its demotion did not close its connections. redis-py does not detect a
                 # refusal inside a script. Behind a DNS name or a load balancer a new connection reaches the new primary.
