@@ -147,7 +147,7 @@ turns = _table(
     _where("turns_waiting", "queue", text("coalesce(execute_at, created_at)"), where="(status || '') = 'PENDING'"),
     _where("turns_to_take_over", "queue", "crashes", "id", where=_TO_TAKE_OVER),
     _where("turns_ahead", "queue", "counts_from", where=_AHEAD),
-    _brin("turns_finished_at", "finished_at", pages_per_range=32),
+    _where("turns_finished_at", "queue", "finished_at", where="finished_at IS NOT NULL"),
     Index("turns_trace_id", "trace_id"),
     _where("turns_parent", "parent_turn_id", where="parent_turn_id IS NOT NULL"),
     _where("turns_joining", "id", where="joining IS NOT NULL"),

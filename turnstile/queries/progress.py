@@ -1,7 +1,7 @@
 """What has not ended in each queue, by what it waits for, and whether anything ends: a standstill is the opposite.
 
 Bounded on a table of any size: MOST due turns of a queue and as many that are put off, the running ones (as many as there are
-slots), the ends of the last minutes over the BRIN index `turns_finished_at`, and SAMPLE ends of the last day.
+slots), the last end of each queue, and its SAMPLE last ends of a day.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.postgres.sql_terms import INDEXED_STATUS
+from turnstile.backends.postgres.sql_terms import INDEXED_STATUS, off_index
 from turnstile.statements.worker_registry import ALIVE
 
 PATIENCE_SECONDS = 300.0
@@ -23,7 +23,7 @@ MOST = 10_000
 SAMPLE = 10_000
 
 BY_RANGE: LiteralString = "SELECT set_config('enable_seqscan', 'off', true)"
-"""For the rest of its pipeline: the planner takes the BRIN index for useless once the archive has shuffled the table."""
+"""For the rest of its pipeline: of a small table the planner would read the whole, and pin that plan."""
 
 # Due turns and those that are put off apart: a long backlog must not hide that all heads are put off.
 _OPEN: LiteralString = f"""
@@ -41,17 +41,19 @@ SELECT t.id, t.queue, t.tenant_id, t.session_id, t.seq, t.execute_at, t.first_st
 PROGRESS: LiteralString = f"""
 WITH usual AS MATERIALIZED (
     SELECT s.queue, percentile_cont(0.99) WITHIN GROUP (ORDER BY s.seconds) AS seconds
-      FROM (SELECT t.queue, t.status, extract(epoch FROM t.finished_at - t.first_started_at) AS seconds
-              FROM turns t WHERE t.finished_at > now() - interval '1 day' LIMIT {SAMPLE}) s
+      FROM unnest(%(queues)s::text[]) q (name) CROSS JOIN LATERAL (
+           SELECT t.queue, t.status, extract(epoch FROM t.finished_at - t.first_started_at) AS seconds FROM turns t
+            WHERE t.queue = q.name AND t.finished_at > now() - interval '1 day' ORDER BY t.finished_at DESC LIMIT {SAMPLE}) s
      WHERE s.status = 'SUCCEEDED' GROUP BY s.queue
 ), bound AS MATERIALIZED (
     SELECT q.name AS queue, u.seconds AS usual, greatest({PATIENCE_SECONDS}, 2 * u.seconds) AS patience,
            make_interval(secs => greatest({PATIENCE_SECONDS}, 2 * u.seconds)) AS ago
       FROM unnest(%(queues)s::text[]) q (name) LEFT JOIN usual u ON u.queue = q.name
 ), ended AS MATERIALIZED (
-    SELECT e.queue, max(e.finished_at) AS at
-      FROM (SELECT t.* FROM turns t WHERE t.finished_at > now() - (SELECT max(b.ago) FROM bound b) OFFSET 0) e
-     WHERE e.status IN ('SUCCEEDED', 'FAILED') GROUP BY e.queue
+    SELECT b.queue, e.finished_at AS at
+      FROM bound b CROSS JOIN LATERAL (
+           SELECT t.finished_at FROM turns t WHERE t.queue = b.queue AND t.finished_at > now() - b.ago
+              AND {off_index("t.status")} IN ('SUCCEEDED', 'FAILED') ORDER BY t.finished_at DESC LIMIT 1) e
 ), pending AS MATERIALIZED (
     SELECT o.*, CASE WHEN o.joining IS NOT NULL THEN 'joining'
                      WHEN o.execute_at <= now() OR o.execute_at IS NULL THEN 'due'

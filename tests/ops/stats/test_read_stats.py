@@ -112,7 +112,6 @@ def crowded(settings: Settings) -> Iterator[psycopg.Connection[Any]]:
         connection.execute(CROWD, {"first": 0})
         # As autovacuum does it: the index knows the last rows. Without statistics the planner takes each tenant for a small one.
         connection.execute("VACUUM turns")
-        connection.execute("SET enable_seqscan = off")
         for name, statement in STATEMENTS.items():
             prepare(connection, name, statement)
         yield connection
@@ -130,7 +129,7 @@ def test_only_the_pages_of_what_ended_lately_are_read(crowded: psycopg.Connectio
     assert row is not None
     [whole] = row
     fresh = pages_read(crowded, tenant)
-    # The archive takes the oldest turns, and those of the last day take their room, at the front of the table.
+    # The retention deletes the oldest turns, and those of the last day take their room, at the front of the table.
     crowded.execute(
         "DELETE FROM turns WHERE finished_at < now() - interval '5 days' OR finished_at > now() - interval '1 day'"
     )
@@ -138,27 +137,6 @@ def test_only_the_pages_of_what_ended_lately_are_read(crowded: psycopg.Connectio
     crowded.execute(CROWD, {"first": 10_000 - A_DAY})
     crowded.execute("VACUUM ANALYZE turns")
     later = pages_read(crowded, tenant)
-    crowded.execute("SET enable_seqscan = on")
-    by_the_planner = pages_read(crowded, tenant)
 
     assert whole > 300
     assert max(fresh, later) < whole / 4
-    assert by_the_planner > whole / 2, "the setting of `read_stats` is no longer needed"
-
-
-# Answers with the settings under which it runs.
-SETTINGS: LiteralString = """
-SELECT now() AS read_at, 0 AS ended, NULL AS attempts, NULL AS waiting, NULL AS running, '{}'::json AS by_error_class,
-       json_build_object(current_setting('enable_seqscan'), 1, current_setting('transaction_read_only'), 2) AS by_status
-"""
-
-
-async def test_a_scan_of_the_whole_table_is_ruled_out_whatever_the_planner_believes(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("turnstile.ops.stats.read_stats.make_statement", lambda *_: SETTINGS)
-
-    async with Database(settings.database, "test", size=1) as operators:
-        found = await read_stats(operators, since_seconds=HOUR)
-
-    assert found.by_status == {"off": 1, "on": 2}

@@ -3,6 +3,7 @@
 from typing import LiteralString
 
 from turnstile.ops.doctor.check import Check, Severity
+from turnstile.queries.ended_turns import ENDED_QUEUES
 from turnstile.statements.worker_registry import ALIVE
 
 MOST_FAILING_PERCENT = 20
@@ -15,7 +16,7 @@ _FAILING: LiteralString = f"""
 SELECT e.queue AS subject, e.queue, min(e.finished_at) FILTER (WHERE e.status = 'FAILED') AS since,
        count(*) FILTER (WHERE e.status = 'FAILED') || ' of ' || count(*) || ', most often '
            || coalesce(mode() WITHIN GROUP (ORDER BY e.error_class) FILTER (WHERE e.status = 'FAILED'), 'unknown') AS detail
-  FROM (SELECT t.* FROM turns t WHERE t.finished_at > now() - interval '5 min' OFFSET 0) e
+  FROM (SELECT t.* FROM turns t WHERE t.queue = ANY ({ENDED_QUEUES}) AND t.finished_at > now() - interval '5 min' OFFSET 0) e
  WHERE e.status IN ('SUCCEEDED', 'FAILED') GROUP BY e.queue
 HAVING count(*) FILTER (WHERE e.status = 'FAILED') >= {FEWEST_FAILURES}
    AND 100 * count(*) FILTER (WHERE e.status = 'FAILED') > {MOST_FAILING_PERCENT} * count(*)

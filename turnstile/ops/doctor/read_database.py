@@ -41,7 +41,7 @@ async def ask(database: Database, statement: LiteralString, parameters: Mapping[
         try:
             async with connection.transaction():
                 await connection.execute("SET TRANSACTION READ ONLY")
-                # For the BRIN index of what ended lately, as in `turnstile/ops/stats/read_stats.py`.
+                # Of a table that the planner takes for small it would read the whole.
                 await connection.execute("SET LOCAL enable_seqscan = off")
                 await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_SECONDS}s'")
                 return await (await connection.execute(statement, parameters)).fetchall()

@@ -104,9 +104,9 @@ CREATE INDEX turns_to_take_over ON turns (queue, crashes, id)
 -- Turns with a head start (`priority_seconds`) that wait, in the order in which they come before the messages.
 CREATE INDEX turns_ahead ON turns (queue, counts_from) WHERE (status || '') = 'PENDING' AND seq IS NOT NULL AND counts_from IS NOT NULL;
 
--- Turns that ended recently (`turnstile stats`). Turns end in about the order of their rows, so a small BRIN index finds them. An update of a
--- column that only has a BRIN index can still be HOT.
-CREATE INDEX turns_finished_at ON turns USING brin (finished_at) WITH (autosummarize = on, pages_per_range = 32);
+-- The ended turns of a queue by their end: the oldest, which the retention deletes, and the newest (`turnstile stats`). Once new rows take
+-- the room of deleted ones, a BRIN index would find neither.
+CREATE INDEX turns_finished_at ON turns (queue, finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE INDEX turns_trace_id ON turns (trace_id);
 CREATE INDEX turns_parent ON turns (parent_turn_id) WHERE parent_turn_id IS NOT NULL;
