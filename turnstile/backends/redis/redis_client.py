@@ -30,7 +30,7 @@ Send = Callable[[Sequence[Command]], Awaitable[list[Any]]]
 OUTAGES = (RedisError, OSError)
 """The exceptions of a call when Redis does not respond."""
 
-CODES = {OutOfMemoryError: "OOM", ReadOnlyError: "READONLY", NoPermissionError: "NOPERM"}
+CODES: dict[type[Exception], str] = {OutOfMemoryError: "OOM", ReadOnlyError: "READONLY", NoPermissionError: "NOPERM"}
 """redis-py cuts Redis's code off the text of these. Operators and runbooks look for the code."""
 
 
