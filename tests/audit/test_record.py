@@ -1,13 +1,13 @@
 """The record of an audit event: a row and a log line."""
 
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
 from structlog.testing import capture_logs
 
 from turnstile.audit.event import AuditEvent, AuditKind
-from turnstile.audit.record import record, record_alone
+from turnstile.audit.record import change_and_record, record, record_alone
 from turnstile.backends.postgres.database import Database
 
 PAUSED = AuditEvent(
@@ -71,3 +71,17 @@ async def test_an_event_is_a_log_line(database: Database) -> None:
         "alice@ops",
         {"due": 3},
     )
+
+
+async def test_a_change_and_its_event_are_one_commit_and_no_change_leaves_none(database: Database) -> None:
+    statement: LiteralString = "DELETE FROM paused_queues WHERE queue = %(queue)s RETURNING paused_by"
+    await database.fetch("INSERT INTO paused_queues (queue, paused_by) VALUES ('turns', 'ada')", {})
+
+    def event(row: dict[str, Any]) -> AuditEvent:
+        return AuditEvent(kind=AuditKind.QUEUE_RESUMED, actor="bob@ops", subject=f"pause of {row['paused_by']}")
+
+    changed = await change_and_record(database, statement, {"queue": "turns"}, event)
+    again = await change_and_record(database, statement, {"queue": "turns"}, event)
+
+    assert (changed, again) == ({"paused_by": "ada"}, None)
+    assert [row["subject"] for row in await rows(database)] == ["pause of ada"]

@@ -17,7 +17,7 @@ async def test_no_turn_begins_while_the_queue_is_paused(product: Product, start_
     await product.status_is(running, "SUCCEEDED")
 
     assert [(await product.row(turn))["status"] for turn in (following, other)] == ["PENDING", "PENDING"]
-    await resume_queue(product.database, product.settings.queue)
+    await resume_queue(product.database, product.settings.queue, resumed_by="ada")
     await product.all_in("SUCCEEDED")
 
 
@@ -32,5 +32,5 @@ async def test_a_worker_that_starts_on_a_paused_queue_begins_no_turn(
 
     assert await product.evidence() == []
     assert [(await product.row(turn))["attempt"] for turn in turns] == [0, 0]
-    await resume_queue(product.database, product.settings.queue)
+    await resume_queue(product.database, product.settings.queue, resumed_by="ada")
     await product.all_in("SUCCEEDED")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from tests.ops.invoke import Ran, invoke
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
+from turnstile.process.logs import _at_least
+from turnstile.telemetry.own_log import PROCESSORS
 
 Turnstile = Callable[..., Awaitable[Ran]]
 
@@ -37,6 +40,8 @@ def turnstile(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> T
     """Runs a command to its end; `text` goes to its standard input. On a thread: a command has a loop of its own."""
     # It would leave the whole run's logs pointed at the command's standard error, which is closed afterwards.
     monkeypatch.setattr("turnstile.process.logs.configure", lambda settings: None)
+    # As `load_settings` does.
+    PROCESSORS.insert(0, _at_least(logging.WARNING))
     one_at_a_time = asyncio.Lock()
 
     async def run(*arguments: str, text: str = "", **more: str) -> Ran:

@@ -31,7 +31,7 @@ async def test_after_a_pause_each_turn_that_waits_is_sent_once_however_long_the_
         await relay.round()
     assert sqs.sent == []
 
-    await resume_queue(database, settings.queue)
+    await resume_queue(database, settings.queue, resumed_by="ada")
 
     async def has_sent_all() -> bool:
         await relay.round()

@@ -33,7 +33,7 @@ async def test_a_pause_takes_another_reason_and_began_when_it_did(database: Data
 async def test_a_resumed_queue_is_no_longer_paused(database: Database) -> None:
     await pause_queue(database, "turns", paused_by="ada", reason=None)
 
-    assert await resume_queue(database, "turns")
+    assert await resume_queue(database, "turns", resumed_by="ada")
 
     assert await read_paused_queues(database) == {}
-    assert not await resume_queue(database, "turns")
+    assert not await resume_queue(database, "turns", resumed_by="ada")

@@ -1,8 +1,10 @@
 """Records an audit event: a row of the table `audit`, and a log line. The program only adds rows and reads them."""
 
+from collections.abc import Callable, Mapping
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
+from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from turnstile.audit.event import AuditEvent
@@ -22,6 +24,20 @@ async def record(connection: AsyncConnection[Any], event: AuditEvent) -> None:
     """
     await connection.execute(RECORD, _parameters(event))
     _log(event)
+
+
+async def change_and_record(
+    database: Database, statement: LiteralString, given: Mapping[str, Any], event: Callable[[DictRow], AuditEvent]
+) -> DictRow | None:
+    """Runs a statement that returns the one row that it changes, and records the `event` of that row in the same transaction.
+
+    Returns the row; None if nothing changed, and then there is no event. Raises DatabaseUnavailableError.
+    """
+    async with database.connection() as connection, connection.transaction():
+        changed = await (await connection.execute(statement, given)).fetchone()
+        if changed is not None:
+            await record(connection, event(changed))
+    return changed
 
 
 async def record_alone(database: Database, event: AuditEvent) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import change_and_record
 from turnstile.backends.postgres.database import Database
 
 PAUSE: LiteralString = """
@@ -33,12 +35,15 @@ class PausedQueue:
 async def pause_queue(database: Database, queue: str, *, paused_by: str, reason: str | None) -> bool:
     """Pauses the queue. If it is paused already, only a new `reason` and its author are recorded. False if nothing
     changed."""
-    return bool(await database.fetch(PAUSE, {"queue": queue, "paused_by": paused_by, "reason": reason}))
+    event = AuditEvent(kind=AuditKind.QUEUE_PAUSED, actor=paused_by, subject=f"queue {queue}", reason=reason)
+    given = {"queue": queue, "paused_by": paused_by, "reason": reason}
+    return await change_and_record(database, PAUSE, given, lambda _: event) is not None
 
 
-async def resume_queue(database: Database, queue: str) -> bool:
+async def resume_queue(database: Database, queue: str, *, resumed_by: str) -> bool:
     """False if the queue was not paused."""
-    return bool(await database.fetch(RESUME, {"queue": queue}))
+    event = AuditEvent(kind=AuditKind.QUEUE_RESUMED, actor=resumed_by, subject=f"queue {queue}")
+    return await change_and_record(database, RESUME, {"queue": queue}, lambda _: event) is not None
 
 
 async def read_paused_queues(database: Database) -> dict[str, PausedQueue]:

@@ -1,6 +1,6 @@
 """The record of redrives: which turns an operator redrove, when, with which filter, and how that ended. Retries, skips and drops
 are recorded in the same table: their filters begin with `retry`, `skip` and `drop`. So is a dead letter that came back to its
-queue by AWS's own tools: `move`.
+queue by AWS's own tools: `move`. The audit has an event of each, except of a move, whose author nobody knows.
 
 `finished_at` stays NULL for an interrupted redrive; `outcome`, too, if it was killed. If a redrive is killed between a batch and
 its note, the record lacks the turns of that batch. The record is for operators; the turns' rows (generation, trace) are
@@ -15,8 +15,11 @@ from enum import StrEnum
 from typing import Any, LiteralString
 from uuid import UUID
 
+from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import change_and_record
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.errors import DatabaseUnavailableError
@@ -102,9 +105,26 @@ class RedriveRecord:
 
 
 async def begin(
-    database: Database, *, requested_by: str, queue: str | None, wanted: Mapping[str, Any], matched: int = 0
+    database: Database,
+    *,
+    requested_by: str,
+    queue: str | None,
+    wanted: Mapping[str, Any],
+    matched: int = 0,
+    kind: AuditKind = AuditKind.TURNS_REDRIVEN,
+    tenant_id: str | None = None,
 ) -> RedriveRecord:
-    """Begins the record of a redrive whose filter `wanted` matched so many turns."""
+    """Begins the record of a redrive whose filter `wanted` matched so many turns; with it commits an audit event of this `kind`.
+
+    `tenant_id` is that of the filter.
+    """
     about = {"queue": queue, "requested_by": requested_by, "finished": False, "matched": matched}
-    rows = await database.fetch(RECORD, {**about, "filter": Jsonb(dict(wanted)), "ids": []})
-    return RedriveRecord(database, about, int(rows[0]["id"]))
+
+    def event(row: DictRow) -> AuditEvent:
+        counts = {"turns": matched}
+        subject = f"redrive {row['id']}"
+        return AuditEvent(kind=kind, actor=requested_by, subject=subject, tenant_id=tenant_id, counts=counts)
+
+    row = await change_and_record(database, RECORD, {**about, "filter": Jsonb(dict(wanted)), "ids": []}, event)
+    assert row is not None  # noqa: S101 - an INSERT of VALUES returns its row
+    return RedriveRecord(database, about, int(row["id"]))

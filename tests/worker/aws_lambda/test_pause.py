@@ -26,7 +26,7 @@ async def test_no_turn_of_a_paused_queue_begins_and_after_the_resume_all_are_ans
 
     assert await site.rows("status", "attempt", "owed") == [("PENDING", 0, True)] * 2
     assert await site.queues.count(queue) == 0
-    await resume_queue(site.database, queue)
+    await resume_queue(site.database, queue, resumed_by="ada")
     await relay.round()
     assert await site.invoke(2) == []
     assert await site.rows("status", "attempt") == [("SUCCEEDED", 1)] * 2

@@ -20,7 +20,7 @@ async def test_a_heartbeat_passes_a_pause_and_its_end_on(
     await pause_queue(database, settings.queue, paused_by="ada", reason=None)
     await until(lambda: beating.paused[-1])
 
-    await resume_queue(database, settings.queue)
+    await resume_queue(database, settings.queue, resumed_by="ada")
     await until(lambda: not beating.paused[-1])
 
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import typer
 
+from turnstile.audit.event import AuditKind
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.dead_letters.dlq_drop_command import drop
@@ -123,8 +124,8 @@ def show(turn: TurnId, show_text: ShowText = False, tenant: TenantId = None, as_
 
     --json: as `turnstile status --json`.
     """
-    shown, left_alone = operate(load_settings(), _show, turn, tenant)
-    print_shown(shown, show_text=show_text, as_json=as_json)
+    shown, left_alone = operate(load_settings(), _show, turn, tenant, show_text=show_text)
+    print_shown(shown, as_json=as_json)
     say(f"run it again: turnstile redrive --turn {turn}" if left_alone is None else f"{turn} {left_alone}")
 
 
@@ -139,6 +140,8 @@ async def _look(
         try:
             counts[name] = await operator.queues.count(name, dead=True)
             if messages:
+                if show_text:
+                    await operator.audit(AuditKind.TEXT_READ, f"malformed messages of queue {name}")
                 async with DeadLetterPass(operator.queues, name) as dead:
                     async for batch in dead.batches(limit):
                         found = await classify_letters(operator.database, batch)
@@ -164,8 +167,11 @@ def _as_queued(queue: str, letter: Letter, *, show_text: bool) -> QueuedLetter:
     )
 
 
-async def _show(operator: Operator, turn_id: UUID, tenant: str | None) -> tuple[ShownTurn, str | None]:
-    return await read_shown(operator, turn_id, tenant), await why_left_alone(operator.database, turn_id)
+async def _show(
+    operator: Operator, turn_id: UUID, tenant: str | None, *, show_text: bool
+) -> tuple[ShownTurn, str | None]:
+    shown = await read_shown(operator, turn_id, tenant, with_text=show_text)
+    return shown, await why_left_alone(operator.database, turn_id)
 
 
 async def _group(operator: Operator, wanted: FailedFilter) -> tuple[list[FailedGroup], int]:

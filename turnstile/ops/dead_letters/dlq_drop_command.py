@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from turnstile.audit.event import AuditKind
 from turnstile.config.settings import Settings
 from turnstile.errors import QueueUnavailableError, UnknownQueueError
 from turnstile.ops.dead_letters.drop_failed import DropResult, drop_turns
@@ -119,6 +120,8 @@ async def _find_rowless(operator: Operator, names: list[str], unknown: bool) -> 
 async def _delete_rowless(operator: Operator, found: MessageIds, unknown: bool) -> int:
     deleted = 0
     for name, ids in found.items():
+        what = "messages of unknown turns" if unknown else "malformed messages"
+        await operator.audit(AuditKind.MESSAGES_DELETED, f"{what} of queue {name}", counts={"messages": len(ids)})
         try:
             deleted += await delete_rowless(operator.queues, name, frozenset(ids), _pick(operator, unknown))
         except (QueueUnavailableError, UnknownQueueError) as error:

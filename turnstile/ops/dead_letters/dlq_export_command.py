@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
+from turnstile.audit.event import AuditKind
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -81,16 +83,28 @@ async def _export(
     progress = Progress()
     if wanted is not None:
         failed = await find_failed(operator, wanted, None)
+        if show_text:
+            await _audit_tenants(operator, failed)
         async for line in export_turns(operator.database, failed, show_text=show_text):
             _write(out, line)
             turns += 1
             progress.say(f"{turns} of {plural(len(failed), 'turn')} written")
     for name in names:
+        if show_text:
+            await operator.audit(AuditKind.TEXT_READ, f"export of malformed messages of queue {name}")
         async with aclosing(export_malformed(operator.queues, name, show_text=show_text)) as lines:
             async for line in lines:
                 _write(out, line)
                 messages += 1
     return turns, messages
+
+
+async def _audit_tenants(operator: Operator, failed: Sequence[TurnRecord]) -> None:
+    # An event for each tenant: it must be found by any of them.
+    for tenant_id, turns in Counter(turn.tenant_id for turn in failed).items():
+        await operator.audit(
+            AuditKind.TEXT_READ, "export of FAILED turns", tenant_id=tenant_id, counts={"turns": turns}
+        )
 
 
 def _write(out: IO[str], line: Line) -> None:

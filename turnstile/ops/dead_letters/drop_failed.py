@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import LiteralString
 from uuid import UUID
 
+from turnstile.audit.event import AuditKind
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.message_queue import MessageQueues
@@ -74,7 +75,15 @@ async def drop_turns(
     """
     result = DropResult()
     recorded = {"drop": wanted.as_recorded()}
-    record = await begin(database, requested_by=requested_by, queue=wanted.queue, wanted=recorded, matched=len(failed))
+    record = await begin(
+        database,
+        requested_by=requested_by,
+        queue=wanted.queue,
+        wanted=recorded,
+        matched=len(failed),
+        kind=AuditKind.TURNS_DROPPED,
+        tenant_id=wanted.tenant_id,
+    )
     try:
         await _drop(database, queues, failed, requested_by, record, result)
         await record.finish()

@@ -124,6 +124,7 @@ class Redrive:
             queue=wanted.queue,
             wanted=wanted.as_recorded(),
             matched=len(failed),
+            tenant_id=wanted.tenant_id,
         )
         result.redrive_id = record.id
         try:

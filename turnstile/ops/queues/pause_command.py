@@ -70,7 +70,7 @@ async def _pause(operator: Operator, queue: str, reason: str | None) -> bool:
 
 
 async def _resume(operator: Operator, queue: str) -> bool:
-    return await resume_queue(operator.database, queue)
+    return await resume_queue(operator.database, queue, resumed_by=operator.name)
 
 
 def _state(paused: PausedQueue) -> str:

@@ -6,7 +6,7 @@ decides. `retry` runs the turn again in its old place. `skip` passes it over: it
 letter is owed, and a redrive may move it to the end of its session.
 
 Each is one transaction that locks the session's row first (lock order: sessions, then turns). It works whatever the queue's
-present configuration is, and adds a record to `redrives`. A repeat changes nothing.
+present configuration is, and adds a record to `redrives` and an audit event. A repeat changes nothing.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,8 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import record
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.statements.compensate import IS_BEING_COMPENSATED, IS_OVERTAKEN
@@ -167,7 +169,7 @@ async def _resume(
     connection: Connection, halted: dict[str, Any], turn_id: UUID, decision: HaltDecision, requested_by: str
 ) -> None:
     await connection.execute(RESUME, {"tenant": halted["tenant_id"], "session": halted["session_id"]})
-    record = {
+    redrive = {
         "queue": halted["queue"],
         "requested_by": requested_by,
         "filter": Jsonb({decision.value: str(turn_id)}),
@@ -175,4 +177,7 @@ async def _resume(
         "ids": [turn_id] if decision is HaltDecision.RETRY else [],
         "finished": True,
     }
-    await connection.execute(RECORD, record)
+    await connection.execute(RECORD, redrive)
+    kind = AuditKind.TURN_RETRIED if decision is HaltDecision.RETRY else AuditKind.TURN_SKIPPED
+    tenant = halted["tenant_id"]
+    await record(connection, AuditEvent(kind=kind, actor=requested_by, subject=f"turn {turn_id}", tenant_id=tenant))

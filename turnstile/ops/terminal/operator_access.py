@@ -7,13 +7,15 @@ import asyncio
 import getpass
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import psycopg
 
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import record_alone
 from turnstile.backends.postgres.certificate import certificate_refused
 from turnstile.backends.postgres.database import Database, conninfo
 from turnstile.backends.postgres.server_version import server_refused
@@ -85,6 +87,18 @@ class Operator:
         redis = RedisClients.open(self.settings)
         self._closing.push_async_callback(redis.close)
         return CancelHints(self.settings, redis)
+
+    async def audit(
+        self,
+        kind: AuditKind,
+        subject: str,
+        *,
+        tenant_id: str | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        """Records what the operator is about to do, where the act itself has no transaction. Raises DatabaseUnavailableError."""
+        event = AuditEvent(kind=kind, actor=self.name, subject=subject, tenant_id=tenant_id, counts=counts or {})
+        await record_alone(self.database, event)
 
     async def wake(self, woken: tuple[str, OutgoingMessage] | None) -> None:
         """Sends a wake-up to its queue, if there is one. The relay sends it if SQS is away."""

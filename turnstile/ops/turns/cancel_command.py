@@ -6,6 +6,7 @@ from uuid import UUID
 
 import typer
 
+from turnstile.audit.event import AuditKind
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import (
@@ -109,7 +110,10 @@ def _describe(canceled: CanceledTurn) -> str:
 
 async def _cancel(operator: Operator, turn_id: UUID, tenant_id: str | None) -> CanceledTurn:
     # If several tenants use this id, only the first can have an open turn.
-    tenant = tenant_id or next(iter(await find_tenants(operator.database, turn_id)), "")
+    tenants = await find_tenants(operator.database, turn_id)
+    tenant = tenant_id or next(iter(tenants), "")
+    if tenant in tenants:
+        await operator.audit(AuditKind.TURNS_CANCELED, f"turn {turn_id}", tenant_id=tenant, counts={"turns": 1})
     canceled = await cancel_turn(operator.database, tenant, turn_id, CancelReason.OPERATOR)
     if canceled is None:
         raise CommandError(f"there is no turn {turn_id}", ExitCode.NOT_FOUND)

@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass
 
 import typer
 
+from turnstile.audit.event import AuditKind
 from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import Operator, operate
 from turnstile.ops.terminal.options import confirm
-from turnstile.ops.terminal.output import Progress, plural, print_json, print_text, say
+from turnstile.ops.terminal.output import Progress, plural, print_json, print_text, say, short_duration
 from turnstile.ops.turns.open_turns import MOST, OpenFilter, OpenTurn, list_open
 from turnstile.statements.cancel import cancel_some
 from turnstile.turn.cancel_reason import CancelReason
@@ -43,7 +44,7 @@ def cancel_many(settings: Settings, wanted: OpenFilter, *, dry_run: bool, yes: b
     found = operate(settings, _list, wanted)
     if found and not dry_run:
         confirm(f"{_describe(found)}. Cancel them? This cannot be undone.", yes=yes)
-    done = ManyCanceled() if dry_run or not found else operate(settings, _cancel_all, found, wanted.status)
+    done = ManyCanceled() if dry_run or not found else operate(settings, _cancel_all, found, wanted)
     if as_json:
         print_json({"dry_run": dry_run, "matched": len(found), "open": count_open(found), **asdict(done)})
     elif found:
@@ -72,19 +73,35 @@ def _describe(found: Sequence[OpenTurn]) -> str:
     return f"{plural(len(found), 'open turn')} of {plural(sessions, 'session')} of {whose} ({', '.join(parts)})"
 
 
+def _name(wanted: OpenFilter) -> str:
+    """The filter in a few words, without its tenant."""
+    terms = {
+        "queue": wanted.queue,
+        "session": wanted.session_id,
+        "trace": wanted.trace_id,
+        "status": wanted.status,
+        "older than": short_duration(wanted.older_than_seconds),
+    }
+    named = ", ".join(f"{name} {value}" for name, value in terms.items() if value)
+    return f"open turns: {named}" if named else "open turns"
+
+
 async def _list(operator: Operator, wanted: OpenFilter) -> list[OpenTurn]:
     return await list_open(operator.database, wanted)
 
 
-async def _cancel_all(operator: Operator, found: Sequence[OpenTurn], status: TurnStatus | None) -> ManyCanceled:
+async def _cancel_all(operator: Operator, found: Sequence[OpenTurn], wanted: OpenFilter) -> ManyCanceled:
+    counts = {"turns": len(found)}
+    await operator.audit(AuditKind.TURNS_CANCELED, _name(wanted), tenant_id=wanted.tenant_id, counts=counts)
     done = ManyCanceled()
+    statuses = OPEN if wanted.status is None else (wanted.status,)
     progress = Progress()
     sessions: defaultdict[tuple[str, str], list[OpenTurn]] = defaultdict(list)
     for turn in found:
         sessions[turn.tenant_id, turn.session_id].append(turn)
     try:
         for place, (session, turns) in enumerate(sessions.items(), 1):
-            await _cancel_in_session(operator, session, turns, OPEN if status is None else (status,), done)
+            await _cancel_in_session(operator, session, turns, statuses, done)
             progress.say(f"{place} of {plural(len(sessions), 'session')}: {done}")
     except BaseException:
         say(f"broken off: {done}")

@@ -34,7 +34,7 @@ def show_turn(
     running_seconds (null if its worker was lost; finished_at is then the time of the takeover), outcome, error_class, error,
     traceback.
     """
-    shown = operate(load_settings(), read_shown, turn, tenant, wait)
-    print_shown(shown, show_text=show_text, as_json=as_json)
+    shown = operate(load_settings(), read_shown, turn, tenant, wait, with_text=show_text)
+    print_shown(shown, as_json=as_json)
     if wait is not None and shown.turn.status is not TurnStatus.SUCCEEDED:
         raise typer.Exit(ExitCode.FAILED)
