@@ -40,13 +40,15 @@ async def change_and_record(
     return changed
 
 
-async def record_alone(database: Database, event: AuditEvent) -> None:
-    """Records `event` in a transaction of its own, before an action that has none in Postgres.
+async def record_alone(database: Database, *events: AuditEvent) -> None:
+    """Records `events` in a transaction of their own, before an action that has none in Postgres.
 
     Raises DatabaseUnavailableError: the caller must then not go on with the action.
     """
-    await database.fetch(RECORD, _parameters(event))
-    _log(event)
+    if events:
+        await database.fetch_pipelined([(RECORD, _parameters(event)) for event in events])
+    for event in events:
+        _log(event)
 
 
 def _parameters(event: AuditEvent) -> dict[str, Any]:

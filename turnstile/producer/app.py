@@ -27,9 +27,9 @@ from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
 from turnstile.producer.http.local_only import LocalOnly
-from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.parameters import refuse_unknown_parameters
 from turnstile.producer.http.problems import Kind
+from turnstile.producer.http.refused_keys import RefusedKeys
 from turnstile.producer.http.request_metrics import RequestMetrics
 from turnstile.producer.routes import (
     cancel_route,
@@ -128,6 +128,8 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
             hints = CancelHints(settings, redis)
             watch = TurnWatch(settings, reads, redis.memory)
             stack.push_async_callback(watch.close)
+            refused_keys = RefusedKeys(reads)
+            stack.push_async_callback(refused_keys.close)
             app.state.backend = Backend(
                 settings=settings,
                 api_keys=ApiKeys(settings.api_keys),
@@ -144,7 +146,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
                 ),
                 watch=watch,
                 places=FairPlaces(bounds.watches, "streams and waits", shared=shared, kind=Kind.TOO_MANY_STREAMS),
-                refused_keys=Tally("api.unauthorized"),
+                refused_keys=refused_keys,
                 database_probe=probe_of(reads),
             )
             yield

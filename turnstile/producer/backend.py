@@ -10,7 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.producer.cancel_intake import Cancelling
 from turnstile.producer.http.auth import ApiKeys
-from turnstile.producer.http.log_throttle import Tally
+from turnstile.producer.http.refused_keys import RefusedKeys
 from turnstile.producer.sharing.fair_lanes import FairPool
 from turnstile.producer.sharing.fair_places import FairPlaces
 from turnstile.producer.submit_intake import Intake
@@ -37,8 +37,8 @@ class Backend:
     watch: TurnWatch
     places: FairPlaces
     """For event streams and waits."""
-    refused_keys: Tally
-    """Counts and logs the requests without a valid API key."""
+    refused_keys: RefusedKeys
+    """Records the requests without a valid API key."""
     database_probe: Batcher[None, None]
     """The check of Postgres and its tables, which concurrent requests of `/readyz` share."""
 

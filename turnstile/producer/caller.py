@@ -1,6 +1,5 @@
 """Who calls: the tenant of a request's key, and its place among the requests in progress."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Annotated, cast
 
@@ -25,18 +24,18 @@ _bearer = HTTPBearer(
 )
 
 
-def identify(backend: Backend, headers: Sequence[tuple[bytes, bytes]]) -> str:
-    """The tenant of the bearer key. Raises the 401.
+def identify(backend: Backend, scope: Scope) -> str:
+    """The tenant of the bearer key of this scope's request. Raises the 401.
 
     Called before the routing: FastAPI parses the query before the first dependency runs, and a request without a key
     must not cost that.
     """
-    given = [value for name, value in headers if name == b"authorization"]
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
     scheme, credentials = get_authorization_scheme_param(given[0].decode("latin-1") if len(given) == 1 else None)
     key = credentials if scheme.lower() == "bearer" and credentials else None
     tenant = backend.api_keys.find_tenant(key)
     if tenant is None:
-        backend.refused_keys.note(key=key is not None)
+        backend.refused_keys.note(scope, reason="missing" if key is None else "unknown")
         challenge = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`, once", headers=challenge)
     return tenant

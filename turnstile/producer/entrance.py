@@ -33,7 +33,7 @@ class Entrance:
             return self._app
         is_submit = self._submits.takes(scope)
         try:
-            scope[TENANT] = identify(self._state.backend, scope["headers"])
+            scope[TENANT] = identify(self._state.backend, scope)
             refuse_repeated_headers(scope["headers"])
         except ProblemError as refused:
             return respond(refused)
