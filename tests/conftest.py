@@ -66,7 +66,9 @@ READ_BY_BOTOCORE = re.compile("^AWS_|^BOTO|PROXY|CA_BUNDLE|^HOME$", re.IGNORECAS
 
 ROOT = Path(__file__).parent.parent
 
-WITHOUT_SQS = frozenset({"archive", "memory", "migrations", "queries", "relay", "statements", "streaming", "webhooks"})
+WITHOUT_SQS = frozenset(
+    {"archive", "memory", "migrations", "queries", "relay", "retention", "statements", "streaming", "webhooks"}
+)
 """Folders whose tests use SQS only by the fixture `queues`. For the others each `queue` exists."""
 
 

@@ -102,10 +102,7 @@ def test_the_description_is_what_the_migrations_make(connection: Connection, des
         ("CREATE INDEX more ON turns (worker_id)", "remove_index"),
         ("DROP INDEX turns_failed; CREATE INDEX turns_failed ON turns (id) WHERE status = 'FAILED'", "add_index"),
         ("DROP INDEX turns_failed; CREATE INDEX turns_failed ON turns (queue, id)", "INDEX turns_failed"),
-        (
-            "DROP INDEX archived_turns_archived_at; CREATE INDEX archived_turns_archived_at ON archived_turns (archived_at)",
-            "USING brin",
-        ),
+        ("DROP INDEX turns_trace_id; CREATE INDEX turns_trace_id ON turns USING hash (trace_id)", "USING hash"),
         ("DROP INDEX turns_waiting; CREATE INDEX turns_waiting ON turns (queue, execute_at)", "add_index"),
         ("ALTER TABLE messages DROP CONSTRAINT messages_pkey, ADD PRIMARY KEY (ordinal, turn_id)", "PRIMARY KEY"),
         ("ALTER TABLE turns DROP CONSTRAINT turns_kind_known", "turns_kind_known"),

@@ -59,10 +59,6 @@ _key = partial(_column, key=True)
 _optional = partial(_column, null=True)
 
 
-def _brin(name: str, column: str, **options: Any) -> Index:
-    return Index(name, column, postgresql_using="brin", postgresql_with={"autosummarize": "on", **options})
-
-
 def _where(name: str, *columns: str | TextClause, where: str, unique: bool = False) -> Index:
     """An index of the rows that meet a condition."""
     return Index(name, *columns, unique=unique, postgresql_where=text(where))
@@ -73,7 +69,7 @@ _AHEAD = "(status || '') = 'PENDING' AND seq IS NOT NULL AND counts_from IS NOT 
 
 sessions = _table(
     "sessions",
-    "One row for each session. It stays when the session's turns are archived.",
+    "One row for each session. It stays while the session has a turn, also one in the archive.",
     _key("tenant_id", Text, "The tenant that owns the session."),
     _key("session_id", Text, "The id that clients chose for the session."),
     _column("last_seq", BigInteger, "The `seq` of its last turn; archived turns count.", "0"),
@@ -85,7 +81,7 @@ sessions = _table(
 
 turns = _table(
     "turns",
-    "The status table: one row for each turn, from its submit until its session is archived.",
+    "The status table: one row for each turn, from its submit until it is deleted or archived.",
     _key("id", Uuid, "The turn's id."),
     _column("tenant_id", Text, "The tenant that owns the turn."),
     _column("session_id", Text, "Its session."),
@@ -336,14 +332,15 @@ audit = _table(
 
 archived_turns = _table(
     "archived_turns",
-    "The turns of sessions at rest that `turnstile archive` has moved, each with its rows of the other tables as JSON.",
+    "The turns that `turnstile archive` or the retention has moved, each with its rows of the other tables as JSON.",
     _key("id", Uuid, "The turn's id. A client may choose it again after the archive."),
     _key("tenant_id", Text, "The tenant."),
     _column("session_id", Text, "The session."),
+    _column("queue", Text, "The queue of its wake-ups."),
     _column("trace_id", Text, "The trace of its last generation."),
     _optional("parent_turn_id", Uuid, "The turn whose child or compensation it was."),
     _key("ended_at", TIME, "Its `turns.finished_at`."),
-    _column("archived_at", TIME, "When it was moved; operators delete by this time.", NOW),
+    _column("archived_at", TIME, "When it was moved.", NOW),
     _column("turn", JSON, "The row of `turns`, without its NULLs."),
     _column("messages", JSON, "The rows of `messages`."),
     _column("attempts", JSON, "The rows of `turn_attempts`."),
@@ -352,7 +349,20 @@ archived_turns = _table(
     Index("archived_turns_session", "tenant_id", "session_id"),
     Index("archived_turns_trace_id", "trace_id"),
     _where("archived_turns_parent", "parent_turn_id", where="parent_turn_id IS NOT NULL"),
-    _brin("archived_turns_archived_at", "archived_at"),
+    Index("archived_turns_ended_at", "queue", "ended_at"),
+)
+
+retention = _table(
+    "retention",
+    "How far the deletion of ended turns has come: one row for each queue, which one relay at a time works on.",
+    _key("queue", Text, "The queue."),
+    _column(
+        "reached",
+        TIME,
+        "The end of the last turn that was looked at. `-infinity`: all have been.",
+        "'-infinity'::timestamptz",
+    ),
+    _column("due_at", TIME, "When the next statement may begin.", NOW),
 )
 
 turnstile_version = _table(

@@ -24,6 +24,7 @@ AGE: tuple[LiteralString, ...] = (
               finished_at = finished_at - %(by)s * interval '1 day',
               dead_lettered_at = dead_lettered_at - %(by)s * interval '1 day',
               dropped_at = dropped_at - %(by)s * interval '1 day'""",
+    "UPDATE turn_traces SET turn_created_at = turn_created_at - %(by)s * interval '1 day'",
     "UPDATE sessions SET updated_at = updated_at - %(by)s * interval '1 day'",
 )
 

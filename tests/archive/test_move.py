@@ -22,7 +22,8 @@ from tests.archive.archiving import (
 from tests.statements.plans.touched import explain
 from tests.support.factories import make_submission
 from tests.support.row_locks import rows_locked, until_a_call_waits
-from turnstile.archive import move
+from turnstile.archive import bounded_statement, move
+from turnstile.archive.bounded_statement import BOUNDS
 from turnstile.archive.move import Archived
 from turnstile.backends.postgres.database import LOCK_TIMEOUT_SECONDS, Database, conninfo
 from turnstile.config.settings import Settings
@@ -212,7 +213,7 @@ async def test_a_session_that_is_used_after_the_snapshot_of_the_move_stays(
     monkeypatch.setattr(
         move, "MOVE", move.MOVE.replace("count(*) AS turns", "count(*) + count(pg_advisory_xact_lock(7)) AS turns")
     )
-    monkeypatch.setattr(move, "BOUNDS", "SELECT 1")
+    monkeypatch.setattr(bounded_statement, "BOUNDS", "SELECT 1")
     ended = await end_turn(database, settings)
     await age(database)
     submission = make_submission(settings.queue)
@@ -227,7 +228,7 @@ async def test_a_session_that_is_used_after_the_snapshot_of_the_move_stays(
 
 
 def test_a_submit_outwaits_the_move_of_its_session() -> None:
-    assert move.STATEMENT_TIMEOUT_SECONDS < LOCK_TIMEOUT_SECONDS
+    assert bounded_statement.STATEMENT_TIMEOUT_SECONDS < LOCK_TIMEOUT_SECONDS
 
 
 async def left_alone(database: Database, settings: Settings, run: Callable[[], Awaitable[Archived]]) -> None:
@@ -247,7 +248,7 @@ async def test_a_session_that_takes_too_long_is_skipped_and_the_others_are_archi
 ) -> None:
     slow = "count(*) + count(CASE WHEN t.session_id = 'slow' THEN pg_sleep(60) END) AS turns"
     monkeypatch.setattr(move, "MOVE", move.MOVE.replace("count(*) AS turns", slow))
-    monkeypatch.setattr(move, "BOUNDS", move.BOUNDS.replace("4s", "700ms"))
+    monkeypatch.setattr(bounded_statement, "BOUNDS", BOUNDS.replace("4s", "700ms"))
 
     await left_alone(database, settings, lambda: archive(database, batch=2))
 
@@ -255,7 +256,7 @@ async def test_a_session_that_takes_too_long_is_skipped_and_the_others_are_archi
 async def test_a_session_with_a_locked_turn_is_skipped_and_the_others_are_archived(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(move, "BOUNDS", move.BOUNDS.replace("1s", "50ms"))
+    monkeypatch.setattr(bounded_statement, "BOUNDS", BOUNDS.replace("1s", "50ms"))
 
     async def run() -> Archived:
         with rows_locked(settings, "session_id = 'slow'"):

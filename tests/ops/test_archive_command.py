@@ -11,7 +11,7 @@ from tests.ops.conftest import Turnstile
 from tests.ops.invoke import invoke_plain
 from tests.ops.wording import wording
 from tests.support.factories import make_submission
-from turnstile.archive import move
+from turnstile.archive import bounded_statement, move
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.statements.submit import submit
@@ -46,7 +46,7 @@ async def test_it_moves_old_sessions_and_prints_the_counts(
 async def test_a_session_with_a_locked_turn_is_left_and_the_command_fails(
     turnstile: Turnstile, database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(move, "BOUNDS", move.BOUNDS.replace("1s", "50ms"))
+    monkeypatch.setattr(bounded_statement, "BOUNDS", bounded_statement.BOUNDS.replace("1s", "50ms"))
     await end_turn(database, settings)
     await age(database)
     with psycopg.connect(settings.database_url) as other:

@@ -101,7 +101,7 @@ async def test_a_nudge_starts_a_round_before_the_tick(
     stopping = asyncio.Event()
     relay = Relay(database, queues, settings.model_copy(update={"relay_tick_seconds": 3600.0}))
     running = asyncio.create_task(relay.run(stopping))
-    await until(lambda: relay._forgot_at > 0)  # its first round is over
+    await until(lambda: relay._forgot_at["records"] > 0)  # its first round is over
     await submit_turns(database, settings, "one")
     await make_due(database)
 

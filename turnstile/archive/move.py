@@ -16,23 +16,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
-from psycopg.rows import DictRow
-
+from turnstile.archive.bounded_statement import fetch_bounded
+from turnstile.archive.leaving_turns import ARCHIVE_GONE, DELETE_ROWS, IS_NEEDED
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.postgres.placeholders import Parameters
-from turnstile.backends.postgres.sql_terms import by_key, off_index
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.backends.postgres.sql_terms import by_key
 
-STATEMENT_TIMEOUT_SECONDS = 4
-"""Shorter than a submit waits for a lock: a submit to a session that is being moved waits, and is not refused."""
-LOCK_TIMEOUT_SECONDS = 1
 LONGEST_PAUSE_SECONDS = 5.0
-
-DEAD_LETTER_DAYS = 15
-"""One day more than SQS keeps a message: no dead letter outlives the row with its turn's outcome."""
-
-_BROKEN_OFF = frozenset({"57014", "25P04", "55P03", "40P01"})
-"""SQLSTATEs of the timeouts and of a deadlock: the statement changed nothing."""
 
 CUTOFF: LiteralString = "SELECT clock_timestamp() - make_interval(secs => %(older_than)s) AS cutoff"
 
@@ -41,25 +30,7 @@ STAYS: LiteralString = f"""
     -- It is open, or ended or was given up since the cut-off, or may be redriven.
     t.status IN ('PENDING', 'RUNNING') OR greatest(t.finished_at, t.dropped_at) >= %(cutoff)s
     OR (t.status = 'FAILED' AND t.dropped_at IS NULL AND NOT %(failed)s)
-    -- Its dead letter is owed, or may be on the queue, where the sweep and AWS's own redrive find it.
-    OR t.send_at IS NOT NULL
-    OR ((t.generation > 1 OR t.dead_lettered_at IS NOT NULL)
-        AND greatest(t.finished_at, t.dead_lettered_at) > now() - interval '{DEAD_LETTER_DAYS} days')
-    -- Its webhook is not delivered.
-    OR EXISTS (SELECT FROM webhooks w WHERE w.turn_id = t.id AND w.due_at IS NOT NULL OFFSET 0)
-    -- Its parent is open, or may be redriven: it then joins this turn, or starts it again.
-    OR EXISTS (SELECT FROM turns p WHERE p.id = t.parent_turn_id AND {off_index("p.tenant_id")} = t.tenant_id
-                AND {off_index("p.status")} NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0)
-    -- It was redriven and answered, and its compensation may be redriven (IS_OVERTAKEN).
-    OR (t.status <> 'FAILED' AND EXISTS (
-        SELECT FROM turns c WHERE c.parent_turn_id = t.id AND c.kind = 'compensation' AND {off_index("c.tenant_id")} = t.tenant_id
-           AND {off_index("c.status")} NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0))
-    -- It replaces a child of another session, which may be redriven (HAS_SUCCESSOR).
-    OR (t.child_key IS NOT NULL AND EXISTS (
-        SELECT FROM turns o WHERE o.parent_turn_id = t.parent_turn_id AND o.child_key = t.child_key
-           AND {off_index("o.tenant_id")} = t.tenant_id AND {off_index("o.session_id")} <> t.session_id
-           AND o.created_at < t.created_at
-           AND {off_index("o.status")} NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0))
+    OR {IS_NEEDED}
 """
 """Whether turn `t` must stay in the table, and its session with it."""
 
@@ -100,27 +71,8 @@ WITH {_PAGE}, resting AS MATERIALIZED (
 ), gone AS (
     DELETE FROM turns t USING resting r
      WHERE {by_key("t.tenant_id", "r.tenant_id")} AND t.session_id = r.session_id RETURNING t.*
-), archived AS (
-    -- Without the NULL columns of the row, which are half of it. JSON of users keeps its own nulls.
-    INSERT INTO archived_turns (id, tenant_id, session_id, trace_id, parent_turn_id, ended_at, turn, messages, attempts,
-                                recorded_values, webhooks)
-    SELECT g.id, g.tenant_id, g.session_id, g.trace_id, g.parent_turn_id, g.finished_at,
-           (SELECT json_object_agg(key, value) FROM json_each(to_json(g)) WHERE json_typeof(value) <> 'null'),
-           (SELECT coalesce(json_agg(m ORDER BY m.ordinal), '[]') FROM messages m WHERE m.turn_id = g.id),
-           (SELECT coalesce(json_agg(json_strip_nulls(to_json(a)) ORDER BY a.fence), '[]')
-              FROM turn_attempts a WHERE a.turn_id = g.id),
-           (SELECT coalesce(json_agg(v ORDER BY v.created_at, v.key), '[]') FROM turn_values v WHERE v.turn_id = g.id),
-           (SELECT coalesce(json_agg(w ORDER BY w.generation), '[]') FROM webhooks w WHERE w.turn_id = g.id)
-      FROM gone g
-), messages_gone AS (
-    DELETE FROM messages m USING gone g WHERE {by_key("m.turn_id", "g.id")}
-), attempts_gone AS (
-    DELETE FROM turn_attempts a USING gone g WHERE {by_key("a.turn_id", "g.id")}
-), values_gone AS (
-    DELETE FROM turn_values v USING gone g WHERE {by_key("v.turn_id", "g.id")}
-), webhooks_gone AS (
-    DELETE FROM webhooks w USING gone g WHERE {by_key("w.turn_id", "g.id")}
-), sessions_gone AS (
+), archived AS ({ARCHIVE_GONE}
+), {DELETE_ROWS}, sessions_gone AS (
     DELETE FROM sessions s USING gone g
      WHERE {by_key("s.tenant_id", "g.tenant_id")} AND s.session_id = g.session_id
        AND g.parent_turn_id IS NOT NULL AND g.session_id IN ('child:' || g.id, 'compensation:' || g.id)
@@ -128,11 +80,6 @@ WITH {_PAGE}, resting AS MATERIALIZED (
 SELECT tenant_id, session_id, (SELECT count(DISTINCT (g.tenant_id, g.session_id)) FROM gone g) AS sessions,
        (SELECT count(*) FROM gone) AS turns, 0 AS skipped
   FROM last
-"""
-
-BOUNDS: LiteralString = f"""
-SELECT set_config('statement_timeout', '{STATEMENT_TIMEOUT_SECONDS}s', true),
-       set_config('lock_timeout', '{LOCK_TIMEOUT_SECONDS}s', true)
 """
 
 
@@ -179,7 +126,7 @@ async def archive_sessions(
     while True:
         began = time.monotonic()
         terms = {"cutoff": cutoff, "failed": failed, "tenant": tenant_id, "session": session_id, "batch": size}
-        rows = await _run(database, statement, terms)
+        rows = await fetch_bounded(database, statement, terms)
         if rows is None and size == 1:
             rows = await database.fetch(STEP_OVER, terms)
         match rows:
@@ -192,14 +139,3 @@ async def archive_sessions(
                 tenant_id, session_id, size = row["tenant_id"], row["session_id"], min(2 * size, batch)
         took = min(time.monotonic() - began, LONGEST_PAUSE_SECONDS)
         await asyncio.sleep(took if pause_seconds is None else pause_seconds)
-
-
-async def _run(database: Database, statement: LiteralString, terms: Parameters) -> list[DictRow] | None:
-    """None if the statement took too long or met a lock; it then changed nothing."""
-    try:
-        _, rows = await database.fetch_pipelined([(BOUNDS, {}), (statement, terms)])
-    except DatabaseUnavailableError as error:
-        if getattr(error.__cause__, "sqlstate", None) in _BROKEN_OFF:
-            return None
-        raise
-    return rows

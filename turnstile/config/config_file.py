@@ -9,6 +9,9 @@ from pydantic import ValidationError
 from turnstile.config.settings import PREFIX, Settings
 from turnstile.errors import SettingsError
 
+RETENTION = ("retention_days", "archive_days", "records_days")
+"""What a file may declare for all queues."""
+
 
 def load(**overrides: Any) -> Settings:
     """The settings of this process. `overrides` come from the command line. They win over the environment, and the
@@ -25,14 +28,18 @@ def load(**overrides: Any) -> Settings:
         declared_by = str(settings.config)
         # Validated again as a whole: the rules that span settings must see the queues.
         named = "config" in settings.model_fields_set
-        return Settings(**given, queues=_declared(settings.config, settings.queue, named=named))
+        declared = _declared(settings.config, settings.queue, named=named)
+        return Settings(
+            **{name: value for name, value in declared.items() if name not in settings.model_fields_set}, **given
+        )
     except ValidationError as error:
         raise SettingsError("; ".join(_explain(fault, declared_by) for fault in error.errors())) from None
     except ValueError as error:
         raise SettingsError(str(error)) from None
 
 
-def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], ...]:
+def _declared(config: Path, only: str, *, named: bool) -> dict[str, Any]:
+    """The settings that the file has: the queues, and how long turns are kept."""
     try:
         document = tomllib.loads(config.read_text("utf-8-sig"))
     except FileNotFoundError:
@@ -41,7 +48,7 @@ def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], 
                 f"TURNSTILE_CONFIG: the file {config} does not exist; create it, or correct the variable"
             ) from None
         # A single queue, with any name, needs no file.
-        return ({"name": only},)
+        return {"queues": ({"name": only},)}
     except OSError as error:
         raise SettingsError(
             f"{config}: cannot be read: {error.strerror}; correct TURNSTILE_CONFIG, or the file's rights"
@@ -50,14 +57,15 @@ def _declared(config: Path, only: str, *, named: bool) -> tuple[dict[str, Any], 
         raise SettingsError(f"{config}: is not UTF-8; save it in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{config}: {error}") from None
-    if unknown := sorted(document.keys() - {"queues"}):
+    if unknown := sorted(document.keys() - {"queues", *RETENTION}):
         raise SettingsError(
-            f"{config}: unknown: {', '.join(unknown)}; a config file may contain only [[queues]]; remove the rest"
+            f"{config}: unknown: {', '.join(unknown)}; a config file may contain only [[queues]] and, above them, "
+            f"{', '.join(RETENTION)}; remove the rest"
         )
     queues = document.get("queues")
     if not isinstance(queues, list) or not queues:
         raise SettingsError(f"{config}: declares no queue: add a [[queues]] table")
-    return tuple(queues)
+    return {**document, "queues": tuple(queues)}
 
 
 def _explain(fault: Any, declared_by: str) -> str:

@@ -3,13 +3,33 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from turnstile.turn.identifiers import ID_PATTERN
 from turnstile.turn.limits import MAX_ATTEMPTS, MAX_SECONDS
 from turnstile.turn.wire_format import MAX_VISIBILITY_SECONDS
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
+
+FOREVER = "forever"
+MAX_DAYS = 36_500
+
+
+def _read_retention(value: Any) -> Any:
+    if value == FOREVER or (value in (0, "0") and value is not False):
+        return FOREVER
+    try:
+        days = float(value)
+    except (TypeError, ValueError):
+        days = 0.0
+    if isinstance(value, bool) or not 1 <= days <= MAX_DAYS:
+        raise ValueError(f"must be a number of days from 1 to {MAX_DAYS:,}, or {FOREVER}")
+    return days
+
+
+RetentionDays = Annotated[float | Literal["forever"], BeforeValidator(_read_retention)]
+"""Days, or `forever`; 0 means the same."""
+ArchiveDays = Annotated[float, Field(ge=0, le=MAX_DAYS)]
 
 
 class QueueSettings(BaseModel):
@@ -43,6 +63,12 @@ class QueueSettings(BaseModel):
     expires_in_seconds: Seconds = 900.0
     """Time after the submit or `execute_at` in which retries and snoozes may begin. The first attempt may begin
     later."""
+    retention_days: RetentionDays | None = None
+    """Days after its end that a turn stays in the table, with all that belongs to it. Then a relay deletes it. `forever`, or 0:
+    it stays. Left out: `TURNSTILE_RETENTION_DAYS`."""
+    archive_days: ArchiveDays | None = None
+    """Days that a turn is in the archive after that, before it is deleted. 0: it is deleted without the archive. Left out:
+    `TURNSTILE_ARCHIVE_DAYS`."""
 
     @field_validator("sqs", "dlq")
     @classmethod

@@ -14,7 +14,14 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
 from turnstile.config import validators
-from turnstile.config.queue_settings import QueueSettings, Seconds, find_conflicts
+from turnstile.config.queue_settings import (
+    FOREVER,
+    ArchiveDays,
+    QueueSettings,
+    RetentionDays,
+    Seconds,
+    find_conflicts,
+)
 from turnstile.errors import UnknownQueueError
 from turnstile.turn.identifiers import ID_RULE, is_valid_id
 
@@ -153,6 +160,14 @@ class Settings(BaseSettings):
     """Longest `Prefer: wait` or `?wait=`."""
     idempotency_days: Annotated[float, Field(gt=0, le=365)] = 1.0
     """Shortest time that an `Idempotency-Key` is remembered."""
+    retention_days: RetentionDays = 90.0
+    """**Days after its end that a turn is kept.** Then a relay deletes it, with its messages and all that belongs to it
+    ([retention](retention.md)). `forever`, or 0: it is kept. A queue may have its own `retention_days`."""
+    archive_days: ArchiveDays = 0.0
+    """Days that a turn is in the archive after that. 0: it is deleted without the archive. A queue may have its own
+    `archive_days`."""
+    records_days: RetentionDays = 365.0
+    """Days that the records of what operators did are kept (`turnstile redrives`). `forever`, or 0: for good."""
 
     webhook_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Hosts that webhooks may be sent to: `host`, `*.domain` or `*`, separated by commas. Set it for the API and for
@@ -224,6 +239,7 @@ class Settings(BaseSettings):
     def _nest(self) -> Self:
         problems = validators.find_heartbeat_conflicts(self.heartbeat, self.watchdog_seconds, self.lease_seconds)
         problems += find_conflicts(self.queues, self.heartbeat, self.lease_seconds)
+        problems += self._find_short_retentions()
         if not self.api_keys and self.api_host not in LOCAL_HOSTS:
             problems.append("without API keys the API serves only the loopback address; set TURNSTILE_API_KEYS")
         if self.webhook_hosts and not self.webhook_secrets:
@@ -233,6 +249,21 @@ class Settings(BaseSettings):
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def _find_short_retentions(self) -> list[str]:
+        declared = {f"retention_days of queue {queue.name!r}": queue.retention_days for queue in self.queues}
+        # A repeated request is answered with the id of the first one's turn.
+        return [
+            f"{name} ({days:g}) must not be shorter than TURNSTILE_IDEMPOTENCY_DAYS ({self.idempotency_days:g})"
+            for name, days in {**declared, f"{PREFIX}RETENTION_DAYS": self.retention_days}.items()
+            if isinstance(days, float) and days < self.idempotency_days
+        ]
+
+    def find_retention(self, queue: QueueSettings) -> tuple[float | None, float]:
+        """The days that ended turns of the queue are in the table (None: for good), and in the archive after that."""
+        days = self.retention_days if queue.retention_days is None else queue.retention_days
+        archived = self.archive_days if queue.archive_days is None else queue.archive_days
+        return (None if days == FOREVER else float(days)), archived
 
     @property
     def heartbeat(self) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from turnstile.archive.move import DEAD_LETTER_DAYS
+from turnstile.archive.leaving_turns import DEAD_LETTER_DAYS
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.sql_terms import INDEXED_STATUS
 from turnstile.statements.start_children import HAS_SUCCESSOR

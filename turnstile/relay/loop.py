@@ -12,6 +12,7 @@ import asyncio
 import math
 import time
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from turnstile.backends.jitter import CHANCE
 from turnstile.backends.postgres.database import Database
@@ -19,6 +20,7 @@ from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import prune_items
 from turnstile.relay.fault_isolation import LeftOut, alone, fetch_around
 from turnstile.relay.lost_workers import LostWorkers
+from turnstile.relay.old_turns import OldTurns
 from turnstile.relay.queue_selection import BATCH, Ask, Line, RelayQueues, tick_seconds
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.relay.wake_ups_and_dead_letters import Load, RelaySends, Sender
@@ -47,8 +49,9 @@ class Relay:
         self._sends = RelaySends(database, sender, settings, self._left_out)
         self._under_way: dict[Line, asyncio.Task[None]] = {}
         self._nudged = asyncio.Event()
-        self._forgot_at = -math.inf
-        self._forgetting: set[asyncio.Task[None]] = set()
+        self._old_turns = OldTurns(database, settings)
+        self._forgot_at = {"records": -math.inf, "turns": -math.inf}
+        self._forgetting: dict[str, asyncio.Task[None]] = {}
         self._placed_behind = False
         """Whether turns were placed while a line was being sent, whose rows are taken only after that."""
         self._woke_joined_at = -math.inf
@@ -66,11 +69,11 @@ class Relay:
                 self._nudged.clear()
                 await self._begin_round()
                 await self._rest(stopping)
-            for deletes in self._forgetting:
+            for deletes in self._forgetting.values():
                 deletes.cancel()
             await self.settled()
         finally:
-            for task in (*self._under_way.values(), *self._forgetting):
+            for task in (*self._under_way.values(), *self._forgetting.values()):
                 task.cancel()
 
     async def _rest(self, stopping: asyncio.Event) -> None:
@@ -90,7 +93,7 @@ class Relay:
 
     async def settled(self) -> None:
         """Waits for the sends and the deletes under way."""
-        if under_way := [*self._under_way.values(), *self._forgetting]:
+        if under_way := [*self._under_way.values(), *self._forgetting.values()]:
             await asyncio.wait(under_way)
 
     async def _begin_round(self) -> bool:
@@ -164,13 +167,20 @@ class Relay:
 
     def _begin_forgetting(self) -> None:
         """Runs in parallel with the rounds, because on a slow disk a delete may take as long as a statement may."""
-        if not self._forgetting and time.monotonic() - self._forgot_at > FORGET_EVERY_SECONDS:
-            self._forgot_at = time.monotonic()
-            task = asyncio.create_task(self._forget())
-            self._forgetting.add(task)
-            task.add_done_callback(self._forgetting.discard)
+        for what, forget in (("records", self._forget_records), ("turns", self._forget_turns)):
+            if what not in self._forgetting and time.monotonic() - self._forgot_at[what] > FORGET_EVERY_SECONDS:
+                self._forgot_at[what] = time.monotonic()
+                self._forgetting[what] = asyncio.create_task(forget())
+                self._forgetting[what].add_done_callback(partial(self._forgot, what))
 
-    async def _forget(self) -> None:
+    def _forgot(self, what: str, _: asyncio.Task[None]) -> None:
+        del self._forgetting[what]
+
+    async def _forget_turns(self) -> None:
+        if await alone("delete_turns", self._old_turns.delete_some()):
+            self._forgot_at["turns"] = -math.inf
+
+    async def _forget_records(self) -> None:
         older_than_seconds = self._settings.idempotency_days * 86_400
         more = [
             await alone("forget_submissions", forget_submissions(self._database, older_than_seconds)),
@@ -179,4 +189,4 @@ class Relay:
         ]
         if any(more) and None not in more:
             # One statement a minute keeps up with only a few requests a second, so the next round deletes more.
-            self._forgot_at = -math.inf
+            self._forgot_at["records"] = -math.inf

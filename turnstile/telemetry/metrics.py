@@ -132,6 +132,11 @@ WORKERS_LOST = Counter(
     "Workers that died or vanished without a shutdown, by the relay that found each first. The line `worker.lost` names it.",
     ["queue"],
 )  # fmt: skip
+TURNS_DELETED = Counter(
+    R, "turnstile_turns_deleted_total",
+    "Ended turns that a relay deleted because they were old enough, or moved to the archive (`to`: `nowhere` or `archive`).",
+    ["queue", "status", "to"],
+)  # fmt: skip
 WEBHOOKS = Counter(
     R, "turnstile_webhooks_total", "Tries to deliver a webhook: `delivered`, `retried` or `given_up`.", ["result"],
 )  # fmt: skip

@@ -1,11 +1,11 @@
 -- Ended turns on which nothing depends. A row has a turn and its rows of the other tables as json, so that a new column of `turns`
--- changes nothing here. The columns are for look-ups. Rows are written in the order of `archived_at`, so a small BRIN index finds
--- the oldest, which operators delete.
+-- changes nothing here. The columns are for look-ups.
 
 CREATE TABLE archived_turns (
     id              uuid NOT NULL,
     tenant_id       text NOT NULL,
     session_id      text NOT NULL,
+    queue           text NOT NULL,
     trace_id        text NOT NULL,
     parent_turn_id  uuid,
     ended_at        timestamptz NOT NULL,
@@ -20,4 +20,5 @@ CREATE TABLE archived_turns (
 CREATE INDEX archived_turns_session ON archived_turns (tenant_id, session_id);
 CREATE INDEX archived_turns_trace_id ON archived_turns (trace_id);
 CREATE INDEX archived_turns_parent ON archived_turns (parent_turn_id) WHERE parent_turn_id IS NOT NULL;
-CREATE INDEX archived_turns_archived_at ON archived_turns USING brin (archived_at) WITH (autosummarize = on);
+-- The oldest of a queue, which the retention deletes.
+CREATE INDEX archived_turns_ended_at ON archived_turns (queue, ended_at);
