@@ -15,7 +15,7 @@ IS_NEEDED: LiteralString = f"""(
     OR ((t.generation > 1 OR t.dead_lettered_at IS NOT NULL)
         AND greatest(t.finished_at, t.dead_lettered_at) > now() - interval '{DEAD_LETTER_DAYS} days')
     -- Its webhook is not delivered.
-    OR EXISTS (SELECT FROM webhooks w WHERE w.turn_id = t.id AND w.due_at IS NOT NULL OFFSET 0)
+    OR EXISTS (SELECT FROM webhooks w WHERE w.turn_id = t.id AND {off_index("w.due_at")} IS NOT NULL OFFSET 0)
     -- Its parent is open, or may be redriven: it then joins this turn, or starts it again.
     OR EXISTS (SELECT FROM turns p WHERE p.id = t.parent_turn_id AND {off_index("p.tenant_id")} = t.tenant_id
                 AND {off_index("p.status")} NOT IN ('SUCCEEDED', 'CANCELED') OFFSET 0)

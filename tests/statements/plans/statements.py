@@ -12,6 +12,7 @@ from turnstile.ops.sessions import wake_turn
 from turnstile.ops.turns import attempts
 from turnstile.ops.why import read_wait_facts
 from turnstile.queries import session_messages
+from turnstile.retention import delete_turns
 from turnstile.statements import cancel as cancellation
 from turnstile.statements import cancel_before_submit as chosen_ids
 from turnstile.statements import (
@@ -245,4 +246,6 @@ def _calls_of_the_relay() -> Iterator[Call]:
     yield Call("take webhooks", webhooks.TAKE, hooks)
     yield Call("count due webhooks", webhooks.COUNT_DUE, limit)
     yield Call("give back unsent rows", relay_statements.GIVE_BACK, stamps)
+    old = {"queues": [QUEUE], "seconds": [0.0], "archives": [False], "step_over": False, **limit}
+    yield Call("delete ended turns", delete_turns.DELETE_ENDED, old)
     yield Call("note dead letters", relay_statements.DEAD_LETTERED, {"ids": _ids("failed"), "generations": [1] * TURNS})
