@@ -217,6 +217,21 @@ async def test_an_unknown_address_or_method_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/sessions/s/turns", "GET, POST"),
+        ("POST", "/v1/sessions/s/messages", "GET"),
+        ("GET", f"/v1/turns/{NO_TURN}/cancel", "POST"),
+        ("OPTIONS", "/docs", "GET"),
+    ],
+)
+async def test_a_refused_method_is_answered_with_all_methods_of_the_path(
+    offline: AsyncClient, method: str, path: str, allowed: str
+) -> None:
+    assert (await offline.request(method, path)).headers["allow"] == allowed
+
+
+@pytest.mark.parametrize(
     ("method", "path"),
     [
         ("GET", "/v1/turns?statsu=failed"),

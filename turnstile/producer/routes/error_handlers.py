@@ -7,6 +7,7 @@ import asyncio
 import traceback
 from collections.abc import Mapping
 from functools import partial
+from http import HTTPMethod
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -15,6 +16,7 @@ from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnstile.errors import (
@@ -52,10 +54,19 @@ def install(app: FastAPI) -> None:
     app.state.database_away = Tally("api.database_away")
     for expected in _TRANSLATIONS:
         app.add_exception_handler(expected, _answer)
+    app.add_exception_handler(405, _refuse_method)
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
     return await answer(error, request.url.path, request.app.state)
+
+
+async def _refuse_method(request: Request, _: Exception) -> JSONResponse:
+    """Starlette's own answer allows only the methods of the first route of a path, and some paths have two."""
+    scopes = [{**request.scope, "method": method} for method in HTTPMethod]
+    routes = request.app.routes
+    allowed = [str(scope["method"]) for scope in scopes if any(route.matches(scope)[0] is Match.FULL for route in routes)]
+    return respond(ProblemError(Kind.METHOD_NOT_ALLOWED, "see the Allow header", headers={"Allow": ", ".join(allowed)}))
 
 
 async def answer(error: Exception, path: str, state: State) -> JSONResponse:
@@ -86,8 +97,6 @@ def _of_http(error: HTTPException) -> ProblemError:
     match error.status_code:
         case 404:
             return ProblemError(Kind.NOT_FOUND, "no such route")
-        case 405:
-            return ProblemError(Kind.METHOD_NOT_ALLOWED, "see the Allow header", headers=error.headers)
         case _:
             return ProblemError(Kind.BAD_REQUEST, error.detail, headers=error.headers)
 
