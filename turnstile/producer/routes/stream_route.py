@@ -30,7 +30,7 @@ from turnstile.producer.routes.path_parameters import TurnIdText, no_turn, read_
 from turnstile.producer.sharing.fair_places import NoPlaceError
 from turnstile.producer.watch.turn_watch import SseEvent
 from turnstile.queries.turns import Standing
-from turnstile.streaming.event import EventId
+from turnstile.streaming.event import EventId, EventKind
 from turnstile.telemetry.metrics import STREAMS_OPEN
 from turnstile.telemetry.own_log import log
 
@@ -52,6 +52,18 @@ OnDisconnect = Annotated[
     Literal["continue", "cancel"],
     Query(description="What happens to the turn if the connection breaks before the end."),
 ]
+
+EVENT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "event": {"enum": [kind.value for kind in EventKind if kind is not EventKind.UNREADABLE]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "id": {"type": "string", "pattern": "^[0-9]{1,19}-[0-9]{1,19}$", "description": "`metadata` alone has none."},
+    },
+    "required": ["event", "data"],
+    "additionalProperties": False,
+}
+"""One event of the stream. Comments are heartbeats."""
 
 v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
 
@@ -104,11 +116,12 @@ class EventStream(Response):
     status_code=200,
     tags=["turns"],
     summary="Follow a turn",
-    response_class=EventStream,
+    # Not EventStream: FastAPI would add a `schema` of its media type, and say that all events are one text.
+    response_class=Response,
     openapi_extra=functions("F12", "F13"),
     responses={
         **problems(404, 422),
-        200: {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        200: {"description": "Server-sent events", "content": {"text/event-stream": {"itemSchema": EVENT_SCHEMA}}},
         204: {"description": "`Last-Event-ID` was the end: no events follow, so the client need not connect again"},
     },
 )
