@@ -24,6 +24,8 @@ CHECKED = [
     "content_type_conformance",
     "response_headers_conformance",
     "response_schema_conformance",
+    "negative_data_rejection",
+    "ignored_auth",
 ]
 
 EFFORT = effort(
@@ -101,6 +103,8 @@ async def test_the_document_describes_the_body_that_fastapi_does_not_parse(clien
     submit = document["paths"]["/v1/sessions/{session_id}/turns"]["post"]
     errors = {"400", "401", "408", "409", "413", "414", "415", "422", "429", "431", "503"}
     assert set(submit["responses"]) == {"200", "202", *errors}
+    events = document["paths"]["/v1/turns/{turn_id}/events"]["get"]["responses"]["200"]["content"]["text/event-stream"]
+    assert list(events) == ["itemSchema"], "a schema would describe all events as one text"
     for path, operations in document["paths"].items():
         for operation in operations.values():
             assert ("security" in operation) == path.startswith("/v1")
