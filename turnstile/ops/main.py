@@ -6,9 +6,12 @@ import sys
 from io import TextIOWrapper
 from typing import Any
 
+from turnstile.process.core_files import forbid_core_files
+
 
 def main() -> None:
     """Runs the `turnstile` command."""
+    forbid_core_files()
     _exchange(signal.SIGINT, signal.default_int_handler, _leave)
     # The default action does not work in a container: for process 1, the kernel ignores a signal without a handler. A worker that
     # was stopped while it loaded its turn handler continued, took turns, and was later killed with them. `api`, `worker` and

@@ -1,6 +1,7 @@
 """The function as Lambda calls it: with an event and a context; the settings come from the environment."""
 
 import asyncio
+from resource import RLIMIT_CORE, getrlimit
 
 import pytest
 
@@ -43,6 +44,7 @@ async def test_the_entry_point_reads_its_settings_from_the_environment(
     answered = await asyncio.to_thread(handle, event, LambdaContext())
 
     assert answered == {"batchItemFailures": []}
+    assert getrlimit(RLIMIT_CORE) == (0, 0)
     assert await site.rows("status") == [("SUCCEEDED",)]
     with pytest.raises(EventRefusedError):
         await asyncio.to_thread(handle, {"Records": [{}]}, LambdaContext())

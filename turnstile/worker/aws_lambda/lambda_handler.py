@@ -17,6 +17,7 @@ from turnstile.config.unknown_variables import describe_unknown_variables
 from turnstile.handlers.handler import Handler
 from turnstile.message_queue import MessageQueues
 from turnstile.process import logs
+from turnstile.process.core_files import forbid_core_files
 from turnstile.statements.advance_fences import ADVANCE
 from turnstile.telemetry import tracing
 from turnstile.telemetry.own_log import log
@@ -135,6 +136,7 @@ def handle(event: Any, context: LambdaContext) -> dict[str, Any]:
     """Lambda's entry point. After SettingsError, EventRefusedError or QueueUnavailableError, SQS delivers every message again."""
     global _function
     if _function is None:
+        forbid_core_files()
         settings = load()
         settings = load(**read_secrets(settings)) if settings.secrets else settings
         logs.configure(settings)
