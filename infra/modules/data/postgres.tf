@@ -39,8 +39,10 @@ locals {
     # Without their values, which are what people and models have said; the log is exported, and kept longer than they may be.
     "log_parameter_max_length"          = "0"
     "log_parameter_max_length_on_error" = "0"
-    "log_lock_waits"                    = "1"
-    "log_autovacuum_min_duration"       = "10000"
+    # The DETAIL of a refused row would quote the whole row.
+    "log_error_verbosity"         = "terse"
+    "log_lock_waits"              = "1"
+    "log_autovacuum_min_duration" = "10000"
   }
 }
 

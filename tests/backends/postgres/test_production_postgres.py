@@ -9,7 +9,7 @@ from tests.conftest import ROOT
 from tests.support.stacks.stack import Stack
 
 PARAMETERS = dict(
-    re.findall(r'^ *"([a-z_.]+)" *= "(\d+)"$', (ROOT / "infra/modules/data/postgres.tf").read_text(), re.MULTILINE)
+    re.findall(r'^ *"([a-z_.]+)" *= "(\w+)"$', (ROOT / "infra/modules/data/postgres.tf").read_text(), re.MULTILINE)
 )
 TEXT = "a message of a user"
 

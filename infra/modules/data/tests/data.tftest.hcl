@@ -24,8 +24,9 @@ run "nobody_gets_into_the_caches_without_the_password" {
 run "the_log_of_the_database" {
   assert {
     condition = {
-      for one in aws_db_parameter_group.postgres.parameter : one.name => one.value if startswith(one.name, "log_parameter_max_length")
-    } == { log_parameter_max_length = "0", log_parameter_max_length_on_error = "0" }
-    error_message = "Slow statements are logged without their values: these are what people have said."
+      for one in aws_db_parameter_group.postgres.parameter : one.name => one.value
+      if startswith(one.name, "log_parameter_max_length") || one.name == "log_error_verbosity"
+    } == { log_parameter_max_length = "0", log_parameter_max_length_on_error = "0", log_error_verbosity = "terse" }
+    error_message = "Statements and errors are logged without values and rows: these are what people have said."
   }
 }
