@@ -4,10 +4,12 @@
 .SUFFIXES:
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long test-servers test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints planted-bugs soak \
-	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load bench-lock infra-check
+	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load bench-lock infra-check \
+	sbom audit-dependencies supply-lock
 
 VENV := .venv
 BIN := $(VENV)/bin
+SUPPLY := .supply
 STAMP := $(VENV)/.installed
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip -q -q
 
@@ -16,7 +18,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore $(BIN)/python
 CANDIDATES := python3.12 python3.11 python3 python3.13 python3.14
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 21
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 28
 
 setup: $(STAMP) ## make the virtual environment .venv, with the command `turnstile` in it
 
@@ -157,6 +159,32 @@ lock: setup ## write requirements.lock from pyproject.toml (UPGRADE=--upgrade fo
 bench-lock: setup ## write bench/peers.lock from bench/peers.in, in the same way
 	@$(COMPILE) --output-file bench/peers.lock bench/peers.in
 
+# An environment with what the image has and nothing else, and the tools beside it: neither knows of the other.
+$(SUPPLY)/.installed: $(STAMP) requirements.lock pyproject.toml supply/tools.lock
+	@rm -rf $(SUPPLY)
+	@for each in tools product; do $(BIN)/uv venv --quiet --no-config --python $(BIN)/python $(SUPPLY)/$$each; done
+	@$(BIN)/uv pip install --quiet --python $(SUPPLY)/tools --require-hashes -r supply/tools.lock
+	@$(BIN)/uv pip install --quiet --python $(SUPPLY)/product --require-hashes --constraints requirements.lock \
+	  -r pyproject.toml --extra telemetry --extra top
+	@touch $@
+
+# supply/licences.txt has the licences that are allowed, spelt as packages spell them. A new one is a decision, not a typing error.
+sbom: $(SUPPLY)/.installed ## what the image's packages are and who licenses them, in dist/; fails for a licence that is not allowed
+	@mkdir -p dist
+	@$(SUPPLY)/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON \
+	  -o dist/sbom.cdx.json $(SUPPLY)/product
+	@$(SUPPLY)/tools/bin/pip-licenses --python $(SUPPLY)/product/bin/python --from mixed --with-urls --format csv \
+	  --allow-only "$$(paste -s -d ';' supply/licences.txt)" >dist/licences.csv
+	@ls dist/sbom.cdx.json dist/licences.csv
+
+# Asks the index's database of vulnerabilities about each pin of requirements.lock, so it needs the network. `--strict`: a package
+# that the database does not answer about fails the run. Without it, a machine that can't reach the database would find nothing wrong.
+audit-dependencies: $(SUPPLY)/.installed ## known vulnerabilities of the locked packages (fails where their database can't be reached)
+	@$(SUPPLY)/tools/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements.lock
+
+supply-lock: setup ## write supply/tools.lock from supply/tools.in, in the same way as requirements.lock
+	@$(COMPILE) --output-file supply/tools.lock supply/tools.in
+
 clean: ## remove what was made here, except the local stack's data
-	@rm -rf $(VENV) .bench build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .bench $(SUPPLY) build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -127,6 +127,12 @@ def test_the_image_has_telemetry_and_the_live_screen_and_none_of_the_tools() -> 
     assert re.findall(r"--extra (\w+)", installs("packages")[-1]) == ["telemetry", "top"]
 
 
+def test_the_bill_of_materials_is_of_what_the_image_has() -> None:
+    sbom = (ROOT / "Makefile").read_text()
+
+    assert re.findall(r"--extra (\w+)", sbom) == re.findall(r"--extra (\w+)", installs("packages")[-1])
+
+
 def test_compose_runs_the_servers_that_the_tests_run_on() -> None:
     services = COMPOSE["services"]
 
