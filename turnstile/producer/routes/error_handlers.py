@@ -65,7 +65,9 @@ async def _refuse_method(request: Request, _: Exception) -> JSONResponse:
     """Starlette's own answer allows only the methods of the first route of a path, and some paths have two."""
     scopes = [{**request.scope, "method": method} for method in HTTPMethod]
     routes = request.app.routes
-    allowed = [str(scope["method"]) for scope in scopes if any(route.matches(scope)[0] is Match.FULL for route in routes)]
+    allowed = [
+        str(scope["method"]) for scope in scopes if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    ]
     return respond(ProblemError(Kind.METHOD_NOT_ALLOWED, "see the Allow header", headers={"Allow": ", ".join(allowed)}))
 
 
