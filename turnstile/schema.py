@@ -330,6 +330,25 @@ audit = _table(
     Index("audit_created_at", "created_at"),
 )
 
+api_keys = _table(
+    "api_keys",
+    "The keys of the API's clients. `turnstile key` makes, rotates and revokes them; a row is never deleted.",
+    _key("key_id", Text, "The key's first part, which finds it and is no secret."),
+    _column("digest", LargeBinary, "SHA-256 of the whole key. The key itself is stored nowhere."),
+    _column("tenant_id", Text, "The tenant that its requests belong to."),
+    _column("role", Text, "What it may do: `read`, `submit`, `operate` or `admin`, each with those before it."),
+    _optional("note", Text, "What it is for, in the operator's words."),
+    _column("created_by", Text, "The operator that made it."),
+    _column("created_at", TIME, "When it was made.", NOW),
+    _optional("expires_at", TIME, "From then on it is refused. NULL: never. A rotation brings it forward."),
+    _optional("last_used_at", TIME, "Its last request, to a minute or so. NULL: none yet."),
+    _optional("replaced_by", Text, "The key that a rotation put in its place."),
+    _optional("revoked_at", TIME, "When it was revoked: it is refused."),
+    _optional("revoked_by", Text, "The operator that revoked it."),
+    CheckConstraint("role IN ('read', 'submit', 'operate', 'admin')", name="api_keys_role_known"),
+    CheckConstraint("octet_length(digest) = 32", name="api_keys_digest_is_sha256"),
+)
+
 archived_turns = _table(
     "archived_turns",
     "The turns that `turnstile archive` or the retention has moved, each with its rows of the other tables as JSON.",

@@ -14,6 +14,7 @@ from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import make_dead, make_failed
 from tests.ops.invoke import NOBODY, NOWHERE, invoke, invoke_plain
 from tests.support.stacks.stack import Stack
+from tests.support.stored_keys import id_of, store_key
 from tests.support.tampered_turns import make_running, tamper
 from tests.support.waiting_turns import RETRIED, make_due_for_an_hour, make_joining, make_settled, make_worker
 from turnstile.audit.event import AuditEvent, AuditKind
@@ -48,6 +49,10 @@ LINES = {
     "doctor": [""],
     "queues resume": ["{queue} --yes"],
     "queues create": [""],
+    "key create": ["--tenant acme --role admin --expires 1d"],
+    "key list": [""],
+    "key rotate": ["{key} --yes"],
+    "key revoke": ["{key} --yes"],
     "archive": ["--older-than 90d --yes"],
     "submit": ["s hello --direct", "s hello --direct --idempotency-key k", "s other --direct --idempotency-key k"],
 }
@@ -127,7 +132,15 @@ async def test_the_help_of_each_command_explains_its_document(
     await record_alone(database, AuditEvent(kind=AuditKind.QUEUE_PAUSED, actor="ada@ops", subject="queue turns"))
     address = await queues.find(settings.queue)
     sqs_client(stack).send_message(QueueUrl=address.dlq_url, MessageBody="not ours")
-    names = {"failed": failed, "halting": halting, "waiting": waiting, "joining": joining, "queue": settings.queue}
+    key = id_of(await store_key(database))
+    names = {
+        "key": key,
+        "failed": failed,
+        "halting": halting,
+        "waiting": waiting,
+        "joining": joining,
+        "queue": settings.queue,
+    }
 
     wrong = []
     for command, lines in LINES.items():

@@ -53,6 +53,7 @@ COMMANDS = {
     "doctor": ("ops.doctor.doctor_command:doctor", "Check a live system."),
     "archive": ("ops.archive_command:archive", "Move the turns of sessions at rest into the archive."),
     "queues": ("ops.queues.queues_command:commands", "The declared SQS queues: list, pause, resume, create."),
+    "key": ("ops.keys.key_command:commands", "The API's keys: create, list, rotate, revoke."),
     "workers": (
         "ops.workers.workers_command:workers",
         "List the worker processes, their states, and the turns that they run.",

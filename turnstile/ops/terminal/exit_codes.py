@@ -41,7 +41,7 @@ MEANINGS: dict[int, str] = {
         "the command line or the settings are refused, a server shows a bad certificate, or no AWS credentials are configured; "
         "nothing was done"
     ),
-    ExitCode.NOT_FOUND: "no such turn, queue, revision or stack",
+    ExitCode.NOT_FOUND: "no such turn, queue, key, revision or stack",
     ExitCode.UNAVAILABLE: (
         "a service is away (database, queue, API), and the same command may work later; or the tables are of another version: "
         "`turnstile migrate`; or the database's role lacks rights on them; or a stopped worker could not hand its turns back"

@@ -1,0 +1,1 @@
+"""Who may call the API: its keys."""
