@@ -268,7 +268,6 @@ def test_a_fault_in_the_variable_is_named_by_the_variable(tmp_path: Path, monkey
         ({"lease_seconds": 61.0}, "visibility timeout of queue 'turns'"),
         ({"queues": [{"name": "a"}, {"name": "a", "sqs": "b"}]}, "declared only once"),
         ({"queues": [{"name": "a", "sqs": "x"}, {"name": "b", "sqs": "x"}]}, "dead-letter queue of its own"),
-        ({"api_host": "::"}, "only the loopback address"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(overrides: dict[str, object], rule: str) -> None:
@@ -284,6 +283,24 @@ def test_the_timeout_of_redis_is_a_tenth_of_the_lease_at_most() -> None:
 
 
 # --- keys
+
+
+@pytest.mark.parametrize(
+    ("overrides", "may_be_open"),
+    [
+        ({}, True),
+        ({"api_host": "localhost"}, True),
+        ({"api_host": "::"}, False),
+        ({"api_host": ""}, False),
+        ({"api_host": "127.0.0.2"}, False),
+        ({"api_host": "::", "api_serves_strangers_without_keys": "true"}, True),
+    ],
+    ids=str,
+)
+def test_only_at_the_loopback_address_may_an_api_be_open_unless_told_otherwise(
+    overrides: dict[str, str], may_be_open: bool
+) -> None:
+    assert load(**overrides).may_be_open is may_be_open
 
 
 def test_keys_are_pairs_of_tenant_and_key() -> None:

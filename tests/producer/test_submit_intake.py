@@ -58,10 +58,10 @@ class Recorded:
         self.queue, self.trace = submission.queue, submission.trace
 
 
-def make_intake(recording: Recording, settings: Settings | None = None, gate: SessionGate | None = None) -> Intake:
+def make_intake(recording: Recording, gate: SessionGate | None = None, *, shared: bool = False) -> Intake:
     submitting: Any = recording
     hints: Any = None
-    return Intake(settings or Settings(), submitting, hints, gate or SessionGate())
+    return Intake(Settings(), submitting, hints, gate or SessionGate(), shared=shared)
 
 
 async def accept(intake: Intake, *sessions: str) -> list[bool]:
@@ -152,7 +152,7 @@ async def test_submits_of_one_tenant_leave_room_for_another(monkeypatch: pytest.
     monkeypatch.setattr(intake_module, "MOST_UNDER_WAY", 8)
     recording = Recording()
     recording.open.clear()
-    intake = make_intake(recording, Settings(api_keys=(("t", "key-of-t-1"), ("other", "key-of-other"))))
+    intake = make_intake(recording, shared=True)
     waiting = asyncio.create_task(accept(intake, *"abcdef"))
     await until(lambda: recording.statements)
 

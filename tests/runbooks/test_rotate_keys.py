@@ -1,23 +1,36 @@
-"""The application gets a second role, and the first one can no longer connect."""
+"""A client gets another key. The application gets a second role, and the first one can no longer connect."""
 
+import json
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
+from tests.ops.conftest import Turnstile
 from tests.runbooks.reader import Reader
 from tests.support.database_roles import RoleUrls
 from tests.support.stacks.stack import Stack
 
 
-async def test_the_page(reader: Reader, roles: RoleUrls, stack: Stack, environment: dict[str, str]) -> None:
+async def test_the_page(
+    reader: Reader, roles: RoleUrls, stack: Stack, environment: dict[str, str], turnstile: Turnstile
+) -> None:
     old = roles.application_role
     new = f"{old}_b"
     place = urlsplit(roles.application)
     url = place._replace(netloc=f"{new}:new@{place.hostname}:{place.port}").geturl()
     reader.names |= {"turnstile_app": old, "turnstile_app_b": new, "NEW": "a-new-token-of-redis"}
     reader.names["datname = 'turnstile'"] = f"datname = '{roles.name}'"
+    made = await turnstile("key", "create", "--tenant", "acme", "--role", "submit", "--json")
+    leaked = json.loads(made.out)["key_id"]
+    reader.names |= {"TENANT": "acme", "KEY_ID": leaked}
+    assert leaked in (await reader.up_to("turnstile key list")).out
+    assert (await reader.up_to("turnstile key rotate")).out.startswith("tsk_")
+    await reader.up_to("turnstile key revoke")
+    await reader.up_to("turnstile key create")
+    keys = json.loads((await turnstile("key", "list", "--json")).out)["keys"]
+    assert [one["state"] for one in keys] == ["valid", "valid", "revoked"]
     try:
         await reader.up_to('psql "$OWNER_URL" -c "CREATE ROLE')
         environment["DATABASE_URL"] = url

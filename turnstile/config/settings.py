@@ -87,15 +87,19 @@ class Settings(BaseSettings):
     """Put before every Redis key."""
 
     api_host: str = "127.0.0.1"
-    """Address that the API listens on. An address other than loopback requires `TURNSTILE_API_KEYS`."""
+    """Address that the API listens on. At another address than the loopback's each request needs a key."""
     api_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     """Port of the API; 0 picks a free one."""
     api_connections: Annotated[int, Field(ge=16, le=100_000)] | None = None
     """Connections of clients to an API process, half of them for event streams and waits. Left out: three quarters of the files
     that it may open, at most 10,000 ([what happens beyond](adr/0020-api-limits.md))."""
     api_keys: Annotated[tuple[tuple[str, str], ...], NoDecode, Field(repr=False)] = ()
-    """`tenant:key` pairs, separated by commas; a key has 8 characters or more. Tenants appear in messages and logs: do
-    not use a person's name. Left out: everything is tenant `default`."""
+    """For set-ups of one machine: `tenant:key` pairs, separated by commas. A key has 8 characters or more, may do
+    everything in its tenant, and changes with a restart. Other set-ups make keys with `turnstile key create`; both can be
+    in use. Tenants appear in messages and logs: do not use a person's name. Left out, and while no key was ever made: an
+    API at the loopback address needs no key, and everything is tenant `default`."""
+    api_serves_strangers_without_keys: bool = False
+    """Dangerous: whether an API without keys serves everybody who reaches its address, from other machines too."""
     api_url: Annotated[str, AfterValidator(validators.check_api_url)] = "http://127.0.0.1:8080"
     """URL of the API that `turnstile submit` calls."""
     api_key: Annotated[str | None, AfterValidator(validators.check_api_key), Field(repr=False)] = None
@@ -240,8 +244,6 @@ class Settings(BaseSettings):
         problems = validators.find_heartbeat_conflicts(self.heartbeat, self.watchdog_seconds, self.lease_seconds)
         problems += find_conflicts(self.queues, self.heartbeat, self.lease_seconds)
         problems += self._find_short_retentions()
-        if not self.api_keys and self.api_host not in LOCAL_HOSTS:
-            problems.append("without API keys the API serves only the loopback address; set TURNSTILE_API_KEYS")
         if self.webhook_hosts and not self.webhook_secrets:
             problems.append(
                 "webhooks need a secret to be signed; set TURNSTILE_WEBHOOK_SECRETS, or remove TURNSTILE_WEBHOOK_HOSTS"
@@ -318,9 +320,14 @@ class Settings(BaseSettings):
 
     @property
     def has_several_tenants(self) -> bool:
-        """Whether several tenants have keys. A worker may have no keys in its settings. It learns about tenants from
-        their turns."""
+        """Whether several tenants have keys in the settings. A process without such keys learns about tenants from their turns or
+        requests."""
         return len({tenant for tenant, _ in self.api_keys}) > 1
+
+    @property
+    def may_be_open(self) -> bool:
+        """Whether the API serves everybody until the first key is made."""
+        return self.api_host in LOCAL_HOSTS or self.api_serves_strangers_without_keys
 
     @property
     def serves_docs(self) -> bool:

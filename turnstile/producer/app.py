@@ -22,11 +22,10 @@ from turnstile.process.startup_check import check_servers
 from turnstile.producer import cancel_intake, session_gate, submit_intake
 from turnstile.producer.backend import Backend
 from turnstile.producer.cancel_intake import Cancelling
+from turnstile.producer.credentials.credentials import Credentials
 from turnstile.producer.entrance import Entrance
-from turnstile.producer.http.auth import ApiKeys
 from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
-from turnstile.producer.http.local_only import LocalOnly
 from turnstile.producer.http.parameters import refuse_unknown_parameters
 from turnstile.producer.http.problems import Kind
 from turnstile.producer.http.refused_keys import RefusedKeys
@@ -45,12 +44,14 @@ from turnstile.producer.server import Server, listen
 from turnstile.producer.session_gate import SessionGate
 from turnstile.producer.sharing.fair_lanes import FairPool
 from turnstile.producer.sharing.fair_places import FairPlaces
+from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.producer.submit_intake import Intake
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
+from turnstile.telemetry.own_log import log
 
 SUBMIT_CONNECTIONS = submit_intake.LANES + session_gate.LANES + session_gate.LOCKED_LANES
 """One for each submit statement that may run at a time, so that none waits for a connection."""
@@ -63,6 +64,10 @@ LIST_TIMEOUT_SECONDS = 2
 lists must not block reads of single turns."""
 LIST_WAIT_SECONDS = LIST_TIMEOUT_SECONDS + 1
 """Longest wait of a list for a connection. Longer than the lists before it may take: then the next line has its turn."""
+KEY_CONNECTIONS = 2
+"""One for the keys that the process knows, one for those that it does not know and for notes of their use."""
+KEY_SECONDS = 2
+"""Statement timeout of a read of keys: every request may wait for one."""
 DATABASE_WAIT_SECONDS = 1.5
 """Longest wait for a database connection. A submit waits at most twice before it responds with 503."""
 MOST_WAITING = 1000
@@ -97,7 +102,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
     """
     bounds = find_bounds(getrlimit(RLIMIT_NOFILE)[0], settings.api_connections)
     connections = Connections(bounds.connections)
-    shared = settings.has_several_tenants
+    shared = SeenTenants(tenant for tenant, _ in settings.api_keys)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -118,6 +123,14 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
             lists = await stack.enter_async_context(
                 pool("turnstile-api-lists", size=LIST_CONNECTIONS, statement_timeout_seconds=LIST_TIMEOUT_SECONDS)
             )
+            keys = await stack.enter_async_context(
+                pool(
+                    "turnstile-api-keys",
+                    size=KEY_CONNECTIONS,
+                    statement_timeout_seconds=KEY_SECONDS,
+                    patience_seconds=KEY_SECONDS + 1,
+                )
+            )
             queues = MessageQueues(settings, traces=traces)
             stack.push_async_callback(queues.close)
             redis = RedisClients.open(settings)
@@ -132,8 +145,9 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
             stack.push_async_callback(refused_keys.close)
             app.state.backend = Backend(
                 settings=settings,
-                api_keys=ApiKeys(settings.api_keys),
-                intake=Intake(settings, submitting, hints, SessionGate(shared=shared)),
+                credentials=Credentials(settings.api_keys, keys, may_be_open=settings.may_be_open),
+                tenants=shared,
+                intake=Intake(settings, submitting, hints, SessionGate(shared=shared), shared=shared),
                 sending=sending,
                 cancelling=Cancelling(cancels, hints, sending, SessionGate(cancel_intake.LANES, shared=shared)),
                 queues=queues,
@@ -174,8 +188,6 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
     error_handlers.install(app)
     openapi.describe(app)
     app.add_middleware(Entrance, state=app.state, submits=submit_route.SubmitTurn(app.state))
-    if not settings.api_keys:
-        app.add_middleware(LocalOnly)
     app.add_middleware(error_handlers.LastResort)
     app.add_middleware(RequestMetrics)
     return app
@@ -190,6 +202,8 @@ def serve(settings: Settings) -> None:
     # Checked here, because an error during the application's start would be a stack trace in the log.
     SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)
     asyncio.run(check_servers(settings))
+    if settings.api_serves_strangers_without_keys:
+        log.warning("api.serves_strangers", host=settings.api_host)
     traces = tracing.start("turnstile-api", wanted=settings.exports_traces)
     app = create_app(settings, traces)
     sockets = listen(settings.api_host, settings.api_port)

@@ -9,10 +9,11 @@ from turnstile.backends.batcher import Batcher
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.producer.cancel_intake import Cancelling
-from turnstile.producer.http.auth import ApiKeys
+from turnstile.producer.credentials.credentials import Credentials
 from turnstile.producer.http.refused_keys import RefusedKeys
 from turnstile.producer.sharing.fair_lanes import FairPool
 from turnstile.producer.sharing.fair_places import FairPlaces
+from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.producer.submit_intake import Intake
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.submit.wake_ups import WakeUpSending
@@ -23,7 +24,9 @@ class Backend:
     """The composition root stores it in `app.state.backend`."""
 
     settings: Settings
-    api_keys: ApiKeys
+    credentials: Credentials
+    tenants: SeenTenants
+    """Those that have called: where several do, they share the process."""
     intake: Intake
     sending: WakeUpSending
     cancelling: Cancelling
@@ -38,7 +41,7 @@ class Backend:
     places: FairPlaces
     """For event streams and waits."""
     refused_keys: RefusedKeys
-    """Records the requests without a valid API key."""
+    """Records the requests without a valid credential."""
     database_probe: Batcher[None, None]
     """The check of Postgres and its tables, which concurrent requests of `/readyz` share."""
 

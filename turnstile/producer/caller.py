@@ -1,31 +1,37 @@
-"""Who calls: the tenant of a request's key, and its place among the requests in progress."""
+"""Who calls: what a request's key says, which role a route needs, and the caller's place among the requests in progress."""
 
 from contextlib import ExitStack
 from typing import Annotated, cast
 
-from fastapi import Depends, Request
-from fastapi.security import HTTPBearer
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPBearer, SecurityScopes
 from fastapi.security.utils import get_authorization_scheme_param
 from starlette.types import Scope
 
+from turnstile.access.caller import Caller
+from turnstile.access.role import Role
 from turnstile.producer.backend import Backend, FoundBackend
+from turnstile.producer.credentials.credentials import ANYBODY, Refused
+from turnstile.producer.http.local_only import refuse_other_sites
 from turnstile.producer.http.problems import Kind, ProblemError
 
 PREFIX = "/v1/"
 """Prefix of the paths that need a key."""
-TENANT = "turnstile.tenant"
-"""Key of the scope: the caller's tenant."""
+CALLER = "turnstile.caller"
+"""Key of the scope: the Caller."""
 
 HELD = "turnstile.held"
 """Key of a request's scope: the ExitStack that is closed when the response has ended."""
 
 _bearer = HTTPBearer(
-    auto_error=False, description="One of the keys in TURNSTILE_API_KEYS. If no keys are set, none is needed."
+    auto_error=False,
+    description="A key of `turnstile key create`, or one of TURNSTILE_API_KEYS. The scope of an operation is the role that "
+    "it needs: `read`, `submit`, `operate` or `admin`, each of which includes those before it.",
 )
 
 
-def identify(backend: Backend, scope: Scope) -> str:
-    """The tenant of the bearer key of this scope's request. Raises the 401.
+async def identify(backend: Backend, scope: Scope) -> Caller:
+    """Who sends the request of this scope. Raises the 401, the 421, or the error of a table that can't be read (503).
 
     Called before the routing: FastAPI parses the query before the first dependency runs, and a request without a key
     must not cost that.
@@ -33,29 +39,46 @@ def identify(backend: Backend, scope: Scope) -> str:
     given = [value for name, value in scope["headers"] if name == b"authorization"]
     scheme, credentials = get_authorization_scheme_param(given[0].decode("latin-1") if len(given) == 1 else None)
     key = credentials if scheme.lower() == "bearer" and credentials else None
-    tenant = backend.api_keys.find_tenant(key)
-    if tenant is None:
-        backend.refused_keys.note(scope, reason="missing" if key is None else "unknown")
+    found = await backend.credentials.check(key)
+    if isinstance(found, Refused):
+        backend.refused_keys.note(scope, reason=found.reason.value, key_id=found.key_id)
         challenge = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(Kind.UNAUTHORIZED, "send `Authorization: Bearer <key>`, once", headers=challenge)
-    return tenant
+    if found is ANYBODY and not backend.settings.api_serves_strangers_without_keys:
+        refuse_other_sites(scope["headers"])
+    backend.tenants.note(found.tenant_id)
+    return found
 
 
-def admit(backend: Backend, scope: Scope, tenant: str) -> None:
+def require(caller: Caller, needed: Role) -> None:
+    """Raises the 403 if the caller's role does not include the one that is needed."""
+    if not caller.role.includes(needed):
+        detail = f"this needs the role `{needed}`, and the key has the role `{caller.role}`"
+        raise ProblemError(Kind.FORBIDDEN, detail)
+
+
+def admit(backend: Backend, scope: Scope, caller: Caller) -> None:
     """Counts the request of this scope as one in progress, until its response has ended. Raises NoPlaceError."""
     held: ExitStack = scope[HELD]
-    held.enter_context(backend.requests.take(tenant))
+    held.enter_context(backend.requests.take(caller.tenant_id))
 
 
 # A coroutine although it awaits nothing, like `find_backend`.
-async def find_tenant(backend: FoundBackend, request: Request, _: Annotated[object, Depends(_bearer)]) -> str:
-    """The caller's tenant, which `identify` has found, and whose request is admitted. Raises NoPlaceError.
+async def find_caller(
+    backend: FoundBackend, request: Request, needed: SecurityScopes, _: Annotated[object, Depends(_bearer)]
+) -> Caller:
+    """The caller, whom `identify` has found, and whose request is admitted. Raises the 403, or NoPlaceError.
 
     The last dependency is only for the OpenAPI document.
     """
-    tenant = cast("str", request.scope[TENANT])
-    admit(backend, request.scope, tenant)
-    return tenant
+    caller = cast("Caller", request.scope[CALLER])
+    for role in needed.scopes:
+        require(caller, Role(role))
+    admit(backend, request.scope, caller)
+    return caller
 
 
-Tenant = Annotated[str, Depends(find_tenant)]
+Reader = Annotated[Caller, Security(find_caller, scopes=[Role.READ.value])]
+"""A caller that may read. Each route under `/v1` has a parameter of one of these types: the role that it needs."""
+Submitter = Annotated[Caller, Security(find_caller, scopes=[Role.SUBMIT.value])]
+Operator = Annotated[Caller, Security(find_caller, scopes=[Role.OPERATE.value])]

@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from starlette.datastructures import State
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from turnstile.producer.caller import HELD, PREFIX, TENANT, identify
+from turnstile.producer.caller import CALLER, HELD, PREFIX, identify
 from turnstile.producer.http.parameters import refuse_repeated_headers
-from turnstile.producer.http.problems import ProblemError, respond
+from turnstile.producer.routes.error_handlers import answer
 from turnstile.producer.routes.submit_route import SubmitTurn
 
 
@@ -20,12 +20,12 @@ class Entrance:
         self._submits = submits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = self._choose(scope) if scope["type"] == "http" else self._app
         with ExitStack() as held:
             scope[HELD] = held
-            await answer(scope, receive, send)
+            app = await self._choose(scope) if scope["type"] == "http" else self._app
+            await app(scope, receive, send)
 
-    def _choose(self, scope: Scope) -> ASGIApp:
+    async def _choose(self, scope: Scope) -> ASGIApp:
         if not scope["path"].startswith("/"):
             # RFC 9112 has servers accept a target in absolute form, as for a proxy.
             scope["path"] = "/" + scope["path"].partition("://")[2].partition("/")[2]
@@ -33,8 +33,8 @@ class Entrance:
             return self._app
         is_submit = self._submits.takes(scope)
         try:
-            scope[TENANT] = identify(self._state.backend, scope)
+            scope[CALLER] = await identify(self._state.backend, scope)
             refuse_repeated_headers(scope["headers"])
-        except ProblemError as refused:
-            return respond(refused)
+        except Exception as refused:
+            return await answer(refused, scope["path"], self._state)
         return self._submits if is_submit else self._app

@@ -17,6 +17,7 @@ from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import LATER, Kind
 from turnstile.producer.sharing.fair_lanes import FairLanes
 from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
+from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.telemetry.own_log import log
 
 LANES = 4
@@ -63,10 +64,12 @@ class SessionGate:
     """Admits `lanes` calls at a time, one more for sessions that are known to be locked, and one per session.
 
     A call that has waited for `patience_seconds` is refused. Without this limit, a call could take effect long after its client
-    has given up, and interrupt, cancel or merge into later turns. `shared`: several tenants have keys.
+    has given up, and interrupt, cancel or merge into later turns. `shared`: whether several tenants use the process.
     """
 
-    def __init__(self, lanes: int = LANES, patience_seconds: float = PATIENCE_SECONDS, *, shared: bool = True) -> None:
+    def __init__(
+        self, lanes: int = LANES, patience_seconds: float = PATIENCE_SECONDS, *, shared: bool | SeenTenants = True
+    ) -> None:
         self._lanes = FairLanes(lanes)
         self._locked_lane = FairLanes(LOCKED_LANES)
         self.patience_seconds = patience_seconds

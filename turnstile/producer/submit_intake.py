@@ -9,6 +9,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, RowLockedError, SubmissionRefusedError
 from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
+from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
@@ -31,13 +32,21 @@ does not include the submits of clients that have disconnected."""
 class Intake:
     """Submits turns for the API. One per process."""
 
-    def __init__(self, settings: Settings, submitting: Submitting, hints: CancelHints, gate: SessionGate) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        submitting: Submitting,
+        hints: CancelHints,
+        gate: SessionGate,
+        *,
+        shared: bool | SeenTenants,
+    ) -> None:
         self._submitting = submitting
         self._hints = hints
         self._gate = gate
         limit = max(1, min(MAX_BATCH, MAX_BATCH_BYTES // settings.max_body_bytes))
         self._batcher = Batcher(self._record, limit=limit, lanes=LANES, line_of=lambda one: one.tenant_id)
-        self._places = FairPlaces(MOST_UNDER_WAY, "submits under way", shared=settings.has_several_tenants)
+        self._places = FairPlaces(MOST_UNDER_WAY, "submits under way", shared=shared)
 
     async def accept(self, submission: Submission) -> Accepted:
         """Commits the turn and sends its wake-up. The server lets it finish if the client disconnects.

@@ -101,7 +101,7 @@ async def test_the_document_describes_the_body_that_fastapi_does_not_parse(clien
     assert schemas["TurnRequest"]["required"] == ["input"]
     assert {"HTTPValidationError", "ValidationError"}.isdisjoint(schemas)
     submit = document["paths"]["/v1/sessions/{session_id}/turns"]["post"]
-    errors = {"400", "401", "408", "409", "413", "414", "415", "422", "429", "431", "503"}
+    errors = {"400", "401", "403", "408", "409", "413", "414", "415", "422", "429", "431", "503"}
     assert set(submit["responses"]) == {"200", "202", *errors}
     events = document["paths"]["/v1/turns/{turn_id}/events"]["get"]["responses"]["200"]["content"]["text/event-stream"]
     assert list(events) == ["itemSchema"], "a schema would describe all events as one text"

@@ -1,14 +1,13 @@
 """Another tenant's things do not exist."""
 
 import pytest
-from httpx import ASGITransport, AsyncClient
+from httpx import AsyncClient
 
 from tests.producer.api.calls import end, submit, succeed
 from tests.producer.api.conftest import Connect
 from tests.producer.api.expectations import expect_problem, scrubbed
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.producer.app import create_app
 
 
 @pytest.fixture
@@ -77,18 +76,6 @@ async def test_health_and_description_need_no_key(client: AsyncClient) -> None:
     del client.headers["authorization"]
     for path in ("/healthz", "/readyz", "/openapi.json", "/docs"):
         assert (await client.get(path)).status_code == 200, path
-
-
-async def test_without_configured_keys_there_is_one_tenant(settings: Settings, database: Database) -> None:
-    app = create_app(settings.model_copy(update={"api_keys": ()}))
-    async with (
-        app.router.lifespan_context(app),
-        AsyncClient(transport=ASGITransport(app), base_url="http://localhost:8080") as client,
-    ):
-        assert (await client.post("/v1/sessions/s/turns", json={"input": "x"})).status_code == 202
-        rebound = await client.get("/v1/turns", headers={"Host": "rebound.example"})
-        expect_problem(rebound, 421, "not-local")
-    assert await database.fetch("SELECT tenant_id FROM turns", {}) == [{"tenant_id": "default"}]
 
 
 async def test_a_key_that_is_not_ascii_works(settings: Settings, connect: Connect) -> None:

@@ -83,7 +83,7 @@ async def test_without_tables_every_route_says_what_to_do_until_they_are_there(
             assert await until(lambda: takes_turns(client))
 
     # One for each pool, however many calls there were.
-    assert refusals(lines) == [MISSING] * 4
+    assert refusals(lines) == [MISSING] * 5
     assert not [line for line in lines if line["event"] == "api.unexpected_error"]
 
 
@@ -101,7 +101,7 @@ async def test_a_pooler_that_refuses_the_connections_is_named(settings: Settings
             await until(lambda: each_says(client, refused))
 
     # One for each pool, however many calls there were.
-    assert refusals(lines) == [refused] * 4
+    assert refusals(lines) == [refused] * 5
 
 
 @pytest.mark.usefixtures("long_wait")
@@ -110,7 +110,7 @@ async def test_no_call_waits_for_tables_that_are_known_to_be_missing(
 ) -> None:
     with capture_logs() as lines:
         async with connect(settings.model_copy(update={"database_url": bare_url})) as client:
-            await until(lambda: refusals(lines) == [MISSING] * 4)
+            await until(lambda: refusals(lines) == [MISSING] * 5)
 
             async with asyncio.timeout(20):
                 assert await each_says(client, MISSING)

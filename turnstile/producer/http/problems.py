@@ -17,6 +17,7 @@ class Kind(Enum):
     BAD_REQUEST = ("bad-request", 400, "The request cannot be read")
     INVALID_JSON = ("invalid-json", 400, "The body is not JSON")
     UNAUTHORIZED = ("unauthorized", 401, "A valid API key is needed")
+    FORBIDDEN = ("forbidden", 403, "The credential does not allow this")
     NOT_FOUND = ("not-found", 404, "Not found")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not allowed here")
     REQUEST_TOO_SLOW = ("request-too-slow", 408, "The request did not arrive in time")

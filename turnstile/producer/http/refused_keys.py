@@ -26,11 +26,11 @@ class RefusedKeys:
         self._window = RefusalWindow()
         self._writing: asyncio.Task[None] | None = None
 
-    def note(self, scope: Scope, *, reason: str) -> None:
-        """Counts the refused request of this scope. The reason is one of a few words."""
+    def note(self, scope: Scope, *, reason: str, key_id: str | None = None) -> None:
+        """Counts the refused request of this scope. The reason is one of a few words. `key_id` is that of a key that was valid once."""
         peer = scope.get("client")
         client = name_client(peer[0] if peer else None, scope["headers"])
-        self._lines.note(client=client, reason=reason)
+        self._lines.note(client=client, reason=reason, key_id=key_id)
         self._window.note(client, reason)
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_later())

@@ -21,9 +21,10 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from turnstile.access.role import Role
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.backend import Backend, FoundBackend
-from turnstile.producer.caller import Tenant
+from turnstile.producer.caller import Reader, require
 from turnstile.producer.http.disconnect import half_closed, while_connected
 from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.path_parameters import TurnIdText, no_turn, read_turn_id
@@ -65,7 +66,7 @@ EVENT_SCHEMA = {
 }
 """One event of the stream. Comments are heartbeats."""
 
-v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
+v1 = APIRouter(prefix="/v1", responses=problems(401, 403, 429, 503))
 
 
 class EventStream(Response):
@@ -127,7 +128,7 @@ class EventStream(Response):
 )
 async def get_events(
     backend: FoundBackend,
-    tenant: Tenant,
+    caller: Reader,
     text: TurnIdText,
     last_event_id: LastEventId = None,
     starting_after: Place = None,
@@ -137,12 +138,15 @@ async def get_events(
     and `reset`, then one `end` or `error`.
 
     After a break, resume with `Last-Event-ID`. After a `status` RUNNING the text starts again; a `reset` replaces it.
+    `on_disconnect=cancel` needs the role `submit`.
     """
-    turn = await backend.watch.find(tenant, read_turn_id(text))
+    if on_disconnect == "cancel":
+        require(caller, Role.SUBMIT)
+    turn = await backend.watch.find(caller.tenant_id, read_turn_id(text))
     if turn is None:
         raise no_turn()
-    place = last_event_id or starting_after or FROM_THE_START
-    after = None if place == FROM_THE_START else EventId.parse(place)
+    start = last_event_id or starting_after or FROM_THE_START
+    after = None if start == FROM_THE_START else EventId.parse(start)
     if after is not None and after.fence > turn.fence:
         # The database does not know this claim: it was restored to an earlier time. The client gets all events again.
         after = None
@@ -150,7 +154,8 @@ async def get_events(
         return Response(status_code=204)
     cancelling = None if on_disconnect == "continue" else _canceller(backend, turn)
     heartbeat_seconds = backend.settings.stream_heartbeat_seconds
-    return EventStream(backend.watch.follow(turn, after), heartbeat_seconds, cancelling, backend.places.take(tenant))
+    place = backend.places.take(caller.tenant_id)
+    return EventStream(backend.watch.follow(turn, after), heartbeat_seconds, cancelling, place)
 
 
 @contextmanager

@@ -15,8 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from turnstile.access.caller import Caller
+from turnstile.access.role import Role
 from turnstile.producer.backend import Backend
-from turnstile.producer.caller import TENANT, Tenant, admit
+from turnstile.producer.caller import CALLER, Submitter, admit, require
 from turnstile.producer.http.parameters import refuse_wrong_parameters
 from turnstile.producer.http.problems import Fault, invalid_parameters
 from turnstile.producer.http.request_body import read_json_body
@@ -51,7 +53,7 @@ _SESSION = "turnstile.session"
 _SESSION_ID: TypeAdapter[str] = TypeAdapter(SessionId)
 _IDEMPOTENCY_KEY: TypeAdapter[str | None] = TypeAdapter(IdempotencyKey)
 
-v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
+v1 = APIRouter(prefix="/v1", responses=problems(401, 403, 429, 503))
 
 
 @v1.post(
@@ -64,7 +66,7 @@ v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
     openapi_extra=SUBMIT_BODY | functions("F1", "F2"),
 )
 async def submit_turn(
-    tenant: Tenant,
+    caller: Submitter,
     session_id: SessionId,
     idempotency_key: IdempotencyKey = None,
     traceparent: Traceparent = None,
@@ -79,7 +81,7 @@ async def submit_turn(
 
 
 class SubmitTurn:
-    """ASGI application for the requests that it `takes`, once their tenant is in the scope. `state` is the main application's."""
+    """ASGI application for the requests that it `takes`, once their caller is in the scope. `state` is the main application's."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -104,19 +106,20 @@ class SubmitTurn:
         await response(scope, receive, send)
 
     async def _answer(self, backend: Backend, request: Request, session_id: str) -> Response:
+        caller: Caller = request.scope[CALLER]
+        require(caller, Role.SUBMIT)
         if request.scope["query_string"]:
             refuse_wrong_parameters(request, known=())
         # One pass: Starlette scans all headers for each lookup. Of two headers with the same name, the first counts.
         headers = {name: value.decode("latin-1") for name, value in reversed(request.scope["headers"])}
-        tenant = request.scope[TENANT]
         key = headers.get(b"idempotency-key")
         _check_parameters(session_id, key)
         body = await read_json_body(request, backend.settings.max_body_bytes)
         # Not before the body is there: until then the connection waits for its client, and may be closed for another one.
-        admit(backend, request.scope, tenant)
+        admit(backend, request.scope, caller)
         submission = read_submission(
             backend.settings,
-            tenant,
+            caller.tenant_id,
             session_id,
             body,
             key=key,
@@ -129,7 +132,9 @@ class SubmitTurn:
         seconds = wanted_wait(headers.get(b"prefer"), backend.settings.max_wait_seconds)
         ended = None
         if seconds is not None:
-            ended = await wait_for_end(backend.watch, backend.places, request, tenant, accepted.turn_id, seconds)
+            ended = await wait_for_end(
+                backend.watch, backend.places, request, caller.tenant_id, accepted.turn_id, seconds
+            )
         return _respond(accepted, seconds, ended)
 
 

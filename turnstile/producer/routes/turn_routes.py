@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from turnstile.producer.backend import Backend, FoundBackend
-from turnstile.producer.caller import Tenant
+from turnstile.producer.caller import Reader
 from turnstile.producer.http.problems import Fault, invalid_parameters
 from turnstile.producer.routes import page_cursor
 from turnstile.producer.routes.openapi import functions, problems
@@ -55,7 +55,7 @@ Wait = Annotated[
     Query(ge=0, allow_inf_nan=False, description="Seconds to wait for the turn to end, up to the server's limit."),
 ]
 
-v1 = APIRouter(prefix="/v1", responses=problems(401, 429, 503))
+v1 = APIRouter(prefix="/v1", responses=problems(401, 403, 429, 503))
 
 READ_FUNCTION_IDS = functions("F16")
 
@@ -68,23 +68,23 @@ READ_FUNCTION_IDS = functions("F16")
     openapi_extra=READ_FUNCTION_IDS,
 )
 async def get_turn(
-    backend: FoundBackend, tenant: Tenant, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
+    backend: FoundBackend, caller: Reader, text: TurnIdText, request: Request, response: Response, wait: Wait = 0
 ) -> TurnDetail:
     """The turn: at once or, with `wait`, when it has ended. While it is open, `Retry-After` says when to ask again.
 
     If the server has no place for one more wait, it answers at once.
     """
     turn_id = read_turn_id(text)
-    async with backend.reads.lend(tenant) as reads:
-        record = await read_turn(reads, tenant, turn_id)
+    async with backend.reads.lend(caller.tenant_id) as reads:
+        record = await read_turn(reads, caller.tenant_id, turn_id)
     if record is None:
         raise no_turn()
     if wait and not record.status.is_terminal:
         seconds = min(wait, backend.settings.max_wait_seconds)
-        ended = await wait_for_end(backend.watch, backend.places, request, tenant, record.id, seconds)
+        ended = await wait_for_end(backend.watch, backend.places, request, caller.tenant_id, record.id, seconds)
         if ended is None:
-            async with backend.reads.lend(tenant) as reads:
-                ended = await read_turn(reads, tenant, record.id)
+            async with backend.reads.lend(caller.tenant_id) as reads:
+                ended = await read_turn(reads, caller.tenant_id, record.id)
         record = ended or record
     after = poll_after_seconds(record, datetime.now(UTC))
     if after is not None:
@@ -95,7 +95,7 @@ async def get_turn(
 @v1.get("/turns", tags=["turns"], summary="List turns", responses=problems(422), openapi_extra=READ_FUNCTION_IDS)
 async def get_turns(
     backend: FoundBackend,
-    tenant: Tenant,
+    caller: Reader,
     status: StatusText = None,
     queue: QueueName = None,
     limit: Limit = 20,
@@ -105,7 +105,9 @@ async def get_turns(
 
     If few turns match the filter, a page may be short or empty and still have a next page: follow `next_cursor` until it is null.
     """
-    return await _page(backend, TurnFilter(tenant_id=tenant, status=_status(status), queue=queue), limit, cursor)
+    return await _page(
+        backend, TurnFilter(tenant_id=caller.tenant_id, status=_status(status), queue=queue), limit, cursor
+    )
 
 
 @v1.get(
@@ -117,18 +119,18 @@ async def get_turns(
 )
 async def get_session_turns(
     backend: FoundBackend,
-    tenant: Tenant,
+    caller: Reader,
     session_id: SessionId,
     status: StatusText = None,
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> TurnPage:
     """The session's turns, newest first, without their replies."""
-    wanted = TurnFilter(tenant_id=tenant, session_id=session_id, status=_status(status))
+    wanted = TurnFilter(tenant_id=caller.tenant_id, session_id=session_id, status=_status(status))
     page = await _page(backend, wanted, limit, cursor)
     if not page.turns:
-        async with backend.reads.lend(tenant) as reads:
-            if await read_version(reads, tenant, session_id) is None:
+        async with backend.reads.lend(caller.tenant_id) as reads:
+            if await read_version(reads, caller.tenant_id, session_id) is None:
                 raise no_session()
     return page
 
@@ -141,15 +143,15 @@ async def get_session_turns(
     openapi_extra=READ_FUNCTION_IDS,
 )
 async def get_session_messages(
-    backend: FoundBackend, tenant: Tenant, session_id: SessionId, limit: Limit = 20, cursor: MessageCursor = None
+    backend: FoundBackend, caller: Reader, session_id: SessionId, limit: Limit = 20, cursor: MessageCursor = None
 ) -> MessagePage:
     """The last messages of the session's answered turns, oldest first. Large messages make a page shorter."""
     before = (END_OF_SESSION, 0) if cursor is None else page_cursor.decode_message(cursor)
-    async with backend.reads.lend(tenant) as reads:
+    async with backend.reads.lend(caller.tenant_id) as reads:
         shown, more = await read_history_page(
-            reads, tenant, session_id, limit=limit, before=before, max_bytes=PAGE_BYTES
+            reads, caller.tenant_id, session_id, limit=limit, before=before, max_bytes=PAGE_BYTES
         )
-        if not shown and await read_version(reads, tenant, session_id) is None:
+        if not shown and await read_version(reads, caller.tenant_id, session_id) is None:
             raise no_session()
     following = page_cursor.encode_message(shown[0].seq, shown[0].ordinal) if more else None
     return MessagePage(messages=[session_message(one, session_id) for one in shown], next_cursor=following)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import LATER, Kind, ProblemError
+from turnstile.producer.sharing.seen_tenants import SeenTenants
 
 TIMES_FREE = 3
 """A tenant may have this many places for each place that stays free, as it may have slots of a worker (ADR 0015). One tenant has
@@ -27,11 +28,13 @@ class NoPlaceError(ProblemError):
 class FairPlaces:
     """`most` places for something, which `what` names in the plural.
 
-    If several tenants have keys (`shared`), a tenant gets another place only if it then has at most TIMES_FREE times as many as
-    stay free. So the next tenant finds some. A tenant that has none gets the last one, too.
+    If several tenants share the process (`shared`), a tenant gets another place only if it then has at most TIMES_FREE
+    times as many as stay free. So the next tenant finds some. A tenant that has none gets the last one, too.
     """
 
-    def __init__(self, most: int, what: str, *, shared: bool, kind: Kind = Kind.TOO_MANY_REQUESTS) -> None:
+    def __init__(
+        self, most: int, what: str, *, shared: bool | SeenTenants, kind: Kind = Kind.TOO_MANY_REQUESTS
+    ) -> None:
         self._free = most
         self._what = what
         self._shared = shared

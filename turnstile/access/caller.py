@@ -1,0 +1,16 @@
+"""Who makes a request. Pure."""
+
+from dataclasses import dataclass
+
+from turnstile.access.role import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a request's credential says about who sends it. Nothing else in a request names a tenant."""
+
+    tenant_id: str
+    role: Role
+    key_id: str
+    """Names the credential in logs, and is no secret: a stored key's id, `settings:N` for the Nth key of TURNSTILE_API_KEYS, or
+    `none` where the API needs no key."""
