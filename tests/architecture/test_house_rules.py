@@ -59,6 +59,7 @@ CONNECTS_WITHOUT_A_POOL = {
 
 MAY_SLEEP = {
     "tests/support/probes.py": "the one place that waits",
+    "tests/producer/api/test_openapi_at_length.py": "its client, which cancels again and again",
     "tests/e2e/handlers.py": "handlers under test, which are slow on purpose",
     "tests/e2e/forking_handlers.py": "children of handlers, which live until they are ended",
     "tests/proof/chaos/handler.py": "the same",

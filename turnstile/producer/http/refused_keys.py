@@ -27,7 +27,10 @@ class RefusedKeys:
         self._writing: asyncio.Task[None] | None = None
 
     def note(self, scope: Scope, *, reason: str, key_id: str | None = None) -> None:
-        """Counts the refused request of this scope. The reason is one of a few words. `key_id` is that of a key that was valid once."""
+        """Counts the refused request of this scope. The reason is one of a few words.
+
+        `key_id` is that of a key that was valid once.
+        """
         peer = scope.get("client")
         client = name_client(peer[0] if peer else None, scope["headers"])
         self._lines.note(client=client, reason=reason, key_id=key_id)
