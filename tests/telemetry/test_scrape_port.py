@@ -1,8 +1,11 @@
 """The port that a process's metrics are scraped at."""
 
+import itertools
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,7 +16,7 @@ from structlog.testing import capture_logs
 from tests.support.metric_readings import Scrape, fetch
 from turnstile.errors import AddressUnusableError
 from turnstile.telemetry.metrics import MESSAGES_RECEIVED
-from turnstile.telemetry.scrape_port import _Request, serving_metrics
+from turnstile.telemetry.scrape_port import PAUSE_SECONDS, _Paced, _Request, serving_metrics
 from turnstile.telemetry.side_port import MOST_CONNECTIONS
 
 
@@ -136,3 +139,19 @@ def _is_closed(connection: socket.socket) -> bool:
 def _is_open(host: str, port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex((host, port)) == 0
+
+
+def test_scrapes_without_a_pause_take_turns_and_leave_the_process_time() -> None:
+    served: list[float] = []
+
+    def app(_: Any, start: Callable[[], None]) -> list[bytes]:
+        start()
+        served.append(time.monotonic())
+        return [b"x"]
+
+    paced = _Paced(app)
+    with ThreadPoolExecutor(4) as threads:
+        bodies = [*threads.map(lambda _: paced({}, lambda: None), range(4))]
+
+    assert bodies == [[b"x"]] * 4
+    assert all(later - earlier >= PAUSE_SECONDS for earlier, later in itertools.pairwise(served))

@@ -105,7 +105,8 @@ class Settings(BaseSettings):
     api_key: Annotated[str | None, AfterValidator(validators.check_api_key), Field(repr=False)] = None
     """API key that `turnstile submit` sends."""
     api_docs: bool | None = None
-    """Whether the API serves `/docs`, where a browser can try the calls. Left out: only at the loopback address."""
+    """Whether the API serves `/docs`, where a browser can try the calls, and `/openapi.json`: to everybody, without a key.
+    Left out: only at the loopback address."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 65_536
     """Largest request body, in bytes."""
 

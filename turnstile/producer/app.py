@@ -39,7 +39,7 @@ from turnstile.producer.routes import (
     submit_route,
     turn_routes,
 )
-from turnstile.producer.routes.health_routes import health, probe_of
+from turnstile.producer.routes.health_routes import health, readiness_of
 from turnstile.producer.server import Server, listen
 from turnstile.producer.session_gate import SessionGate
 from turnstile.producer.sharing.fair_lanes import FairPool
@@ -161,7 +161,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
                 watch=watch,
                 places=FairPlaces(bounds.watches, "streams and waits", shared=shared, kind=Kind.TOO_MANY_STREAMS),
                 refused_keys=refused_keys,
-                database_probe=probe_of(reads),
+                is_ready=readiness_of(reads),
             )
             yield
 
@@ -179,6 +179,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
     )
     if settings.serves_docs:
         app.include_router(docs_page.routes)
+        openapi.serve(app)
     for routes in (submit_route.v1, turn_routes.v1, cancel_route.v1, stream_route.v1):
         app.include_router(
             routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(414, 422, 431)

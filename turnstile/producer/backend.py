@@ -5,7 +5,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from turnstile.backends.batcher import Batcher
+from turnstile.backends.shared_answer import SharedAnswer
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.producer.cancel_intake import Cancelling
@@ -42,8 +42,8 @@ class Backend:
     """For event streams and waits."""
     refused_keys: RefusedKeys
     """Records the requests without a valid credential."""
-    database_probe: Batcher[None, None]
-    """The check of Postgres and its tables, which concurrent requests of `/readyz` share."""
+    is_ready: SharedAnswer[bool]
+    """The check of Postgres and its tables, which requests of `/readyz` share."""
 
 
 # A coroutine although it awaits nothing: FastAPI would run a plain function on a thread for each request.

@@ -38,10 +38,6 @@ class WakeUpSending:
         # The turn's queue is no longer declared here: a relay of another configuration serves it.
         return lane is not None and await lane.send(message)
 
-    def is_struggling(self, queue: str) -> bool:
-        """Whether the last sends to this queue failed."""
-        return self._lanes[queue].breaker.is_open
-
     def find_trouble(self) -> str | None:
         """Why the last failed send failed; of the first queue that has one. None: no send failed as a whole."""
         return next((lane.trouble for lane in self._lanes.values() if lane.trouble is not None), None)

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.shared_answer import SharedAnswer
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, DatabaseUnfitError, QueueUnavailableError, TurnstileError
 from turnstile.handlers.handler import Handler
@@ -154,7 +155,9 @@ class _Worker:
         cancel_signals = self.work.start()
         stack.push_async_callback(self.work.end, HEARTBEAT_END_SECONDS)
         if self.settings.health_port is not None:
-            server = await serve_health(self._live, self._ready, self.settings.health_host, self.settings.health_port)
+            server = await serve_health(
+                self._live, SharedAnswer(self._ready), self.settings.health_host, self.settings.health_port
+            )
             stack.push_async_callback(server.cleanup)
         relay_stop = asyncio.Event()
         polling = asyncio.create_task(self.consumer.run(), name="consumer")

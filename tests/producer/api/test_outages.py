@@ -94,14 +94,12 @@ async def test_without_sqs_turns_are_accepted_quickly_and_have_a_resend_deadline
             started = time.monotonic()
             assert (await client.post(PATH, json={"input": f"{number}"})).status_code == 202
             took.append(time.monotonic() - started)
-        ready = await client.get("/readyz")
+        assert (await client.get("/readyz")).status_code == 200
     # Two at most find out, the others do not try.
     assert max(took) < 2
     assert sum(took) < 3
     rows = await database.fetch("SELECT send_at > created_at AS owed FROM turns", {})
     assert rows == [{"owed": True}] * 10
-    assert ready.status_code == 200
-    assert ready.json()["queues"] == {settings.queue: "away"}
 
 
 async def test_a_missing_queue_is_an_error_in_the_log_and_the_turn_is_kept(
@@ -113,11 +111,9 @@ async def test_a_missing_queue_is_an_error_in_the_log_and_the_turn_is_kept(
     with capture_logs() as lines:
         both = settings.model_copy(update={"queues": (*settings.queues, missing)})
         async with connect(Settings.model_validate(both.model_dump())) as client:
-            ready = await client.get("/readyz")
+            assert (await client.get("/readyz")).status_code == 200
             answer = await client.post(PATH, json={"input": "x", "queue": missing.name})
             usual = await client.post(PATH, json={"input": "x"})
-    assert ready.status_code == 200
-    assert ready.json()["queues"] == {settings.queue: "ok", missing.name: "missing"}
     assert answer.status_code == usual.status_code == 202
     errors = [line for line in lines if line["event"] == "queue.missing"]
     assert {line["log_level"] for line in errors} == {"error"}

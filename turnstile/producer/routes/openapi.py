@@ -30,7 +30,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def describe(app: FastAPI) -> None:
-    """Completes `app.openapi()`, and serves it. Does not document the 500, which any operation may return."""
+    """Completes `app.openapi()`. Does not document the 500, which any operation may return."""
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
@@ -40,15 +40,20 @@ def describe(app: FastAPI) -> None:
             document["components"]["schemas"] |= {**schema.pop("$defs", {}), model.__name__: schema}
         return document
 
+    app.openapi = complete  # type: ignore[method-assign]
+
+
+def serve(app: FastAPI) -> None:
+    """Serves the document to everybody."""
+
     @cache
     def text() -> bytes:
         # FastAPI's own route would make it for each request: a client without a key could occupy the event loop with that.
-        return bytes(JSONResponse(complete()).body)
+        return bytes(JSONResponse(app.openapi()).body)
 
     async def get_document(_: Request) -> Response:
         return Response(text(), media_type="application/json")
 
-    app.openapi = complete  # type: ignore[method-assign]
     app.add_route("/openapi.json", get_document, include_in_schema=False)
 
 
