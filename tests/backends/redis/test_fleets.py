@@ -13,6 +13,8 @@ from tests.support.fleet.servers import program_of
 from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.redis.operator_client import operator_client
+from turnstile.backends.redis.window_counts import WindowCounts
+from turnstile.backends.window_count import Window
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import Place, Write
 from turnstile.memory.kinds import Pressure, find_kind
@@ -116,3 +118,19 @@ async def test_the_memory_watch_reads_the_fullest_node(hands: Hands, fleet: Flee
 
     full.config_set("maxmemory", 0)
     assert hands.watch.pressure is Pressure.HIGH
+
+
+async def test_requests_are_counted_on_the_node_of_their_caller(hands: Hands) -> None:
+    """`limits` brings clients of its own: they need the certificates and the nodes, too."""
+    settings = hands.settings
+    counts = WindowCounts(settings.memory_redis, settings.redis_timeout_seconds, f"{settings.redis_prefix}rates")
+    sliding, fixed = (Window("one", limit=1, seconds=600, sliding=sliding) for sliding in (True, False))
+    try:
+        for window, sessions in ((sliding, SESSIONS[:15]), (fixed, SESSIONS[15:])):
+            first = [await counts.spend(window, ("t", session)) for session in sessions]
+            second = [await counts.spend(window, ("t", session)) for session in sessions]
+
+            assert [count and count.allowed for count in first] == [True] * 15
+            assert [count and count.allowed for count in second] == [False] * 15
+    finally:
+        await counts.close()

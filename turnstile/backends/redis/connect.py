@@ -26,7 +26,7 @@ CHECK_SECONDS = 2.0
 
 _POOL: dict[str, Any] = {
     "max_connections": MAX_CONNECTIONS,
-    # No timeout per response: `Server` bounds the whole call.
+    # `Server` bounds the whole call.
     "socket_timeout": None,
     "maint_notifications_config": MaintNotificationsConfig(enabled=False),
 }
@@ -46,7 +46,36 @@ def connect(url: str, timeout_seconds: float) -> RedisClient:
     Bytes that are not UTF-8 become U+FFFD: any client of Redis can publish such a message, and it must not break the
     connection.
     """
-    options = {
+    found = read(url)
+    if found.kind is RedisKind.CLUSTER:
+        return Cluster(found.addresses, timeout_seconds, cluster_options(found, timeout_seconds))
+    return Server(open_pool(url, timeout_seconds), timeout_seconds)
+
+
+def open_pool(url: str, timeout_seconds: float) -> Any:
+    """redis-py's pool for one server, or for the primary that sentinels name. Its connections have no timeout per response: a
+    caller bounds its whole call."""
+    found = read(url)
+    options = {**_base_options(timeout_seconds), **_POOL}
+    match found.kind:
+        case RedisKind.SENTINEL:
+            return _behind_sentinels(found, timeout_seconds, options)
+        case RedisKind.SINGLE:
+            return redis.asyncio.ConnectionPool.from_url(url, **options)
+        case RedisKind.CLUSTER:
+            raise ValueError("the nodes of a cluster have no pool in common")
+        case _:
+            assert_never(found.kind)
+
+
+def cluster_options(found: RedisUrl, timeout_seconds: float) -> dict[str, Any]:
+    """The options of redis-py's client for the nodes of this cluster."""
+    tls = {"ssl": True} if found.tls else {}
+    return {**_base_options(timeout_seconds), **found.options, **tls, "socket_timeout": timeout_seconds}
+
+
+def _base_options(timeout_seconds: float) -> dict[str, Any]:
+    return {
         # redis-py would retry ten times with a timeout of five seconds each: a minute, twice the lifetime of a lock. No
         # retries here: a caller's own second call finds the effect of the first one, or can do without it.
         "retry": Retry(NoBackoff(), 0),
@@ -54,19 +83,6 @@ def connect(url: str, timeout_seconds: float) -> RedisClient:
         "decode_responses": True,
         "encoding_errors": "replace",
     }
-    found = read(url)
-    match found.kind:
-        case RedisKind.CLUSTER:
-            tls = {"ssl": True} if found.tls else {}
-            shared = {**options, **found.options, **tls, "socket_timeout": timeout_seconds}
-            return Cluster(found.addresses, timeout_seconds, shared)
-        case RedisKind.SENTINEL:
-            return Server(_behind_sentinels(found, timeout_seconds, {**options, **_POOL}), timeout_seconds)
-        case RedisKind.SINGLE:
-            pool = redis.asyncio.ConnectionPool.from_url(url, **options, **_POOL)
-            return Server(pool, timeout_seconds)
-        case _:
-            assert_never(found.kind)
 
 
 async def check_certificate(setting: str, url: str) -> None:
