@@ -9,19 +9,7 @@ import pytest
 from turnstile.config.config_file import load
 from turnstile.errors import SettingsError, UnknownQueueError
 
-OURS = ("TURNSTILE_", "DATABASE_URL", "REDIS_URL", "AWS_", "ECS_")
 KEYS = "acme:0123456789abcdef,other:fedcba9876543210"
-
-
-@pytest.fixture(autouse=True)
-def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No variable of the caller's shell, and no file in the working directory."""
-    import os
-
-    for name in os.environ:
-        if name.startswith(OURS):
-            monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
 
 
 def refusal(**overrides: object) -> str:

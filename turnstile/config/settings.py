@@ -22,6 +22,7 @@ from turnstile.config.queue_settings import (
     Seconds,
     find_conflicts,
 )
+from turnstile.config.rate_rules import RateRule, find_rate_conflicts
 from turnstile.errors import UnknownQueueError
 from turnstile.turn.identifiers import ID_RULE, is_valid_id
 
@@ -68,9 +69,11 @@ class Settings(BaseSettings):
     """For a Lambda function: JSON that maps each variable to the secret of Secrets Manager that contains its value."""
 
     config: Path = Path("turnstile.toml")
-    """File that declares the queues. Without the file there is one queue."""
+    """File that declares the queues and the rate limits. Without the file there is one queue, and no rate limit."""
     queues: Annotated[tuple[QueueSettings, ...], NoDecode] = ()
     """The queues as a JSON list. It wins over the file."""
+    rates: Annotated[tuple[RateRule, ...], NoDecode] = ()
+    """The rate limits of the API as a JSON list. It wins over the file. Neither: no rate is limited ([how](api-limits.md))."""
     queue: str = "turns"
     """The queue that a worker serves, and that a submit without a queue goes to."""
     handler: str | None = None
@@ -224,6 +227,11 @@ class Settings(BaseSettings):
             raise ValueError("is empty: remove it, or declare at least one queue")
         return value
 
+    @field_validator("rates", mode="before")
+    @classmethod
+    def _parse_rates(cls, value: Any) -> Any:
+        return (json.loads(value) if value.strip() else []) if isinstance(value, str) else value
+
     @field_validator("queue")
     @classmethod
     def _check_queue(cls, name: str) -> str:
@@ -245,6 +253,7 @@ class Settings(BaseSettings):
         problems = validators.find_heartbeat_conflicts(self.heartbeat, self.watchdog_seconds, self.lease_seconds)
         problems += find_conflicts(self.queues, self.heartbeat, self.lease_seconds)
         problems += self._find_short_retentions()
+        problems += find_rate_conflicts(self.rates)
         if self.webhook_hosts and not self.webhook_secrets:
             problems.append(
                 "webhooks need a secret to be signed; set TURNSTILE_WEBHOOK_SECRETS, or remove TURNSTILE_WEBHOOK_HOSTS"

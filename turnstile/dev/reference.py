@@ -11,6 +11,7 @@ from sqlalchemy import Column, DefaultClause, Identity, Table
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.rate_rules import RateRule
 from turnstile.config.settings import PREFIX, Settings
 from turnstile.ops.terminal.exit_codes import MEANINGS
 from turnstile.schema import METADATA
@@ -42,6 +43,15 @@ Several queues are declared in `turnstile.toml` ([example](../turnstile.toml.exa
 | field | default | meaning |
 |---|---|---|
 {queues}
+
+## Rate limits
+
+They are declared in `turnstile.toml` ([example](../turnstile.toml.example)) or in `TURNSTILE_RATES`.
+[API limits](api-limits.md) says what they do.
+
+| field | default | meaning |
+|---|---|---|
+{rates}
 """
 
 METRICS = """# Metrics
@@ -133,12 +143,15 @@ def pages() -> dict[Path, str]:
         for name, field in Settings.model_fields.items()
     ]
     queues = [_row(name, name, field) for name, field in QueueSettings.model_fields.items()]
+    rates = [_row(name, name, field) for name, field in RateRule.model_fields.items()]
     meanings = {**MEANINGS, EXIT_STUCK: "a worker's event loop was stuck; the watchdog ended it"}
     codes = [f"| {int(code)} | {meaning} |" for code, meaning in sorted(meanings.items())]
     return {
         DOCS / "metrics.md": METRICS.format(metrics="\n\n".join(_metrics(process) for process in PROCESSES)),
         DOCS / "tables.md": TABLES.format(tables="\n\n".join(_table(table) for table in METADATA.tables.values())),
-        DOCS / "settings.md": SETTINGS.format(settings="\n".join(settings), queues="\n".join(queues)),
+        DOCS / "settings.md": SETTINGS.format(
+            settings="\n".join(settings), queues="\n".join(queues), rates="\n".join(rates)
+        ),
         DOCS / "exit-codes.md": EXIT_CODES.format(codes="\n".join(codes)),
     }
 

@@ -30,6 +30,7 @@ from turnstile.producer.http.parameters import refuse_unknown_parameters
 from turnstile.producer.http.problems import Kind
 from turnstile.producer.http.refused_keys import RefusedKeys
 from turnstile.producer.http.request_metrics import RequestMetrics
+from turnstile.producer.rates.rate_limits import open_rate_limits
 from turnstile.producer.routes import (
     cancel_route,
     docs_page,
@@ -143,10 +144,14 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
             stack.push_async_callback(watch.close)
             refused_keys = RefusedKeys(reads)
             stack.push_async_callback(refused_keys.close)
+            rates = open_rate_limits(settings) if settings.rates else None
+            if rates is not None:
+                stack.push_async_callback(rates.close)
             app.state.backend = Backend(
                 settings=settings,
                 credentials=Credentials(settings.api_keys, keys, may_be_open=settings.may_be_open),
                 tenants=shared,
+                rates=rates,
                 intake=Intake(settings, submitting, hints, SessionGate(shared=shared), shared=shared),
                 sending=sending,
                 cancelling=Cancelling(cancels, hints, sending, SessionGate(cancel_intake.LANES, shared=shared)),

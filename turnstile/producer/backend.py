@@ -11,6 +11,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.producer.cancel_intake import Cancelling
 from turnstile.producer.credentials.credentials import Credentials
 from turnstile.producer.http.refused_keys import RefusedKeys
+from turnstile.producer.rates.rate_limits import RateLimits
 from turnstile.producer.sharing.fair_lanes import FairPool
 from turnstile.producer.sharing.fair_places import FairPlaces
 from turnstile.producer.sharing.seen_tenants import SeenTenants
@@ -27,6 +28,8 @@ class Backend:
     credentials: Credentials
     tenants: SeenTenants
     """Those that have called: where several do, they share the process."""
+    rates: RateLimits | None
+    """None: no rate is limited."""
     intake: Intake
     sending: WakeUpSending
     cancelling: Cancelling

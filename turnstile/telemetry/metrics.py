@@ -233,4 +233,7 @@ HTTP_SECONDS = Histogram(
     A, "turnstile_http_request_seconds", "How long a request took, to the end of its response.", ["route"],
     unit="seconds", buckets=REQUESTS,
 )  # fmt: skip
+RATE_LIMITED = Counter(
+    A, "turnstile_rate_limited_total", "Requests that a rate limit refused (429). `rule` is its name in the settings.", ["rule"]
+)  # fmt: skip
 STREAMS_OPEN = Gauge(A, "turnstile_streams_open", "Event streams that clients follow now.")

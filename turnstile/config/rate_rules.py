@@ -1,0 +1,38 @@
+"""The declaration of a rate limit of the API."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from turnstile.turn.identifiers import ID_PATTERN
+
+MAX_REQUESTS = 1_000_000
+MAX_WINDOW_SECONDS = 86_400
+
+
+class RateRule(BaseModel):
+    """A rate limit as declared in `turnstile.toml` or TURNSTILE_RATES."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True, frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(pattern=rf"^{ID_PATTERN}$")]
+    """What headers, refusals, log lines and metrics call the rule."""
+    per: Literal["tenant", "session"]
+    """Whose requests are counted together: those of a tenant, or those of one of its sessions. Only requests whose path names a
+    session count for a session: submits, its lists, its cancel."""
+    calls: Literal["all", "submits"] = "all"
+    """Which requests count: all under `/v1`, or only submits."""
+    limit: Annotated[int, Field(ge=1, le=MAX_REQUESTS)]
+    """Most requests in a window."""
+    seconds: Annotated[int, Field(ge=1, le=MAX_WINDOW_SECONDS)] = 60
+    """Length of the window."""
+    window: Literal["sliding", "fixed"] = "sliding"
+    """`sliding`: about `limit` requests in any `seconds`. `fixed`: a window begins with the first request, and the next may begin
+    with all of its requests at once."""
+
+
+def find_rate_conflicts(rules: Sequence[RateRule]) -> list[str]:
+    """Conflicts between the rules: one sentence for each."""
+    names = {rule.name for rule in rules}
+    return ["each rate limit needs a name of its own"] if len(names) != len(rules) else []
