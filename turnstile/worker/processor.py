@@ -90,8 +90,12 @@ class Processor:
 
         Raises DatabaseUnavailableError only after `given_up`; takeover then finds the turn again.
         """
+        wake_up = WakeUp(lost.tenant_id, lost.session_id, lost.turn_id)
+        logs.bind(turn_id=str(lost.turn_id), session_id=lost.session_id, trace_id=lost.trace_id)
         try:
-            return await self._run_unasked(lost, seat)
+            if self._runs.visit(wake_up) or self.cap.is_full(lost.tenant_id) or not await self.cap.enter(wake_up):
+                return None
+            return await self._run_in_cap(wake_up, None, seat)
         finally:
             # Usually the session run has left the seat already; this covers a turn that was never claimed.
             seat.leave()
@@ -101,14 +105,13 @@ class Processor:
 
         Raises DatabaseUnavailableError only after `given_up`.
         """
-        return await self._run_unasked(turn, None)
-
-    async def _run_unasked(self, turn: LostTurn | TurnAhead, seat: Seat | None) -> "asyncio.Future[Any] | None":
-        wake_up = WakeUp(turn.tenant_id, turn.session_id, turn.turn_id)
         logs.bind(turn_id=str(turn.turn_id), session_id=turn.session_id, trace_id=turn.trace_id)
-        if self._runs.visit(wake_up) or self.cap.is_full(turn.tenant_id) or not await self.cap.enter(wake_up):
+        return await self._run_unasked(WakeUp(turn.tenant_id, turn.session_id, turn.turn_id))
+
+    async def _run_unasked(self, wake_up: WakeUp) -> "asyncio.Future[Any] | None":
+        if self._runs.visit(wake_up) or self.cap.is_full(wake_up.tenant_id) or not await self.cap.enter(wake_up):
             return None
-        return await self._run_in_cap(wake_up, None, seat)
+        return await self._run_in_cap(wake_up, None)
 
     async def _run_in_cap(
         self, wake_up: WakeUp, message: ReceivedMessage | None, seat: Seat | None = None
