@@ -1,5 +1,7 @@
 """Claim: only the head is claimed, under a new fence, and the attempt is counted before it runs."""
 
+from dataclasses import replace
+
 from tests.statements.calls import (
     CANCELED,
     FAILURE,
@@ -149,3 +151,14 @@ async def test_a_first_attempt_is_made_also_after_the_turn_expired(store: Store)
     turn = await claimed(store)
 
     assert turn.expires_in_seconds == -990.0
+
+
+async def test_a_claim_of_one_turn_takes_no_other_and_says_that_one_is_due(store: Store) -> None:
+    first = await submit_one(store)
+    other = await submit_one(store)
+
+    [not_the_head] = await claim(store.database, terms(), [replace(make_claim(), turn_id=other.turn_id)])
+    [head] = await claim(store.database, terms(), [replace(make_claim(), turn_id=first.turn_id)])
+
+    assert not_the_head is NoClaim.HEAD_LOCKED
+    assert isinstance(head, ClaimedTurn)

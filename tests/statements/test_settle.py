@@ -308,3 +308,25 @@ async def test_the_history_has_the_messages_of_answered_turns(store: Store) -> N
     assert await read_history(store.database, "t", "s", limit=9, before_seq=1) == []
     for tenant, session in (("t", "another"), ("another", "s")):
         assert await read_history(store.database, tenant, session, limit=9) == []
+
+
+async def test_a_settle_that_claims_apart_leaves_the_next_turn_and_says_that_it_is_due(store: Store) -> None:
+    await submit_one(store, "one")
+    following = await submit_one(store, "two")
+    turn = await claimed(store)
+
+    request = SettleRequest(turn=turn, settlement=SUCCESS, more=False, next_claim_id=uuid4(), apart=True)
+    [settled] = await settle(store.database, terms(), [request])
+
+    assert settled == Settled(TurnStatus.SUCCEEDED, NoClaim.HEAD_LOCKED)
+    assert (await row_of(store, following.turn_id))["status"] == "PENDING"
+
+
+async def test_a_settle_that_claims_apart_says_when_nothing_is_due(store: Store) -> None:
+    await submit_one(store)
+    turn = await claimed(store)
+
+    request = SettleRequest(turn=turn, settlement=SUCCESS, more=False, next_claim_id=uuid4(), apart=True)
+    [settled] = await settle(store.database, terms(), [request])
+
+    assert settled == Settled(TurnStatus.SUCCEEDED, NoClaim.IDLE)

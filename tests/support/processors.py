@@ -10,15 +10,17 @@ from uuid import UUID, uuid4
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
+from turnstile.limits.fleet_limits import WaitingSession
 from turnstile.memory.history import History
 from turnstile.memory.item_cache import ItemCache
-from turnstile.process.redis_clients import connect_memory
+from turnstile.process.redis_clients import RedisClients, connect_memory
 from turnstile.streaming.stream import Append, Appended
 from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessage
 from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.composition import make_processor
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
+from turnstile.worker.limiting.limited_claims import LimitedClaims
 from turnstile.worker.processor import Processor
 from turnstile.worker.queue_pause import QueuePause
 from turnstile.worker.resources import Resources
@@ -81,8 +83,13 @@ def processing(
     nudge_relay: Callable[[], None] = lambda: None,
     takes_over: bool = False,
     pause: QueuePause | None = None,
+    redis: RedisClients | None = None,
+    begin_called: Callable[[WaitingSession], bool] = lambda _: False,
 ) -> Iterator[Processor]:
-    """A processor without a heartbeat, whose handler answers at once. What the heartbeat would keep alive is added to `taken`."""
+    """A processor without a heartbeat, whose handler answers at once. What the heartbeat would keep alive is added to `taken`.
+
+    `redis`: for settings with limits.
+    """
     kept = [] if taken is None else taken
     memory = connect_memory(settings)
     resources = Resources(
@@ -92,7 +99,7 @@ def processing(
         database=database,
         queues=queues or cast("Any", Noting()),
         address=QueueAddress(settings.queue, "turns.fifo" if fifo else "turns", "dlq", 4.0),
-        redis=cast("Any", None),
+        redis=redis or cast("Any", None),
         lock=lock,
         history=History(settings, database, memory),
         memory=ItemCache(settings, memory),
@@ -112,6 +119,8 @@ def processing(
             given_up=asyncio.Event(),
             pause=pause or QueuePause(),
             takes_over=takes_over,
+            limits=redis
+            and LimitedClaims.open(settings, redis.lock, database, begin_called=begin_called, nudge_relay=nudge_relay),
         )
 
 

@@ -1,5 +1,4 @@
-"""Loads the settings from the command line, the environment, and the file that declares the queues, the rate limits, and
-how long turns are kept."""
+"""Loads the settings from the command line, the environment, and the file that declares queues, limits and retention."""
 
 import tomllib
 from pathlib import Path
@@ -10,7 +9,7 @@ from pydantic import ValidationError
 from turnstile.config.settings import PREFIX, Settings
 from turnstile.errors import SettingsError
 
-TABLES = {"queues": "queue", "rates": "rate limit"}
+TABLES = {"queues": "queue", "rates": "rate limit", "limits": "limit"}
 """The lists that the file may declare, and what one entry of each is called. Each is also a field of the settings."""
 RETENTION = ("retention_days", "archive_days", "records_days")
 """What the file may declare for all queues, above the lists."""
@@ -65,7 +64,7 @@ def _read(config: Path, *, named: bool) -> dict[str, Any] | None:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{config}: {error}") from None
     if unknown := sorted(document.keys() - {*TABLES, *RETENTION}):
-        allowed = " and ".join(f"[[{name}]]" for name in TABLES)
+        allowed = ", ".join(f"[[{name}]]" for name in TABLES)
         raise SettingsError(
             f"{config}: unknown: {', '.join(unknown)}; a config file may contain only {allowed} and, above them, "
             f"{', '.join(RETENTION)}; remove the rest"
@@ -88,7 +87,8 @@ def _explain(fault: Any, config: Path, in_file: dict[str, Any]) -> str:
             if fault["type"] == "extra_forbidden":
                 message = f"is not an option of a {TABLES[table]}"
             declared_by = str(config) if table in in_file else f"{PREFIX}{table.upper()}"
-            return ": ".join([f"{declared_by}, {TABLES[table]} {index + 1}", *map(str, keys), message])
+            # Of a field with several types, the last part of the place names one of them.
+            return ": ".join([f"{declared_by}, {TABLES[table]} {index + 1}", *map(str, keys[:1]), message])
         case place:
             name = str(place[0])
             return f"{name if name.isupper() else f'{PREFIX}{name.upper()}'}: {message}"

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
 from turnstile.config import validators
+from turnstile.config.limit_settings import LimitSettings, find_repeated
 from turnstile.config.queue_settings import (
     FOREVER,
     ArchiveDays,
@@ -74,6 +75,8 @@ class Settings(BaseSettings):
     """The queues as a JSON list. It wins over the file."""
     rates: Annotated[tuple[RateRule, ...], NoDecode] = ()
     """The rate limits of the API as a JSON list. It wins over the file. Neither: no rate is limited ([how](api-limits.md))."""
+    limits: Annotated[tuple[LimitSettings, ...], NoDecode] = ()
+    """The limits as a JSON list. They win over the file."""
     queue: str = "turns"
     """The queue that a worker serves, and that a submit without a queue goes to."""
     handler: str | None = None
@@ -227,9 +230,9 @@ class Settings(BaseSettings):
             raise ValueError("is empty: remove it, or declare at least one queue")
         return value
 
-    @field_validator("rates", mode="before")
+    @field_validator("rates", "limits", mode="before")
     @classmethod
-    def _parse_rates(cls, value: Any) -> Any:
+    def _parse_limits(cls, value: Any) -> Any:
         return (json.loads(value) if value.strip() else []) if isinstance(value, str) else value
 
     @field_validator("queue")
@@ -254,6 +257,7 @@ class Settings(BaseSettings):
         problems += find_conflicts(self.queues, self.heartbeat, self.lease_seconds)
         problems += self._find_short_retentions()
         problems += find_rate_conflicts(self.rates)
+        problems += find_repeated(self.limits)
         if self.webhook_hosts and not self.webhook_secrets:
             problems.append(
                 "webhooks need a secret to be signed; set TURNSTILE_WEBHOOK_SECRETS, or remove TURNSTILE_WEBHOOK_HOSTS"

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from sqlalchemy import Column, DefaultClause, Identity, Table
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
+from turnstile.config.limit_settings import LimitSettings
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.rate_rules import RateRule
 from turnstile.config.settings import PREFIX, Settings
@@ -52,6 +53,15 @@ They are declared in `turnstile.toml` ([example](../turnstile.toml.example)) or 
 | field | default | meaning |
 |---|---|---|
 {rates}
+
+## Limits
+
+Limits that hold for all workers together are declared in `turnstile.toml` as `[[limits]]`, or in `TURNSTILE_LIMITS` ([what they
+do](limits.md)).
+
+| field | default | meaning |
+|---|---|---|
+{limits}
 """
 
 METRICS = """# Metrics
@@ -144,13 +154,14 @@ def pages() -> dict[Path, str]:
     ]
     queues = [_row(name, name, field) for name, field in QueueSettings.model_fields.items()]
     rates = [_row(name, name, field) for name, field in RateRule.model_fields.items()]
+    limits = [_row(name, name, field) for name, field in LimitSettings.model_fields.items()]
     meanings = {**MEANINGS, EXIT_STUCK: "a worker's event loop was stuck; the watchdog ended it"}
     codes = [f"| {int(code)} | {meaning} |" for code, meaning in sorted(meanings.items())]
     return {
         DOCS / "metrics.md": METRICS.format(metrics="\n\n".join(_metrics(process) for process in PROCESSES)),
         DOCS / "tables.md": TABLES.format(tables="\n\n".join(_table(table) for table in METADATA.tables.values())),
         DOCS / "settings.md": SETTINGS.format(
-            settings="\n".join(settings), queues="\n".join(queues), rates="\n".join(rates)
+            settings="\n".join(settings), queues="\n".join(queues), rates="\n".join(rates), limits="\n".join(limits)
         ),
         DOCS / "exit-codes.md": EXIT_CODES.format(codes="\n".join(codes)),
     }

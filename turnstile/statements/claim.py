@@ -45,10 +45,10 @@ WITH_THIS_CRASH: LiteralString = "{of}.crashes + (" + off_index("{of}.status") +
 CLAIM: LiteralString = f"""
 WITH want AS MATERIALIZED (
     SELECT *
-      FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[], %(most_crashes)s::int[])
-               w (tenant_id, session_id, claim_id, most_crashes)
+      FROM unnest(%(tenants)s::text[], %(sessions)s::text[], %(claims)s::uuid[], %(most_crashes)s::int[], %(turns)s::uuid[])
+               w (tenant_id, session_id, claim_id, most_crashes, turn_id)
 ), head AS MATERIALIZED (
-    SELECT w.claim_id, w.most_crashes, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status,
+    SELECT w.claim_id, w.most_crashes, w.turn_id, s.tenant_id IS NOT NULL AS known, s.halted_by, h.id, h.seq, h.queue, h.status,
            h.execute_at, w.tenant_id, w.session_id, h.lease_until, h.send_at, h.crashes
       FROM want w
       LEFT JOIN sessions s ON {by_key("s.tenant_id", "w.tenant_id")} AND s.session_id = w.session_id
@@ -70,7 +70,7 @@ WITH want AS MATERIALIZED (
                 ELSE 'RUNNING' END AS verdict
       FROM head h JOIN turns t ON {by_key("t.id", "h.id")} AND t.seq IS NOT DISTINCT FROM h.seq
      WHERE h.halted_by IS NULL AND t.queue = %(queue)s AND ({DUE} OR {EXPIRED})
-       AND {WITH_THIS_CRASH.format(of="t")} <= h.most_crashes
+       AND {WITH_THIS_CRASH.format(of="t")} <= h.most_crashes AND (h.turn_id IS NULL OR h.turn_id = h.id)
        AND (NOT %(halt)s OR t.status = 'PENDING' OR t.crashes + 1 < %(max_crashes)s
             OR EXISTS (SELECT FROM halting x WHERE x.tenant_id = h.tenant_id AND x.session_id = h.session_id))
      ORDER BY h.id FOR NO KEY UPDATE OF t SKIP LOCKED
@@ -144,6 +144,8 @@ class ClaimRequest:
     claim_id: UUID
     most_crashes: int = ANY_CRASHES
     """Claims no turn with more crashes than this. If the claim takes over a lost turn, that loss counts as a crash."""
+    turn_id: UUID | None = None
+    """Claims this turn or none. If another one is the head, and due, the result is HEAD_LOCKED: look again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,7 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
     parameters = {
         **wanted,
         "most_crashes": [request.most_crashes for request in requests],
+        "turns": [request.turn_id for request in requests],
         "queue": terms.queue,
         "worker": terms.worker_id,
         "lease": terms.lease_seconds,

@@ -133,7 +133,8 @@ WITH s AS MATERIALIZED (
 SELECT d.id, d.fence, d.status, d.seq, a.ordinal, a.role, a.replied_at,
        EXISTS (SELECT FROM head JOIN turns t ON {by_key("t.id", "head.id")}
                 WHERE head.next_claim_id = d.next_claim_id AND {DUE}
-                  AND NOT EXISTS (SELECT FROM next WHERE next.id = head.id)) AS look_again
+                  AND NOT EXISTS (SELECT FROM next WHERE next.id = head.id)) AS look_again,
+       EXISTS (SELECT FROM next WHERE next.next_claim_id = d.next_claim_id AND NOT next.mine) AS follows
   FROM done d LEFT JOIN answered a ON a.turn_id = d.id AND d.status = 'SUCCEEDED'
 """
 
@@ -147,12 +148,16 @@ SELECT s.id, s.fence, a.outcome, coalesce(t.fence = s.fence AND {IS_RUNNING}, fa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettleRequest:
-    """One claim's end. `more`: claim the session's next turn under `next_claim_id` in the same round trip."""
+    """One claim's end. `more`: claim the session's next turn under `next_claim_id` in the same round trip.
+
+    `apart`: the caller claims the next turn by itself, and must know whether one is due. The result is then HEAD_LOCKED.
+    """
 
     turn: ClaimedTurn
     settlement: Settlement
     more: bool
     next_claim_id: UUID
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +211,12 @@ async def settle(
         claim = request.turn.id, request.turn.fence
         next_turn = following.get(request.next_claim_id)
         if (row := committed.get(claim)) is not None:
-            idle = NoClaim.HEAD_LOCKED if row["look_again"] else NoClaim.IDLE
+            looks = row["look_again"] or (request.apart and row["follows"])
+            idle = NoClaim.HEAD_LOCKED if looks else NoClaim.IDLE
             results.append(Settled(TurnStatus(row["status"]), next_turn or idle, _reply(row, text)))
         elif isinstance(found := reread[claim], TurnStatus):
             # The lost response also had `look_again`: assume true.
-            idle = NoClaim.HEAD_LOCKED if request.more else NoClaim.IDLE
+            idle = NoClaim.HEAD_LOCKED if request.more or request.apart else NoClaim.IDLE
             results.append(Settled(found, next_turn or idle))
         else:
             results.append(found)

@@ -25,6 +25,7 @@ from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.crash_isolation import Quarantine
 from turnstile.worker.database_retry import RetryWhileDown
+from turnstile.worker.limiting.limited_claims import Limited, LimitedClaims
 from turnstile.worker.session_run import SessionRun
 from turnstile.worker.turn_log import report_ended, report_takeover
 
@@ -48,22 +49,28 @@ class Claimer:
         retry_while_down: RetryWhileDown,
         *,
         takes_over: bool,
+        limits: LimitedClaims | None = None,
     ) -> None:
+        """`limits`: are asked before each claim. None: there are none."""
         self._database = database
         self._terms = terms
         self.quarantine = quarantine
         self._nudge_relay = nudge_relay
         self._retry_while_down = retry_while_down
         self._takes_over = takes_over
+        self.limits = limits
         self.given_up = 0
         """Claims that had no answer until the shutdown's end. Each may still commit, and leave its turn RUNNING."""
-        self._claims: Batcher[ClaimRequest, Claim] = Batcher(partial(claim, database, terms), limit=CLAIM_BATCH)
+        claims: Batcher[ClaimRequest, Claim] = Batcher(partial(claim, database, terms), limit=CLAIM_BATCH)
+        self._ask: Callable[[ClaimRequest], Awaitable[Claim | Limited]] = claims
+        if limits is not None:
+            self._ask = partial(limits.ask, claims)
 
     async def claim(self, run: SessionRun) -> Claim:
         """Claims the session's head, or says why there is nothing to claim. Raises DatabaseUnavailableError after `given_up`."""
         run.stays = None
         looks = 0
-        attempt = _ClaimAttempt(self._claims)
+        attempt = _ClaimAttempt(self._ask)
         while True:
             request = ClaimRequest(
                 tenant_id=run.wake_up.tenant_id,
@@ -72,7 +79,7 @@ class Claimer:
                 most_crashes=run.most_crashes,
             )
             try:
-                found: Claim = await self._retry_while_down(partial(attempt.ask, request))
+                found: Claim | Limited = await self._retry_while_down(partial(attempt.ask, request))
             except (DatabaseUnavailableError, asyncio.CancelledError):
                 # Only a shutdown gives up, or cancels what still asks.
                 self.given_up += 1
@@ -82,7 +89,11 @@ class Claimer:
                 case EndedAtClaim():
                     report_ended(found, self._terms.queue, halts=self._terms.halt)
                     self._nudge_relay()
-                    attempt = _ClaimAttempt(self._claims)
+                    attempt = _ClaimAttempt(self._ask)
+                case Limited(name, seconds):
+                    log.info("session.limited", limit=name, seconds=round(seconds, 3))
+                    await self._put_off(run, seconds)
+                    return NoClaim.IDLE
                 case NoClaim.HEAD_LOCKED:
                     if looks == MAX_LOOKS:
                         run.stays = HEAD_LOCKED
@@ -124,20 +135,25 @@ class Claimer:
             run.stays = HEAD_LOCKED
         self._nudge_relay()
 
-    async def _wake_head(self, wake_up: WakeUp) -> bool:
-        [owed] = await defer(self._database, [Defer(wake_up.tenant_id, wake_up.session_id, 0.0)])
+    async def _put_off(self, run: SessionRun, seconds: float) -> None:
+        """Makes the session's head due after so long: a limit refuses it now."""
+        if await stays_locked(lambda: self._retry_while_down(partial(self._wake_head, run.wake_up, seconds))):
+            run.stays = HEAD_LOCKED
+
+    async def _wake_head(self, wake_up: WakeUp, seconds: float = 0.0) -> bool:
+        [owed] = await defer(self._database, [Defer(wake_up.tenant_id, wake_up.session_id, seconds)])
         return owed is DeferResult.LOCKED
 
 
 class _ClaimAttempt:
     """One claim under one id, until its outcome is known."""
 
-    def __init__(self, ask: Callable[[ClaimRequest], Awaitable[Claim]]) -> None:
+    def __init__(self, ask: Callable[[ClaimRequest], Awaitable[Claim | Limited]]) -> None:
         self.claim_id = uuid4()
         self._ask = ask
         self._unanswered = False
 
-    async def ask(self, request: ClaimRequest) -> Claim:
+    async def ask(self, request: ClaimRequest) -> Claim | Limited:
         """Raises DatabaseUnavailableError, also while the row is locked and an earlier call may be what locks it."""
         try:
             found = await self._ask(request)

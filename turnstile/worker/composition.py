@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 
+from turnstile.limits.fleet_limits import WaitingSession
 from turnstile.statements.claim import ClaimTerms
 from turnstile.statements.worker_registry import WorkerRecord
 from turnstile.streaming.cancel_hints import listen
@@ -36,6 +37,8 @@ from turnstile.worker.in_own_thread import in_own_thread
 from turnstile.worker.lifecycle.blocked_loop import BlockedLoopWatch
 from turnstile.worker.lifecycle.shutdown import Shutdown
 from turnstile.worker.lifecycle.watchdog import Watchdog
+from turnstile.worker.limiting.held_places import HeldPlaces
+from turnstile.worker.limiting.limited_claims import LimitedClaims
 from turnstile.worker.parent_waking import ParentWaking
 from turnstile.worker.processor import Processor
 from turnstile.worker.queue_pause import QueuePause
@@ -61,6 +64,7 @@ def make_processor(
     given_up: asyncio.Event,
     pause: QueuePause,
     takes_over: bool = False,
+    limits: LimitedClaims | None = None,
     longest_attempt_seconds: float = math.inf,
 ) -> Processor:
     """The processor and its parts.
@@ -86,6 +90,9 @@ def make_processor(
         compensation_expires_seconds=queue.expires_in_seconds,
     )
     quarantine = Quarantine(terms.max_crashes)
+    observers = list(_observers(resources, nudge_relay, halts=terms.halt))
+    if limits is not None:
+        observers.append(HeldPlaces(limits))
     shares = TenantSlots(settings.tenant_slots, slots.count, several=settings.has_several_tenants)
     return Processor(
         settings=settings,
@@ -95,10 +102,10 @@ def make_processor(
         heartbeat=heartbeat,
         delivery=Delivery(settings, queue, database, resources.queues, retrying),
         cap=TenantCap(shares, queue.name, database, nudge_relay, retrying, is_full=is_full, turn_away=slots.turn_away),
-        claimer=Claimer(database, terms, quarantine, nudge_relay, retrying, takes_over=takes_over),
+        claimer=Claimer(database, terms, quarantine, nudge_relay, retrying, takes_over=takes_over, limits=limits),
         runner=HandlerRunner(resources, queue, slots, threads, may_begin, retrying, longest_attempt_seconds),
-        settler=Settler(settings, handler, database, terms, retrying),
-        observer=AttemptObservers(*_observers(resources, nudge_relay, halts=terms.halt)),
+        settler=Settler(settings, handler, database, terms, retrying, claims_apart=limits is not None),
+        observer=AttemptObservers(*observers),
         may_begin=may_begin,
     )
 
@@ -126,13 +133,18 @@ class TurnWork:
         nudge_relay: Callable[[], None],
         deaf_for: Callable[[], float],
         takes_over: bool = False,
+        begin_called: Callable[[WaitingSession], bool] = lambda _: False,
         begins_paused: bool = False,
         longest_attempt_seconds: float = math.inf,
     ) -> None:
-        """`deaf_for`: for how long no receive has returned, in seconds. The heartbeat's thread calls it.
+        """`begin_called`: begins a session for which a limit keeps a place, or returns False.
+        `deaf_for`: for how long no receive has returned, in seconds. The heartbeat's thread calls it.
         `begins_paused`: see `QueuePause`."""
         loop = asyncio.get_running_loop()
         settings = resources.settings
+        limits = LimitedClaims.open(
+            settings, resources.redis.lock, resources.database, begin_called=begin_called, nudge_relay=nudge_relay
+        )
         self._resources = resources
         self._shutdown = shutdown
         self._deaf_for = deaf_for
@@ -149,6 +161,7 @@ class TurnWork:
             self._describe,
             self.watchdog.look,
             self.pause.set,
+            None if limits is None else limits.note_workers,
         )
         self._threads = ThreadPoolExecutor(settings.concurrency, "handler")
         self.processor = make_processor(
@@ -162,6 +175,7 @@ class TurnWork:
             given_up=shutdown.given_up,
             pause=self.pause,
             takes_over=takes_over,
+            limits=limits,
             longest_attempt_seconds=longest_attempt_seconds,
         )
         self._cancel_signals: asyncio.Task[None] | None = None

@@ -6,7 +6,8 @@ third of the lease, in batches:
 1. It renews the rows' leases; the response also carries cancel requests. It does so without any running turn too: whether
    renewals work is the evidence by which turns are marked as lost (`relay.renewal_evidence`).
 2. It extends the locks of sessions whose row was ours within the last lease: a worker without Postgres keeps no session locked.
-3. It extends the messages' visibility.
+3. It keeps the places that running turns have taken of the limits.
+4. It extends the messages' visibility.
 
 A slow Redis, a slow name resolution or a slow SQS must not delay a lease. While such a call is under way, beats skip its part.
 Between two beats it renews single rows: after a hint that their turns may have a cancel request, and every second while another
@@ -33,12 +34,13 @@ from turnstile.backends.postgres.table_version import READ_VERSION
 from turnstile.backends.sqs.sqs_client import CONNECT_SECONDS
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, DatabaseUnfitError
+from turnstile.limits.fleet_limits import FleetLimits
 from turnstile.message_queue import EXTEND_SECONDS, MessageQueues
 from turnstile.process.redis_clients import connect_lock
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.statements.renew_lease import Renewal, renew
-from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
+from turnstile.statements.worker_registry import WorkerRecord, announce, count_alive, withdraw
 from turnstile.telemetry.own_log import log
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
@@ -46,6 +48,7 @@ from turnstile.worker.attempt.outcome import StopReason
 from turnstile.worker.background_call import BackgroundCall
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.held_locks import extended_locks, report_long_holds
+from turnstile.worker.limiting.kept_places import keep_places, placed_turns
 from turnstile.worker.session_lock import Extension, SessionLock
 
 PATIENCE_SECONDS = 2.0
@@ -63,6 +66,7 @@ class Heartbeat:
     # Its own connections, on its own event loop.
     _database: Database
     _lock: SessionLock
+    _limits: FleetLimits
     _queues: MessageQueues
 
     def __init__(
@@ -74,7 +78,9 @@ class Heartbeat:
         describe: Callable[[], WorkerRecord],
         beat_on: Callable[[], None],
         note_paused: Callable[[bool], None],
+        note_workers: Callable[[int], None] | None = None,
     ) -> None:
+        """`note_workers`: is told how many workers are alive, with each beat. None: nobody wants to know."""
         self._settings = settings
         self._queues_of_worker = queues
         self._address = address
@@ -82,6 +88,7 @@ class Heartbeat:
         self._describe = describe
         self._beat_on = beat_on
         self._note_paused = note_paused
+        self._note_workers = note_workers
         self._entries: dict[int, HeartbeatEntry] = {}
         self._nudged: set[UUID] = set()
         self._unrenewed: set[UUID] = set()
@@ -96,6 +103,7 @@ class Heartbeat:
         self.evidence = RenewalEvidence(settings.lease_seconds, settings.heartbeat)
         self._answered_since, self._answered_at = math.inf, 0.0
         self._locks = BackgroundCall("locks")
+        self._places = BackgroundCall("places")
         self._messages = BackgroundCall("messages")
         self._thread = threading.Thread(target=lambda: asyncio.run(self.serve()), name="heartbeat", daemon=True)
 
@@ -174,6 +182,7 @@ class Heartbeat:
             await self._withdraw()
             await self._messages.finish(LATE_SECONDS)
             await self._locks.finish(LATE_SECONDS)
+            await self._places.finish(LATE_SECONDS)
 
     async def _connect(self, stack: AsyncExitStack) -> None:
         settings = self._settings
@@ -186,6 +195,7 @@ class Heartbeat:
         stack.push_async_callback(redis.close)
         self._database = await stack.enter_async_context(database)
         self._lock = SessionLock(settings, redis)
+        self._limits = FleetLimits(redis, settings.redis_prefix, settings.lease_seconds)
         self._queues = self._queues_of_worker.for_another_loop()
         stack.push_async_callback(self._queues.close)
 
@@ -218,6 +228,8 @@ class Heartbeat:
         if locked := extended_locks(entries, now, self._settings.lease_seconds):
             self._locks.begin(lambda: self._extend_locks(locked))
             report_long_holds(locked, now, self._settings.session_run_seconds)
+        if placed := placed_turns(entries, now, self._settings.lease_seconds):
+            self._places.begin(lambda: keep_places(self._limits, placed))
         if received := [entry for entry in entries if entry.message]:
             self._messages.begin(lambda: self._queues.extend(self._address, self._still_kept(received)))
         return renewed
@@ -271,6 +283,8 @@ class Heartbeat:
         try:
             paused = self._address.name in await read_paused_queues(self._database)
             self._call_soon(self._note_paused, paused)
+            if self._note_workers is not None:
+                self._call_soon(self._note_workers, await count_alive(self._database))
         except (DatabaseUnavailableError, psycopg.Error) as error:
             log.warning("heartbeat.pause_not_read", error=str(error))
             went_well = False

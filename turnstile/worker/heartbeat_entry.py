@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from turnstile.limits.fleet_limits import Places
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import ReceivedMessage
 from turnstile.worker.session_lock import LockedSession
@@ -37,6 +38,8 @@ class HeartbeatEntry:
     """When a line last said how long the lock has been held (`worker.held_locks`)."""
     begun_at: float = 0.0
     renew_until: float = 0.0
+    places: Places | None = None
+    """What the turn has taken of the limits (`worker.limiting`), until it gives that back. None: nothing."""
 
     def begin(self, turn: ClaimedTurn, stop: Callable[..., None], renew_until: float) -> None:
         """Begins to keep a turn's lease; call it right after the claim. `renew_until` is in monotonic seconds."""

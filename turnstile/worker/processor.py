@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from turnstile.config.settings import Settings
 from turnstile.errors import MessageStaysError
+from turnstile.limits.fleet_limits import WaitingSession
 from turnstile.process import logs
 from turnstile.statements.claim import Claim, NoClaim
 from turnstile.statements.lost_turns import LostTurn
@@ -107,6 +108,14 @@ class Processor:
         """
         logs.bind(turn_id=str(turn.turn_id), session_id=turn.session_id, trace_id=turn.trace_id)
         return await self._run_unasked(WakeUp(turn.tenant_id, turn.session_id, turn.turn_id))
+
+    async def take_called(self, session: WaitingSession) -> "asyncio.Future[Any] | None":
+        """Takes the head of a session for which a limit keeps a place for a moment. Which turn that is, only its claim says.
+
+        Raises DatabaseUnavailableError only after `given_up`.
+        """
+        logs.bind(session_id=session.session_id)
+        return await self._run_unasked(WakeUp(session.tenant_id, session.session_id, UUID(int=0)))
 
     async def _run_unasked(self, wake_up: WakeUp) -> "asyncio.Future[Any] | None":
         if self._runs.visit(wake_up) or self.cap.is_full(wake_up.tenant_id) or not await self.cap.enter(wake_up):

@@ -36,7 +36,11 @@ class Settler:
         database: Database,
         terms: ClaimTerms,
         retry_while_down: RetryWhileDown,
+        *,
+        claims_apart: bool = False,
     ) -> None:
+        """`claims_apart`: no settle claims the session's next turn, which needs places of its own first."""
+        self._claims_apart = claims_apart
         self._settings = settings
         self._queue = settings.find_queue(settings.queue)
         self._handler = handler
@@ -80,7 +84,10 @@ class Settler:
         Waits while another transaction keeps the row locked, and keeps the turn's lease. Raises DatabaseUnavailableError after
         `given_up`.
         """
-        request = SettleRequest(turn=turn, settlement=settlement, more=more, next_claim_id=uuid4())
+        apart = self._claims_apart and more
+        request = SettleRequest(
+            turn=turn, settlement=settlement, more=more and not apart, next_claim_id=uuid4(), apart=apart
+        )
         try:
             return await self._commit(request, entry)
         except (psycopg.DataError, UnicodeEncodeError) as error:
@@ -91,9 +98,7 @@ class Settler:
             instead = self.decide(turn, failed, 0.0)
             if instead is None:
                 raise
-            return await self._commit(
-                SettleRequest(turn=turn, settlement=instead, more=more, next_claim_id=request.next_claim_id), entry
-            )
+            return await self._commit(replace(request, settlement=instead), entry)
 
     async def _commit(self, request: SettleRequest, entry: HeartbeatEntry) -> Settled | Superseded:
         try:

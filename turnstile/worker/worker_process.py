@@ -7,12 +7,14 @@ import os
 import sys
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.shared_answer import SharedAnswer
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, DatabaseUnfitError, QueueUnavailableError, TurnstileError
 from turnstile.handlers.handler import Handler
+from turnstile.limits.fleet_limits import WaitingSession
 from turnstile.message_queue import MessageQueues
 from turnstile.process import logs
 from turnstile.process.gc_tuning import spare_collector
@@ -134,6 +136,7 @@ class _Worker:
             nudge_relay=lambda: self.relay.nudge(),
             deaf_for=lambda: self.consumer.deaf_for(),
             takes_over=True,
+            begin_called=self._begin_called,
             begins_paused=True,
         )
         self.relay = Relay(resources.database, resources.queues, settings, self.work.heartbeat.evidence)
@@ -205,6 +208,13 @@ class _Worker:
         log.info("worker.stopped")
         processor = self.work.processor
         return 1 if broken else 4 if processor.settler.given_up or processor.claimer.given_up else 0
+
+    def _begin_called(self, session: WaitingSession) -> bool:
+        """Begins a session without a message, as a prefetched turn if need be."""
+        if self.shutdown.stopping.is_set() or self.work.pause.is_on or self.consumer.room <= -self.work.slots.count:
+            return False
+        self.consumer.serve(partial(self.work.processor.take_called, session))
+        return True
 
     async def _protect(self, agent_uri: str) -> None:
         usual = ProtectionTerms()

@@ -19,6 +19,7 @@ from turnstile.statements import (
     claim,
     defer,
     lost_turns,
+    peek_heads,
     place_scheduled,
     revive,
     session_head,
@@ -79,7 +80,7 @@ _TERMS = {"queue": QUEUE, "worker": "w", "lease": 30.0}
 
 
 def _claim(kind: str, *, halt: bool, max_crashes: int = 3) -> dict[str, Any]:
-    fresh = {"claims": [uuid4() for _ in NUMBERS], "most_crashes": [9] * TURNS}
+    fresh = {"claims": [uuid4() for _ in NUMBERS], "most_crashes": [9] * TURNS, "turns": [None] * TURNS}
     return {**_sessions(kind), **fresh, **_TERMS, **_COMPENSATING, "halt": halt, "max_crashes": max_crashes}
 
 
@@ -136,7 +137,15 @@ def _long() -> dict[str, Any]:
 def _of_a_long_session() -> Iterator[Call]:
     session = {"tenant": TENANT, "session": f"burst{LONG}"}
     sessions = {"tenants": [TENANT], "sessions": [f"burst{LONG}"]}
-    new = {"claims": [uuid4()], "most_crashes": [9], "halt": False, "max_crashes": 3, **_TERMS, **_COMPENSATING}
+    new = {
+        "claims": [uuid4()],
+        "most_crashes": [9],
+        "turns": [None],
+        "halt": False,
+        "max_crashes": 3,
+        **_TERMS,
+        **_COMPENSATING,
+    }
     running = {"ids": [turn_id("long", MANY + 1)], "fences": [MANY + 1], "mores": [False]}
     claimed = {"claims": [turn_id("longclaim", MANY + 1)]}
     ten = _settle("SUCCEEDED", "succeeded", halt=False)
@@ -144,6 +153,7 @@ def _of_a_long_session() -> Iterator[Call]:
     yield Call("claim, of a long session", claim.CLAIM, {**sessions, **new}, long=True)
     yield Call("read the claim, of a long session", reading_claims.READ_CLAIMS, {**sessions, **claimed}, long=True)
     yield Call("settle, of a long session", settle.SETTLE, {**settling, **running}, long=True)
+    yield Call("peek, of a long session", peek_heads.PEEK_HEADS, {**sessions, "queue": QUEUE}, long=True)
     yield Call("defer, of a long session", defer.DEFER, {**sessions, "seconds": [10.0]}, long=True)
     yield Call("wake the head, of a long session", session_head.WAKE_HEAD, session, long=True)
     yield Call("busy with, of a long session", double_texting.BUSY_WITH, session, long=True)
@@ -165,6 +175,7 @@ def calls() -> Iterator[Call]:
     yield Call("put back", settle.SETTLE, _settle("PENDING", "retried", halt=False))
     yield Call("find lost turns", lost_turns.FIND_LOST, {"queue": QUEUE, "limit": TURNS, "but_tenants": []})
     ahead = {"queue": QUEUE, "behind": 10.0, "limit": TURNS, "but_tenants": [], "most": 10 * TURNS}
+    yield Call("peek heads", peek_heads.PEEK_HEADS, {**_sessions("waiting"), "queue": QUEUE})
     yield Call("find turns ahead", turns_ahead.FIND_AHEAD, ahead)
     yield Call("read claims", reading_claims.READ_CLAIMS, {**_sessions("running"), "claims": _claims()})
     yield Call("reread settled", settle.REREAD_SETTLED, {**of_running, "attempts": [1] * TURNS})

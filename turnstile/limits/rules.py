@@ -1,0 +1,104 @@
+"""What a turn takes of each limit. Pure."""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from turnstile.config.limit_settings import MOST, LimitSettings
+
+MOST_VALUE_CHARACTERS = 128
+"""A longer value of a key is replaced by its digest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """How much there is of one key. None: no limit."""
+
+    concurrency: int | None
+    rate: float | None
+    burst: int | None
+
+    @property
+    def tokens(self) -> float:
+        """The most tokens that are saved up."""
+        return max(1.0, self.rate or 0.0) if self.burst is None else self.burst
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want:
+    """What one turn takes of one limit: `weight` places and tokens, or all there are if that is fewer."""
+
+    limit: str
+    value: str
+    weight: int
+    amounts: Amounts
+
+    @property
+    def places(self) -> int:
+        """0: the limit has no places."""
+        most = self.amounts.concurrency
+        return 0 if most is None else min(self.weight, most)
+
+    @property
+    def tokens(self) -> int:
+        """0: the limit has no rate."""
+        return 0 if self.amounts.rate is None else min(self.weight, math.floor(self.amounts.tokens))
+
+
+class LimitRules:
+    """The limits of a deployment, as declared."""
+
+    def __init__(self, declared: Sequence[LimitSettings]) -> None:
+        self.declared = tuple(declared)
+        self.needs_metadata = any(limit.needs_metadata for limit in declared)
+        """Whether a turn's metadata must be known to say what it takes."""
+
+    def amounts(self, limit: LimitSettings, value: str) -> Amounts:
+        """How much there is of the key's `value`."""
+        return Amounts(concurrency=limit.concurrency, rate=limit.rate, burst=limit.burst)
+
+    def wants(self, tenant_id: str, queue: str, metadata: Mapping[str, Any]) -> tuple[Want, ...]:
+        """What a turn takes, in the order of the declarations."""
+        found = []
+        for limit in self.declared:
+            value = value_of(limit.key, tenant_id, queue, metadata)
+            if value is not None:
+                weight = weight_of(limit.weight, metadata)
+                found.append(Want(limit=limit.name, value=value, weight=weight, amounts=self.amounts(limit, value)))
+        return tuple(found)
+
+
+def value_of(key: str, tenant_id: str, queue: str, metadata: Mapping[str, Any]) -> str | None:
+    """The value of a limit's key for a turn; None: the turn has none."""
+    match key:
+        case "tenant":
+            return tenant_id
+        case "queue":
+            return queue
+        case _:
+            return _as_text(metadata.get(key.removeprefix("metadata.")))
+
+
+def weight_of(weight: int | str, metadata: Mapping[str, Any]) -> int:
+    """How many places and tokens a turn takes."""
+    if isinstance(weight, int):
+        return weight
+    given = metadata.get(weight.removeprefix("metadata."))
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given >= 1:
+        return 1
+    return int(min(given, MOST))
+
+
+def _as_text(value: Any) -> str | None:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str() | int() | float():
+            text = str(value)
+            if len(text) <= MOST_VALUE_CHARACTERS:
+                return text
+            return f"sha256-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:32]}"
+        case _:
+            return None
