@@ -104,6 +104,30 @@ class ListTooBroadError(TurnstileError):
         )
 
 
+class ContentsUnreadableError(TurnstileError):
+    """A content is sealed, and this process can't open it. No subclass has any of the content in its text."""
+
+
+class KeyMissingError(ContentsUnreadableError):
+    """The content is sealed under a key that this process does not have. With the key it opens: nothing is lost."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(
+            f"sealed under key {key_id}, which this process does not have: add the key to the file that "
+            "TURNSTILE_SEALING_KEYS_FILE names"
+        )
+        self.key_id = key_id
+
+
+class BrokenSealError(ContentsUnreadableError):
+    """The content was changed, cut or moved from another place since it was sealed, or the key of that id is another one."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(
+            f"the seal of the {column.partition(':')[0]} is broken: it was changed, or is not of this turn"
+        )
+
+
 class SupersededError(TurnstileError):
     """Another worker has claimed the turn, or the turn has ended; nothing was written."""
 
@@ -151,6 +175,13 @@ class IdempotencyMismatchError(SubmissionRefusedError):
         super().__init__(
             f"{key!r} was used before with another request: use a new key, or a new turn id, for a new request"
         )
+
+
+class FirstRequestSealedError(SubmissionRefusedError):
+    """A request with this key was recorded before, and without its key this process can't tell whether it was the same."""
+
+    def __init__(self, error: KeyMissingError) -> None:
+        super().__init__(f"the first request with this Idempotency-Key can't be compared: its fingerprint is {error}")
 
 
 class TurnIdTakenError(SubmissionRefusedError):

@@ -1,0 +1,1 @@
+"""What seals and opens the contents of conversations, wherever they are stored. Pure but for the random nonces."""
