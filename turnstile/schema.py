@@ -105,7 +105,7 @@ turns = _table(
     _optional("cancel_requested_at", TIME, "When somebody asked for its cancel."),
     _optional("cancel_reason", Text, "Who asked: `user`, `operator` or `parent`."),
     _optional("error_class", Text, "The name of the last error's exception, or a word such as `crash_loop`."),
-    _optional("error", Text, "The text of the last error."),
+    _optional("error", Text, "The text of the last error, or its seal."),
     _optional("dead_lettered_at", TIME, "When the dead letter of the FAILED turn was sent."),
     _optional("dropped_at", TIME, "When an operator gave the FAILED turn up (`turnstile dlq drop`)."),
     _optional("dropped_by", Text, "That operator."),
@@ -157,7 +157,7 @@ messages = _table(
     _key("ordinal", Integer, "The place in the turn, from 0: first the inputs, then the reply."),
     _column("role", Text, "`user` (an input) or `assistant` (the reply)."),
     _column("kind", Text, "`message`, or `partial`: what a stopped turn had emitted.", "'message'::text"),
-    _column("content", JSON, "The content, as it was given."),
+    _column("content", JSON, "The content as it was given, or [its seal](sealing.md)."),
     _column("created_at", TIME, "When it was stored.", NOW),
     CheckConstraint("role IN ('user', 'assistant')", name="messages_role_known"),
 )
@@ -167,7 +167,7 @@ turn_values = _table(
     "The results that `ctx.once` recorded. A retry or a redrive of the turn finds them.",
     _key("turn_id", Uuid, "The turn."),
     _key("key", Text, "The key that the handler gave."),
-    _column("value", JSON, "The result."),
+    _column("value", JSON, "The result, or its seal."),
     _column("fence", BigInteger, "The fence of the claim that recorded it."),
     _column("created_at", TIME, "When it was recorded.", NOW),
 )
@@ -186,8 +186,8 @@ turn_attempts = _table(
     _column("finished_at", TIME, "When it ended; of a lost attempt, when the loss was recorded.", NOW),
     _column("outcome", Text, "succeeded, failed, retried, snoozed, canceled, released, joined or lost."),
     _optional("error_class", Text, "The class of its error."),
-    _optional("error", Text, "The text of its error, or the reason of a snooze or a hand-back."),
-    _optional("traceback", Text, "Where the handler raised, without the error's text and without values."),
+    _optional("error", Text, "Its error, or the reason of a snooze or a hand-back; or its seal."),
+    _optional("traceback", Text, "Where the handler raised, without the error's text and without values; or its seal."),
 )
 
 turn_traces = _table(
@@ -252,7 +252,7 @@ memory_items = _table(
     _key("session_id", Text, "The session."),
     _key("kind", Text, "The item's kind."),
     _key("key", Text, "The item's key."),
-    _optional("content", JSON, "Its value and its metadata, in a list. NULL: it was deleted."),
+    _optional("content", JSON, "Its value and its metadata, in a list; or its seal. NULL: it was deleted."),
     _optional("context", Text, "The context that the handler gave it."),
     _column("priority", Integer, "From 1 to 10."),
     _column("tags", ARRAY(Text), "Its tags."),

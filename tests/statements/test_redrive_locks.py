@@ -15,6 +15,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import ParentSupersededError
 from turnstile.ops.sessions.halted_session import LOCK_HALTED, RETRY, retry
+from turnstile.sealing.contents import PLAIN
 from turnstile.statements.revive import LOCK_FAILED, REVIVE, revive
 from turnstile.statements.submit import SUBMIT, ParentClaim, Submission, submit, submit_parameters
 from turnstile.turn.identifiers import start_trace
@@ -86,7 +87,7 @@ async def test_a_lost_child_does_not_go_back_to_work_while_its_call_starts_again
 ) -> None:
     lost, again = await lost_child(database, settings, halts=halts)
     async with await psycopg.AsyncConnection.connect(settings.database_url) as other:
-        await other.execute(SUBMIT, submit_parameters([again], 60.0))
+        await other.execute(SUBMIT, submit_parameters([again], 60.0, PLAIN))
         asking = asyncio.create_task(ask(database, lost, halts=halts))
         await until_a_call_waits(database)
         await other.commit()

@@ -49,21 +49,21 @@ from turnstile.turn.status import TurnStatus
 async def test_a_value_is_written_once(store: Store) -> None:
     turn = await parent_of(store)
 
-    first = await record_value(store.database, turn.id, turn.fence, "k", '{"a": [1, null]}')
-    second = await record_value(store.database, turn.id, turn.fence, "k", '"other"')
+    first = await record_value(store.database, turn, "k", '{"a": [1, null]}')
+    second = await record_value(store.database, turn, "k", '"other"')
 
     assert first == second == RecordedValue({"a": [1, None]})
-    assert await read_values(store.database, turn.id) == {"k": {"a": [1, None]}}
+    assert await read_values(store.database, turn) == {"k": {"a": [1, None]}}
 
 
 async def test_a_claim_that_has_ended_records_no_value(store: Store) -> None:
     turn = await parent_of(store)
-    await record_value(store.database, turn.id, turn.fence, "k", "1")
+    await record_value(store.database, turn, "k", "1")
     await end(store, turn, RETRY)
 
-    assert await record_value(store.database, turn.id, turn.fence, "k", "1") is None
-    assert await record_value(store.database, turn.id, turn.fence, "l", "1") is None
-    assert await read_values(store.database, turn.id) == {"k": 1}
+    assert await record_value(store.database, turn, "k", "1") is None
+    assert await record_value(store.database, turn, "l", "1") is None
+    assert await read_values(store.database, turn) == {"k": 1}
 
 
 # --- children
@@ -158,7 +158,7 @@ async def test_a_parent_reads_the_states_and_outputs_of_its_own_children_only(st
         good.turn_id: ChildState(TurnStatus.SUCCEEDED),
         bad.turn_id: ChildState(TurnStatus.FAILED, "Boom", "boom"),
     }
-    assert await read_outputs(store.database, ids) == {good.turn_id: {"say": "hi"}}
+    assert await read_outputs(store.database, "t", dict.fromkeys(ids, "s")) == {good.turn_id: {"say": "hi"}}
 
 
 # --- joins
@@ -224,7 +224,7 @@ async def test_a_settle_other_than_a_join_ends_the_join(store: Store) -> None:
 
 async def test_a_settle_that_fails_creates_a_compensation(store: Store) -> None:
     turn = await parent_of(store)
-    await record_value(store.database, turn.id, turn.fence, "k", '{"b": 1}')
+    await record_value(store.database, turn, "k", '{"b": 1}')
     await store.pass_time(3)
 
     await end(store, turn, FAILURE, COMPENSATES)

@@ -34,6 +34,7 @@ class WatchedDatabase:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.contents = database.contents
         self.asked: list[str] = []
         self.open = asyncio.Event()
         self.open.set()

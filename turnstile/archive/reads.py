@@ -20,15 +20,16 @@ _IN_TABLE: LiteralString = "EXISTS (SELECT FROM turns n WHERE n.id = %(id)s AND 
 
 # From the archive only if `turns` does not have the turn by now: a client may choose the same id again.
 IN_EITHER: LiteralString = f"""
-SELECT r.* FROM {{table}} r WHERE r.turn_id = %(id)s AND {_IN_TABLE}
+SELECT r.*, n.session_id FROM {{table}} r JOIN turns n ON n.id = r.turn_id
+ WHERE r.turn_id = %(id)s AND n.tenant_id = %(tenant)s
 UNION ALL
-SELECT r.* FROM (
+SELECT r.*, a.session_id FROM (
     SELECT a.* FROM archived_turns a
      WHERE a.id = %(id)s AND a.tenant_id = %(tenant)s AND NOT {_IN_TABLE} ORDER BY a.ended_at DESC LIMIT 1) a
  CROSS JOIN LATERAL json_populate_recordset(NULL::{{table}}, a.{{archived}}) r
  ORDER BY {{order}}
 """
-"""The rows of the turn `%(id)s` of `%(tenant)s` in another table; `{archived}` is the column of the archive that has them."""
+"""The rows of the turn `%(id)s` of `%(tenant)s` in another table, with its session; the archive has them in `{archived}`."""
 
 # One lookup for each: of an id that was used often, only the last turn is read.
 _NAMED: LiteralString = """unnest(%(tenants)s::text[], %(ids)s::uuid[]) w (tenant_id, id)

@@ -116,6 +116,10 @@ class Settings(BaseSettings):
     max_body_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 65_536
     """Largest request body, in bytes."""
 
+    sealing_keys_file: Path | None = None
+    """File with the keys that seal contents, for each process that stores or reads them ([how](sealing.md)). Left out: contents
+    are stored as they are."""
+
     lease_seconds: Seconds = 30.0
     """Duration of a claim and of the session lock. At most a queue's visibility timeout."""
     heartbeat_seconds: Seconds | None = None

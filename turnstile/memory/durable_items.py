@@ -17,6 +17,8 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.errors import RowLockedError, SupersededError
 from turnstile.memory.item import Item, MemoryFullError, Place, Write
+from turnstile.sealing.place import Place as SealedPlace
+from turnstile.sealing.place import item_column
 from turnstile.statements.delete_old_rows import AT_ONCE, FORGET
 from turnstile.statements.locked_rows import stays_locked
 from turnstile.statements.session_head import IS_RUNNING
@@ -138,7 +140,10 @@ async def write_items(database: Database, turn: ClaimedTurn, writes: Sequence[Wr
     parameters = {
         "kinds": [write.kind for write in writes],
         "keys": [write.key for write in writes],
-        "contents": [write.text for write in writes],
+        "contents": [
+            database.contents.seal_json(write.text, _sealed_at(turn.tenant_id, turn.session_id, write.kind, write.key))
+            for write in writes
+        ],
         "contexts": [write.context for write in writes],
         "priorities": [write.priority for write in writes],
         "tags": ["\x1f".join(sorted(set(write.tags))) for write in writes],
@@ -176,16 +181,31 @@ async def delete_items(
 
 
 async def read_items(database: Database, tenant_id: str, session_id: str, keys: Collection[str] | None) -> list[Item]:
-    """The session's durable items: those with these keys, or all."""
+    """The session's durable items: those with these keys, or all. Raises ContentsUnreadableError."""
     parameters = {"tenant": tenant_id, "session": session_id, "keys": None if keys is None else list(keys)}
     rows = await database.fetch(READ_ITEMS, parameters)
-    return [Item(**{**row, "tags": frozenset(row["tags"])}) for row in rows]
+    return [
+        Item(
+            **{
+                **row,
+                "tags": frozenset(row["tags"]),
+                "text": database.contents.open_json_text(
+                    row["text"], _sealed_at(tenant_id, session_id, row["kind"], row["key"])
+                ),
+            }
+        )
+        for row in rows
+    ]
 
 
 async def prune_items(database: Database) -> bool:
     """Deletes the items that expired first. True if there may be more expired ones."""
     [row] = await database.fetch(PRUNE_ITEMS, {})
     return bool(row["gone"] == AT_ONCE)
+
+
+def _sealed_at(tenant_id: str, session_id: str, kind: str, key: str) -> SealedPlace:
+    return SealedPlace(tenant_id, session_id, None, item_column(kind, key))
 
 
 async def _change(

@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.table_version import READ_VERSION
 from turnstile.backends.sqs.sqs_client import SqsClient
+from turnstile.config.sealing_keys import read_contents
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.process import logs
@@ -99,8 +100,9 @@ Errors are `application/problem+json`; their `type` is stable.
 def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
     """The ASGI application. Opens nothing before its lifespan starts, and needs neither Postgres nor SQS to start.
 
-    Raises SettingsError if the process may not open as many connections as the settings ask for.
+    Raises SettingsError if the process may not open as many connections as the settings ask for, or for the keys of contents.
     """
+    contents = read_contents(settings)
     bounds = find_bounds(getrlimit(RLIMIT_NOFILE)[0], settings.api_connections)
     connections = Connections(bounds.connections)
     shared = SeenTenants(tenant for tenant, _ in settings.api_keys)
@@ -114,6 +116,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
                 wait_seconds=DATABASE_WAIT_SECONDS,
                 lock_timeout_seconds=ROW_WAIT_SECONDS,
                 first=READ_VERSION,
+                contents=contents,
             )
             # Pools of their own: a row lock or a slow statement in one pool does not delay the others.
             submits = await stack.enter_async_context(pool("turnstile-api", size=SUBMIT_CONNECTIONS, pinned=True))

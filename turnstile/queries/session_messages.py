@@ -2,9 +2,15 @@
 
 from typing import LiteralString
 
+from psycopg.rows import DictRow
+
 from turnstile.backends.postgres.database import Database
+from turnstile.sealing.contents import Contents
+from turnstile.sealing.messages import open_message
+from turnstile.sealing.place import Place, message_column
 from turnstile.statements.read_claims import LAST_ANSWERED
 from turnstile.turn.conversation import EMPTY_HISTORY, HistoryVersion, Message, StoredMessage
+from turnstile.turn.identifiers import is_reserved_session
 
 # Reads from the newest seq back, so that a session of any length costs the same. The inner query sorts by `seq` alone, which is
 # the order of the index, and takes the whole last turn: to sort by the ordinal, too, PostgreSQL 15 would read the whole session.
@@ -59,7 +65,10 @@ async def read_version(database: Database, tenant_id: str, session_id: str) -> H
 async def read_history(
     database: Database, tenant_id: str, session_id: str, *, limit: int, before_seq: int = END_OF_SESSION
 ) -> list[Message]:
-    """The last `limit` messages of the session's SUCCEEDED turns before `before_seq`, oldest first."""
+    """The last `limit` messages of the session's SUCCEEDED turns before `before_seq`, oldest first.
+
+    Raises ContentsUnreadableError, as the other reads here do.
+    """
     messages, _ = await read_history_page(
         database, tenant_id, session_id, limit=limit, before=(before_seq, 0), max_bytes=UNBOUNDED
     )
@@ -82,7 +91,18 @@ async def read_history_page(
     }
     rows = await database.fetch(HISTORY_PAGE, parameters)
     more = bool(rows) and rows[0]["found"] > len(rows)
-    return [Message(**{name: row[name] for name in Message.__dataclass_fields__}) for row in reversed(rows)], more
+    contents = database.contents
+    return [
+        Message(
+            turn_id=row["turn_id"],
+            seq=row["seq"],
+            ordinal=row["ordinal"],
+            role=row["role"],
+            content=open_message(contents, row["content"], tenant_id, session_id, row["turn_id"], row["role"]),
+            created_at=row["created_at"],
+        )
+        for row in reversed(rows)
+    ], more
 
 
 async def read_history_as_text(
@@ -98,4 +118,13 @@ async def read_history_as_text(
         "max_bytes": max_bytes,
     }
     rows = await database.fetch(HISTORY_AS_TEXT, parameters)
-    return [StoredMessage(**row) for row in rows]
+    return [StoredMessage(**{**row, "text": _open_text(database.contents, row, tenant_id, session_id)}) for row in rows]
+
+
+def _open_text(contents: Contents, row: DictRow, tenant_id: str, session_id: str) -> str | None:
+    text = row["text"]
+    if text is None or is_reserved_session(session_id):
+        # The input of a compensation has sealed parts. Its session has one turn, and no history for a cache.
+        return None
+    place = Place(tenant_id, session_id, row["turn_id"], message_column(row["role"]))
+    return contents.open_json_text(text, place)

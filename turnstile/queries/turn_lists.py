@@ -18,6 +18,7 @@ from turnstile.backends.postgres.core_text import LIMIT, SESSIONS, TURNS, consta
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.placeholders import Parameters
 from turnstile.errors import DatabaseUnavailableError, ListTooBroadError
+from turnstile.queries.opened_record import open_record
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.turn_record import TurnRecord
 
@@ -153,7 +154,8 @@ async def query_list(database: Database, statement: LiteralString, values: Param
     Raises ListTooBroadError if a rare status or queue is searched among too many turns: there is no index for that, because it
     would slow down the hot path.
     """
-    return [TurnRecord.of(row) for row in await _query(database, statement, values)]
+    rows = await _query(database, statement, values)
+    return [open_record(TurnRecord.of(row), database.contents) for row in rows]
 
 
 async def _query(database: Database, statement: LiteralString, values: Parameters) -> list[DictRow]:

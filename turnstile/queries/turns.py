@@ -21,6 +21,7 @@ from turnstile.archive.reads import (
     read_archived,
 )
 from turnstile.backends.postgres.database import Database
+from turnstile.queries.opened_record import open_record
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.turn_record import TurnRecord
 
@@ -64,8 +65,15 @@ async def read_standings(database: Database, wanted: Sequence[TurnKey]) -> list[
 
 
 async def read_turns(database: Database, wanted: Sequence[TurnKey]) -> list[TurnRecord | None]:
-    """Many turns with their replies, in the order of `wanted`; None if the tenant has no such turn."""
-    return await _find(database, _READ, READ_ARCHIVED, wanted, TurnRecord.of)
+    """Many turns with their replies, in the order of `wanted`; None if the tenant has no such turn.
+
+    An input or a reply that this process can't open is an Unopened.
+    """
+
+    def opened(row: DictRow) -> TurnRecord:
+        return open_record(TurnRecord.of(row), database.contents)
+
+    return await _find(database, _READ, READ_ARCHIVED, wanted, opened)
 
 
 async def read_turn(database: Database, tenant_id: str, turn_id: UUID) -> TurnRecord | None:

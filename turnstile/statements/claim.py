@@ -228,7 +228,7 @@ async def claim(database: Database, terms: ClaimTerms, requests: Sequence[ClaimR
     }
     found, rows = await database.fetch_pipelined([(CLAIM, parameters), (READ_CLAIMS, wanted)])
     answers = {row["claim_id"]: row for row in found}
-    turns = {row["claim_id"]: _with_lost_worker(claimed_turn(row), answers) for row in rows}
+    turns = {row["claim_id"]: _with_lost_worker(claimed_turn(row, database.contents), answers) for row in rows}
     # Only READ_CLAIMS finds a claim of an earlier call whose response was lost. Such a claim is as good as a new one.
     return [turns.get(request.claim_id) or _no_turn(answers[request.claim_id]) for request in requests]
 

@@ -6,10 +6,11 @@ value. Values belong to the turn, not to the attempt: a retry or a redrive finds
 
 from dataclasses import dataclass
 from typing import Any, LiteralString
-from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
+from turnstile.sealing.place import Place, value_column
 from turnstile.statements.session_head import IS_RUNNING
+from turnstile.turn.claimed_turn import ClaimedTurn
 
 READ_VALUES: LiteralString = "SELECT v.key, v.value FROM turn_values v WHERE v.turn_id = %(turn)s"
 
@@ -35,16 +36,23 @@ class RecordedValue:
     value: Any
 
 
-async def read_values(database: Database, turn_id: UUID) -> dict[str, Any]:
-    """All recorded values of a turn, by key."""
-    return {row["key"]: row["value"] for row in await database.fetch(READ_VALUES, {"turn": turn_id})}
+async def read_values(database: Database, turn: ClaimedTurn) -> dict[str, Any]:
+    """All recorded values of a turn, by key. Raises ContentsUnreadableError."""
+    rows = await database.fetch(READ_VALUES, {"turn": turn.id})
+    return {row["key"]: database.contents.open_json(row["value"], _place(turn, row["key"])) for row in rows}
 
 
-async def record_value(database: Database, turn_id: UUID, fence: int, key: str, value: str) -> RecordedValue | None:
+async def record_value(database: Database, turn: ClaimedTurn, key: str, value: str) -> RecordedValue | None:
     """Records `value`, a JSON text, unless the key has a value; returns the value in the table. None: the claim is superseded.
 
     Raises DatabaseUnavailableError; the call may then be repeated, and finds what the lost call wrote.
     """
-    parameters = {"turn": turn_id, "fence": fence, "key": key, "value": value}
+    place = _place(turn, key)
+    sealed = database.contents.seal_json(value, place)
+    parameters = {"turn": turn.id, "fence": turn.fence, "key": key, "value": sealed}
     rows = await database.fetch(RECORD_VALUE, parameters) or await database.fetch(REREAD_VALUE, parameters)
-    return RecordedValue(rows[0]["value"]) if rows else None
+    return RecordedValue(database.contents.open_json(rows[0]["value"], place)) if rows else None
+
+
+def _place(turn: ClaimedTurn, key: str) -> Place:
+    return Place(turn.tenant_id, turn.session_id, turn.id, value_column(key))

@@ -4,6 +4,8 @@ from typing import LiteralString
 
 from psycopg.rows import DictRow
 
+from turnstile.sealing.contents import Contents
+from turnstile.sealing.messages import try_message
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.conversation import EMPTY_HISTORY, HistoryVersion, Message
 from turnstile.turn.limits import MAX_HAND_BACKS
@@ -56,14 +58,15 @@ SELECT t.claim_id, t.id, t.tenant_id, t.session_id, t.seq, t.queue, t.attempt, t
 """
 
 
-def claimed_turn(row: DictRow) -> ClaimedTurn:
-    """One row of READ_CLAIMS."""
+def claimed_turn(row: DictRow, contents: Contents) -> ClaimedTurn:
+    """One row of READ_CLAIMS. An input that can't be opened is an Unopened: it must not fail the other claims of the batch."""
     fields = dict(row)
-    contents, ordinals, times = (tuple(fields.pop(name) or ()) for name in ("contents", "ordinals", "times"))
+    stored, ordinals, times = (tuple(fields.pop(name) or ()) for name in ("contents", "ordinals", "times"))
+    inputs = tuple(try_message(contents, one, row["tenant_id"], row["session_id"], row["id"], "user") for one in stored)
     seq, claim_id = fields.pop("version_seq"), fields.pop("version_claim")
     messages = (
         Message(turn_id=row["id"], seq=row["seq"], ordinal=ordinal, role="user", content=content, created_at=at)
-        for content, ordinal, at in zip(contents, ordinals, times, strict=True)
+        for content, ordinal, at in zip(inputs, ordinals, times, strict=True)
     )
     version = EMPTY_HISTORY if seq is None else HistoryVersion(seq, claim_id)
-    return ClaimedTurn(**fields, inputs=contents, messages=tuple(messages), history_version=version)
+    return ClaimedTurn(**fields, inputs=inputs, messages=tuple(messages), history_version=version)

@@ -23,6 +23,8 @@ from psycopg.rows import DictRow
 from turnstile.backends.postgres.array_literal import array_literal
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.sql_terms import by_key
+from turnstile.sealing.contents import Contents
+from turnstile.sealing.place import ERROR, PARTIAL, REPLY, TRACEBACK, Place
 from turnstile.statements.claim import Claim, ClaimTerms, NoClaim
 from turnstile.statements.compensate import COMPENSATE_FAILED
 from turnstile.statements.read_claims import READ_CLAIMS, claimed_turn
@@ -192,7 +194,8 @@ async def settle(
     Raises DatabaseUnavailableError; the settles may have been committed. The call may be repeated with the same requests.
     """
     # One commit: a turn is never FAILED without its compensation.
-    parameters = _settle_parameters(terms, requests)
+    replies = [request.settlement.reply_text or encode(request.settlement.reply) for request in requests]
+    parameters = _settle_parameters(terms, requests, replies, database.contents)
     settled, rows, *_ = await database.fetch_pipelined(
         [
             (SETTLE, parameters),
@@ -200,14 +203,14 @@ async def settle(
             *_compensations(terms, requests),
         ]
     )
-    following = {row["claim_id"]: claimed_turn(row) for row in rows}
+    following = {row["claim_id"]: claimed_turn(row, database.contents) for row in rows}
     # By id and fence: a batch may contain a stale claim and the present claim of one turn.
     committed = {(row["id"], row["fence"]): row for row in settled}
     missing = [request for request in requests if (request.turn.id, request.turn.fence) not in committed]
     reread, earlier = await _reread(database, missing) if missing else ({}, {})
     following |= earlier
     results: list[Settled | Superseded | RowLocked] = []
-    for request, text in zip(requests, parameters["replies"], strict=True):
+    for request, text in zip(requests, replies, strict=True):
         claim = request.turn.id, request.turn.fence
         next_turn = following.get(request.next_claim_id)
         if (row := committed.get(claim)) is not None:
@@ -250,7 +253,7 @@ async def _reread(
     }
     rows, claims = await database.fetch_pipelined([(REREAD_SETTLED, parameters), (READ_CLAIMS, _next_claims(requests))])
     found = {(row["id"], row["fence"]): _became(row) for row in rows}
-    return found, {row["claim_id"]: claimed_turn(row) for row in claims}
+    return found, {row["claim_id"]: claimed_turn(row, database.contents) for row in claims}
 
 
 def _became(row: DictRow) -> TurnStatus | Superseded | RowLocked:
@@ -259,24 +262,33 @@ def _became(row: DictRow) -> TurnStatus | Superseded | RowLocked:
     return status or (RowLocked() if row["ours"] else Superseded())
 
 
-def _settle_parameters(terms: ClaimTerms, requests: Sequence[SettleRequest]) -> dict[str, Any]:
+def _settle_parameters(
+    terms: ClaimTerms, requests: Sequence[SettleRequest], replies: Sequence[str], contents: Contents
+) -> dict[str, Any]:
     settlements = [request.settlement for request in requests]
+
+    def places(column: str) -> list[Place]:
+        return [Place(request.turn.tenant_id, request.turn.session_id, request.turn.id, column) for request in requests]
+
     return {
         "ids": [request.turn.id for request in requests],
         "fences": [request.turn.fence for request in requests],
         "statuses": [settlement.status.value for settlement in settlements],
         "outcomes": [settlement.outcome.value for settlement in settlements],
-        "replies": [settlement.reply_text or encode(settlement.reply) for settlement in settlements],
+        "replies": list(map(contents.seal_json, replies, places(REPLY))),
         "afters": [settlement.after_seconds for settlement in settlements],
         "refunds": [settlement.refund for settlement in settlements],
         "faults": [settlement.fault for settlement in settlements],
         "error_classes": [settlement.error_class for settlement in settlements],
-        "errors": [settlement.error for settlement in settlements],
-        "tracebacks": [settlement.traceback for settlement in settlements],
+        "errors": list(map(contents.seal_optional, (one.error for one in settlements), places(ERROR))),
+        "tracebacks": list(map(contents.seal_optional, (one.traceback for one in settlements), places(TRACEBACK))),
         "dead_letters": [settlement.dead_letter for settlement in settlements],
         "mores": [request.more for request in requests],
         "claims": [request.next_claim_id for request in requests],
-        "partials": [None if settlement.partial is None else encode(settlement.partial) for settlement in settlements],
+        "partials": [
+            None if settlement.partial is None else contents.seal_json(encode(settlement.partial), place)
+            for settlement, place in zip(settlements, places(PARTIAL), strict=True)
+        ],
         # As text: an array of arrays must be rectangular, and unnest would flatten it.
         "joinings": [array_literal(settlement.joining) if settlement.joining else None for settlement in settlements],
         "join_policies": [settlement.join_policy for settlement in settlements],

@@ -7,14 +7,15 @@ After a redrive of the parent, failed children get a successor, and are never re
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.sql_terms import by_key, off_index
+from turnstile.sealing.place import ERROR, REPLY, Place
 from turnstile.turn.identifiers import begins_with, uuid7
 from turnstile.turn.settlement import JoinPolicy
 from turnstile.turn.status import TurnStatus
@@ -27,7 +28,7 @@ SELECT DISTINCT ON (t.child_key) t.child_key, t.id, t.session_id, t.status FROM 
 """
 
 READ_STATES: LiteralString = """
-SELECT t.id, t.status, t.error_class, t.error FROM turns t
+SELECT t.id, t.tenant_id, t.session_id, t.status, t.error_class, t.error FROM turns t
  WHERE t.id = ANY (%(ids)s::uuid[]) AND t.parent_turn_id = %(parent)s
 """
 
@@ -74,6 +75,7 @@ class ChildState:
     status: TurnStatus
     error_class: str | None = None
     error: str | None = None
+    session_id: str = field(default="", compare=False)
 
 
 def make_child_id(parent_id: UUID, parent_created_at: datetime, parent_span_id: str, generation: int, key: str) -> UUID:
@@ -117,12 +119,29 @@ async def read_depth(database: Database, turn_id: UUID, most: int) -> int:
 async def read_states(database: Database, parent_id: UUID, children: Sequence[UUID]) -> dict[UUID, ChildState]:
     """The states of these children of a turn. Ids of other turns are left out."""
     rows = await database.fetch(READ_STATES, {"parent": parent_id, "ids": list(children)})
-    return {row["id"]: ChildState(TurnStatus(row["status"]), row["error_class"], row["error"]) for row in rows}
+    return {
+        row["id"]: ChildState(
+            TurnStatus(row["status"]),
+            row["error_class"],
+            database.contents.show(row["error"], Place(row["tenant_id"], row["session_id"], row["id"], ERROR)),
+            row["session_id"],
+        )
+        for row in rows
+    }
 
 
-async def read_outputs(database: Database, children: Sequence[UUID]) -> dict[UUID, Any]:
-    """The replies by turn id, only for children that SUCCEEDED."""
-    return {row["turn_id"]: row["content"] for row in await database.fetch(READ_OUTPUTS, {"ids": list(children)})}
+async def read_outputs(database: Database, tenant_id: str, sessions: Mapping[UUID, str]) -> dict[UUID, Any]:
+    """The replies by turn id, only for children that SUCCEEDED. `sessions`: the children, each with its session.
+
+    Raises ContentsUnreadableError.
+    """
+    rows = await database.fetch(READ_OUTPUTS, {"ids": list(sessions)})
+    return {
+        row["turn_id"]: database.contents.open_json(
+            row["content"], Place(tenant_id, sessions[row["turn_id"]], row["turn_id"], REPLY)
+        )
+        for row in rows
+    }
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -22,11 +22,15 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.errors import (
     ChildIdTakenError,
+    FirstRequestSealedError,
     IdempotencyMismatchError,
+    KeyMissingError,
     ParentSupersededError,
     SubmissionRefusedError,
     TurnIdTakenError,
 )
+from turnstile.sealing.contents import Contents
+from turnstile.sealing.place import INPUT, Place
 from turnstile.statements.delete_old_rows import AT_ONCE, FORGET, OLDER
 from turnstile.statements.session_head import IS_RUNNING
 from turnstile.statements.worker_registry import ALIVE
@@ -219,14 +223,14 @@ async def submit(
     Raises DatabaseUnavailableError. The call may then be repeated with the same submissions: it finds the turns that the lost
     call committed by their ids, and returns them as created.
     """
-    rows = await database.fetch(SUBMIT, submit_parameters(submissions, resend_seconds))
+    rows = await database.fetch(SUBMIT, submit_parameters(submissions, resend_seconds, database.contents))
     created = {row["ord"]: row for row in rows}
     others = [place for place in range(len(submissions)) if place not in created]
     stored = await _read(database, submissions, others) if others else {}
     return [
         accepted(created[place]["answer"], replayed=False, wake=created[place]["wake"])
         if place in created
-        else _replay(submission, stored.get(place))
+        else _replay(database.contents, submission, stored.get(place))
         for place, submission in enumerate(submissions)
     ]
 
@@ -238,11 +242,11 @@ async def forget_submissions(database: Database, older_than_seconds: float) -> b
 
 
 async def _read(database: Database, submissions: Sequence[Submission], places: Sequence[int]) -> dict[int, DictRow]:
-    parameters = submit_parameters([submissions[place] for place in places], resend_seconds=0.0)
+    parameters = submit_parameters([submissions[place] for place in places], 0.0, database.contents)
     return {row["ord"]: row for row in await database.fetch(READ_SUBMISSIONS, {**parameters, "ords": places})}
 
 
-def _replay(submission: Submission, row: DictRow | None) -> Accepted | SubmissionRefusedError:
+def _replay(contents: Contents, submission: Submission, row: DictRow | None) -> Accepted | SubmissionRefusedError:
     if submission.parent is not None:
         if row is None:
             return ParentSupersededError(submission.parent.turn_id)
@@ -253,8 +257,11 @@ def _replay(submission: Submission, row: DictRow | None) -> Accepted | Submissio
     if submission.key is None:
         # No client may choose an id like ours: this is our own commit, whose response was lost.
         return accepted(row["answer"], replayed=False, wake=True)
-    if row["fingerprint"] != submission.fingerprint:
-        return IdempotencyMismatchError(submission.key.partition(":")[2])
+    try:
+        if not contents.is_fingerprint(row["fingerprint"], submission.fingerprint, submission.tenant_id):
+            return IdempotencyMismatchError(submission.key.partition(":")[2])
+    except KeyMissingError as error:
+        return FirstRequestSealedError(error)
     # The same id: perhaps our own commit, whose wake-up was never sent. An extra wake-up does no harm.
     return accepted(row["answer"], replayed=True, wake=row["answer"]["id"] == str(submission.turn_id))
 
@@ -275,7 +282,13 @@ def accepted(answer: Mapping[str, Any], *, replayed: bool, wake: bool) -> Accept
     )
 
 
-def submit_parameters(submissions: Sequence[Submission], resend_seconds: float) -> dict[str, Any]:
+def seal_input(contents: Contents, submission: Submission, turn_id: UUID) -> str:
+    """The input as `messages` stores it: of the turn that it becomes an input of."""
+    place = Place(submission.tenant_id, submission.session_id, turn_id, INPUT)
+    return contents.seal_json(encode(submission.content), place)
+
+
+def submit_parameters(submissions: Sequence[Submission], resend_seconds: float, contents: Contents) -> dict[str, Any]:
     parents = [submission.parent for submission in submissions]
     return {
         "ords": list(range(len(submissions))),
@@ -284,8 +297,10 @@ def submit_parameters(submissions: Sequence[Submission], resend_seconds: float) 
         "sessions": [submission.session_id for submission in submissions],
         "queues": [submission.queue for submission in submissions],
         "keys": [submission.key for submission in submissions],
-        "fingerprints": [submission.fingerprint for submission in submissions],
-        "contents": [encode(submission.content) for submission in submissions],
+        "fingerprints": [
+            contents.hide_fingerprint(submission.fingerprint, submission.tenant_id) for submission in submissions
+        ],
+        "contents": [seal_input(contents, submission, submission.turn_id) for submission in submissions],
         "execute_ats": [submission.execute_at for submission in submissions],
         "expires": [submission.expires_in_seconds for submission in submissions],
         "max_attempts": [submission.max_attempts for submission in submissions],

@@ -19,7 +19,14 @@ from psycopg.types.json import Jsonb
 
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.backends.postgres.placeholders import Parameters
-from turnstile.errors import IdempotencyMismatchError, SessionBusyError, TurnIdTakenError
+from turnstile.errors import (
+    FirstRequestSealedError,
+    IdempotencyMismatchError,
+    KeyMissingError,
+    SessionBusyError,
+    TurnIdTakenError,
+)
+from turnstile.sealing.contents import Contents
 from turnstile.statements.cancel import cancel_open
 from turnstile.statements.session_head import OPEN_HEAD
 from turnstile.statements.submit import (
@@ -29,12 +36,12 @@ from turnstile.statements.submit import (
     Accepted,
     Submission,
     accepted,
+    seal_input,
     submit_parameters,
 )
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.identifiers import turn_id_key
 from turnstile.turn.on_busy import LastInLine, Merge, OnBusy, Record, Refuse, SessionState, decide
-from turnstile.turn.stored_json import encode
 
 # An interrupt learns here of the cancel that came before it. SUBMIT would find it too late: after the cancels made for
 # it.
@@ -111,17 +118,19 @@ async def submit_on_busy(
 ) -> OnBusyResult:
     """Submits one turn under its policy `on_busy`.
 
-    Raises IdempotencyMismatchError or TurnIdTakenError (nothing was done), or DatabaseUnavailableError. After the latter the
-    call may be repeated with the same submission.
+    Raises IdempotencyMismatchError, FirstRequestSealedError or TurnIdTakenError (nothing was done), or
+    DatabaseUnavailableError. After the latter the call may be repeated with the same submission.
     """
     key = submission.key or turn_id_key(submission.turn_id)
     whose = {"tenant": submission.tenant_id, "session": submission.session_id, "key": key}
     meets = submission.chosen and submission.on_busy is OnBusy.INTERRUPT
-    taking = {**whose, "fingerprint": submission.fingerprint, "id": submission.turn_id, "meets": meets}
+    contents = database.contents
+    fingerprint = contents.hide_fingerprint(submission.fingerprint, submission.tenant_id)
+    taking = {**whose, "fingerprint": fingerprint, "id": submission.turn_id, "meets": meets}
     async with database.connection() as connection, connection.transaction():
         taken = await _first(connection, TAKE_KEY, taking)
         if taken is None:
-            return OnBusyResult(await _replay(connection, submission, key))
+            return OnBusyResult(await _replay(connection, contents, submission, key))
         session = await _first(connection, LOCK_SESSION, whose)
         state = await _look(connection, whose, submission.on_busy, None if session is None else session["halted_by"])
         asked: tuple[UUID, ...] = ()
@@ -132,13 +141,13 @@ async def submit_on_busy(
             case Refuse(busy_with):
                 answer, kept = SessionBusyError(busy_with), {"busy_with": str(busy_with)}
             case Merge(turn_id):
-                kept = {**await _add_input(connection, turn_id, submission), "merged": True}
+                kept = {**await _add_input(connection, contents, turn_id, submission), "merged": True}
                 answer = _answer(kept, wake=False)
             case Record(interrupting):
                 if interrupting and not taken["canceled"]:
                     who = (submission.tenant_id, submission.session_id)
                     canceled, asked = await cancel_open(connection, *who, CancelReason.SUPERSEDED, scheduled=False)
-                row = await _record(connection, submission, resend_seconds)
+                row = await _record(connection, contents, submission, resend_seconds)
                 kept = row["answer"]
                 answer = _answer(kept, wake=row["wake"])
             case decision:
@@ -148,11 +157,16 @@ async def submit_on_busy(
     return OnBusyResult(answer, asked, canceled)
 
 
-async def _replay(connection: Connection, submission: Submission, key: str) -> Accepted | SessionBusyError:
-    wanted = submit_parameters([replace(submission, key=key)], resend_seconds=0.0)
+async def _replay(
+    connection: Connection, contents: Contents, submission: Submission, key: str
+) -> Accepted | SessionBusyError:
+    wanted = submit_parameters([replace(submission, key=key)], 0.0, contents)
     row = await _first(connection, READ_SUBMISSIONS, wanted)
-    if row is None or row["fingerprint"] != submission.fingerprint:
-        raise IdempotencyMismatchError(key.partition(":")[2])
+    try:
+        if row is None or not contents.is_fingerprint(row["fingerprint"], submission.fingerprint, submission.tenant_id):
+            raise IdempotencyMismatchError(key.partition(":")[2])
+    except KeyMissingError as error:
+        raise FirstRequestSealedError(error) from None
     # Without a key it is our own commit, whose response was lost: no client knows an id that we made.
     return _answer(
         row["answer"], replayed=submission.key is not None, wake=row["answer"].get("id") == str(submission.turn_id)
@@ -173,17 +187,20 @@ async def _look(connection: Connection, session: Parameters, on_busy: OnBusy, ha
             assert_never(on_busy)
 
 
-async def _add_input(connection: Connection, turn_id: UUID, submission: Submission) -> dict[str, Any]:
-    row = await _first(connection, ADD_INPUT, {"id": turn_id, "content": encode(submission.content)})
+async def _add_input(
+    connection: Connection, contents: Contents, turn_id: UUID, submission: Submission
+) -> dict[str, Any]:
+    row = await _first(connection, ADD_INPUT, {"id": turn_id, "content": seal_input(contents, submission, turn_id)})
     if row is None:
         raise AssertionError(f"turn {turn_id} is locked and gone")
     answer: dict[str, Any] = row["answer"]
     return answer
 
 
-async def _record(connection: Connection, submission: Submission, resend_seconds: float) -> DictRow:
+async def _record(connection: Connection, contents: Contents, submission: Submission, resend_seconds: float) -> DictRow:
     # Without its key: this transaction has recorded it already.
-    row = await _first(connection, SUBMIT, submit_parameters([replace(submission, key=None)], resend_seconds))
+    parameters = submit_parameters([replace(submission, key=None)], resend_seconds, contents)
+    row = await _first(connection, SUBMIT, parameters)
     if row is None:
         # Rolls back the cancels of this submit, too.
         raise TurnIdTakenError(submission.turn_id)

@@ -11,6 +11,7 @@ from functools import partial
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.shared_answer import SharedAnswer
+from turnstile.config.sealing_keys import read_contents
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, DatabaseUnfitError, QueueUnavailableError, TurnstileError
 from turnstile.handlers.handler import Handler
@@ -85,12 +86,20 @@ async def _end_tasks() -> None:
 
 
 async def _run(settings: Settings, handler: Handler, traces: tracing.Traces) -> int:
+    contents = read_contents(settings)
     shutdown = Shutdown()
     shutdown.install()
     await check_servers(settings)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(
-            Database(settings.database, "turnstile-worker", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE)
+            Database(
+                settings.database,
+                "turnstile-worker",
+                size=DATABASE_CONNECTIONS,
+                pinned=True,
+                first=ADVANCE,
+                contents=contents,
+            )
         )
         queues = MessageQueues(settings, traces=traces)
         stack.push_async_callback(queues.close)

@@ -13,6 +13,7 @@ from turnstile.ops.turns import attempts
 from turnstile.ops.why import read_wait_facts
 from turnstile.queries import session_messages
 from turnstile.retention import delete_turns
+from turnstile.sealing.contents import PLAIN
 from turnstile.statements import cancel as cancellation
 from turnstile.statements import cancel_before_submit as chosen_ids
 from turnstile.statements import (
@@ -105,7 +106,7 @@ def _submit(**fields: Callable[[int], Any]) -> dict[str, Any]:
             queue=QUEUE, content="said", fingerprint=b"x", trace=TraceContext("0" * 32, "0" * 16), **its,
         )  # fmt: skip
 
-    return submit_parameters([one(number) for number in NUMBERS], 60.0)
+    return submit_parameters([one(number) for number in NUMBERS], 60.0, PLAIN)
 
 
 def _keys() -> dict[str, Any]:

@@ -31,6 +31,7 @@ from turnstile.backends.postgres.startup_options import FORM, StartupOptions, as
 from turnstile.backends.postgres.table_version import TableCheck
 from turnstile.backends.postgres.unanswered import Unanswered
 from turnstile.errors import MISFIT, MISFITS, DatabaseUnavailableError, TablesUnfitError
+from turnstile.sealing.contents import PLAIN, Contents
 from turnstile.telemetry.backend_health import health_of
 
 STATEMENT_TIMEOUT_SECONDS = 15
@@ -121,10 +122,12 @@ class Database:
         lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
         patience_seconds: float | None = None,
         first: LiteralString | None = None,
+        contents: Contents = PLAIN,
     ) -> None:
         """`first` is a statement that each new connection runs before its first use: one that reads the version of the tables, as
         READ_VERSION does. Without it, any tables will do. `patience_seconds` bounds the wait for a response; by default it is as
-        long as a healthy server may take."""
+        long as a healthy server may take. `contents`: what the statements seal and open contents with."""
+        self.contents = contents
         self._options = StartupOptions(
             _options(place.schema, pinned, statement_timeout_seconds, lock_timeout_seconds),
             transaction_timeout_seconds=TRANSACTION_TIMEOUT_SECONDS if pinned else None,

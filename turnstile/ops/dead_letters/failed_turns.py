@@ -4,13 +4,14 @@ The index `turns_failed` has all FAILED rows and no others: what is read is boun
 A session's turns and a trace's turns have indexes of their own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, LiteralString
 from uuid import UUID
 
+from psycopg.rows import DictRow
 from sqlalchemy import (
     ARRAY,
     ColumnElement,
@@ -33,21 +34,25 @@ from turnstile.backends.postgres.database import Database
 from turnstile.ops.turns.attempts import RELEASE
 from turnstile.ops.turns.open_turns import of_trace
 from turnstile.ops.turns.operator_lists import HALTING, in_pages
+from turnstile.queries.opened_record import open_record
 from turnstile.queries.turn_lists import FAILED, SESSION, TURN, Condition, equal, select_turns
+from turnstile.sealing.contents import Contents
+from turnstile.sealing.place import ERROR, Place
 from turnstile.statements.start_children import HAS_SUCCESSOR
 from turnstile.turn.turn_record import TurnRecord
 
 # Of the rows `failed`. The sample is the turn that failed last: its logs are the most likely to be there still.
 _GROUPS = text("""
-SELECT g.*, (SELECT n.error FROM turns n WHERE n.id = g.sample_turn_id) AS sample_error, r.releases
+SELECT g.*, n.error AS sample_error, n.tenant_id AS sample_tenant_id, n.session_id AS sample_session_id, r.releases
   FROM (SELECT f.queue, f.error_class, count(*) AS turns,
                count(DISTINCT f.tenant_id) AS tenants, min(f.finished_at) AS first_failed_at,
                max(f.finished_at) AS last_failed_at,
                (array_agg(f.id ORDER BY f.finished_at DESC, f.id DESC))[1] AS sample_turn_id
           FROM failed f GROUP BY 1, 2) g
+  LEFT JOIN LATERAL (SELECT n.* FROM turns n WHERE n.id = g.sample_turn_id LIMIT 1) n ON true
   JOIN (SELECT f.queue, f.error_class, json_object_agg(f.release, f.turns ORDER BY f.turns DESC, f.release) AS releases
           FROM (SELECT queue, error_class, release, count(*) AS turns FROM failed GROUP BY 1, 2, 3) f
-         GROUP BY 1, 2) r USING (queue, error_class)
+         GROUP BY 1, 2) r ON r.queue = g.queue AND r.error_class = g.error_class
  ORDER BY g.turns DESC, g.queue, g.error_class
 """)
 
@@ -111,19 +116,28 @@ async def list_failed(database: Database, wanted: FailedFilter, limit: int | Non
 
     async def read(room: int, last: TurnRecord | None) -> list[TurnRecord]:
         values = {**_values(wanted), "last": last and last.id, "limit": room}
-        return [TurnRecord.of(row) for row in await database.fetch(_list(filters, last is not None), values)]
+        rows = await database.fetch(_list(filters, last is not None), values)
+        return [open_record(TurnRecord.of(row), database.contents) for row in rows]
 
     return await in_pages(read, limit)
 
 
 async def group_failed(database: Database, wanted: FailedFilter) -> list[FailedGroup]:
     """The turns of `list_failed`, counted by queue and error class, the largest group first."""
-    return [FailedGroup(**row) for row in await database.fetch(_groups(given(asdict(wanted))), _values(wanted))]
+    return _opened(await database.fetch(_groups(given(asdict(wanted))), _values(wanted)), database.contents)
 
 
 async def group_failures(database: Database) -> list[FailedGroup]:
     """All turns that are FAILED and not given up, those that halt their session included, the largest group first."""
-    return [FailedGroup(**row) for row in await database.fetch(_groups(None), {})]
+    return _opened(await database.fetch(_groups(None), {}), database.contents)
+
+
+def _opened(rows: Sequence[DictRow], contents: Contents) -> list[FailedGroup]:
+    groups = []
+    for row in rows:
+        place = Place(row.pop("sample_tenant_id"), row.pop("sample_session_id"), row["sample_turn_id"], ERROR)
+        groups.append(FailedGroup(**{**row, "sample_error": contents.show(row["sample_error"], place)}))
+    return groups
 
 
 async def count_halting(database: Database, wanted: FailedFilter) -> int:

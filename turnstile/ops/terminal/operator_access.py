@@ -22,6 +22,7 @@ from turnstile.backends.postgres.server_version import server_refused
 from turnstile.backends.postgres.startup_options import options_refused
 from turnstile.backends.postgres.table_version import schema_refused
 from turnstile.config.config_file import load
+from turnstile.config.sealing_keys import read_contents
 from turnstile.config.settings import Settings
 from turnstile.errors import (
     SET_BY_LOCAL_ENV,
@@ -140,8 +141,9 @@ async def operator_database(settings: Settings, *, pinned: bool = False) -> Asyn
     """A small pool. `pinned` as in the workers: for statements that must use an index, whatever the statistics are.
 
     Raises DatabaseUnavailableError at once, with the server's own reason, if the connection fails; or ServerTooOldError,
-    or TablesUnfitError for a role that may not use the schema.
+    or TablesUnfitError for a role that may not use the schema, or SettingsError for the keys of contents.
     """
+    contents = read_contents(settings)
     # A probe, because the pool retries in the background and in the end reports only a timeout.
     try:
         probe = await psycopg.AsyncConnection.connect(conninfo(settings.database, APPLICATION))
@@ -154,7 +156,7 @@ async def operator_database(settings: Settings, *, pinned: bool = False) -> Asyn
         raise ServerTooOldError(old)
     if hidden is not None:
         raise TablesUnfitError(hidden)
-    async with Database(settings.database, APPLICATION, size=2, pinned=pinned) as database:
+    async with Database(settings.database, APPLICATION, size=2, pinned=pinned, contents=contents) as database:
         yield database
 
 

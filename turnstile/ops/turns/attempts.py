@@ -5,8 +5,12 @@ from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
+from psycopg.rows import DictRow
+
 from turnstile.archive.reads import IN_EITHER
 from turnstile.backends.postgres.database import Database
+from turnstile.sealing.contents import Contents
+from turnstile.sealing.place import ERROR, TRACEBACK, Place
 
 READ: LiteralString = IN_EITHER.format(table="turn_attempts", archived="attempts", order="fence")
 
@@ -38,4 +42,10 @@ class EndedAttempt:
 async def read_attempts(database: Database, tenant_id: str, turn_id: UUID) -> list[EndedAttempt]:
     """The ended attempts of all generations of a turn, in the order of their fences."""
     rows = await database.fetch(READ, {"tenant": tenant_id, "id": turn_id})
-    return [EndedAttempt(**{name: row[name] for name in EndedAttempt.__dataclass_fields__}) for row in rows]
+    return [_attempt(row, tenant_id, database.contents) for row in rows]
+
+
+def _attempt(row: DictRow, tenant_id: str, contents: Contents) -> EndedAttempt:
+    whose = (tenant_id, row["session_id"], row["turn_id"])
+    shown = {column: contents.show(row[column], Place(*whose, column)) for column in (ERROR, TRACEBACK)}
+    return EndedAttempt(**{**{name: row[name] for name in EndedAttempt.__dataclass_fields__}, **shown})

@@ -11,6 +11,7 @@ from uuid import UUID
 from turnstile.archive.reads import IN_EITHER
 from turnstile.backends.postgres.database import Database
 from turnstile.queries.turns import read_turn
+from turnstile.sealing.messages import open_message
 from turnstile.turn.turn_record import TurnRecord
 
 FIND_TENANTS: LiteralString = """
@@ -45,5 +46,17 @@ async def read_turn_of_any(database: Database, turn_id: UUID) -> TurnRecord | No
 
 
 async def read_messages(database: Database, tenant_id: str, turn_id: UUID) -> list[TurnMessage]:
+    """What was said in a turn. Raises ContentsUnreadableError."""
     rows = await database.fetch(MESSAGES, {"tenant": tenant_id, "id": turn_id})
-    return [TurnMessage(**{name: row[name] for name in TurnMessage.__dataclass_fields__}) for row in rows]
+    return [
+        TurnMessage(
+            ordinal=row["ordinal"],
+            role=row["role"],
+            kind=row["kind"],
+            content=open_message(
+                database.contents, row["content"], tenant_id, row["session_id"], turn_id, row["role"], row["kind"]
+            ),
+            created_at=row["created_at"],
+        )
+        for row in rows
+    ]

@@ -28,6 +28,9 @@ from turnstile.ops.why.wait_facts import (
     SeenWorker,
     WaitFacts,
 )
+from turnstile.queries.opened_record import open_record
+from turnstile.sealing.contents import Contents
+from turnstile.sealing.place import ERROR, Place
 from turnstile.statements.paused_queues import READ_PAUSED
 from turnstile.statements.read_claims import HAND_BACKS
 from turnstile.statements.session_head import IN_INDEX_ORDER, OPEN_HEAD
@@ -136,8 +139,9 @@ async def read_wait_facts(database: Database, turn_ids: Sequence[UUID]) -> dict[
 
     Raises DatabaseUnavailableError.
     """
+    contents = database.contents
     rows = {row["id"]: row for row in await database.fetch(TURNS, {"ids": list(turn_ids)})}
-    turns = {turn_id: _turn(row) for turn_id, row in rows.items()}
+    turns = {turn_id: open_record(_turn(row, contents), contents) for turn_id, row in rows.items()}
     heads = {turn_id: turns.get(rows[turn_id]["head_id"]) for turn_id in turn_ids if turn_id in rows}
     waiting = {turn_id: head or turns[turn_id] for turn_id, head in heads.items()}
     locks = await _read_row_locks(database, list(waiting.values()))
@@ -147,7 +151,7 @@ async def read_wait_facts(database: Database, turn_ids: Sequence[UUID]) -> dict[
             at=rows[turn_id]["at"],
             turn=turns[turn_id],
             head=head,
-            halt=_halt(rows[turn_id]),
+            halt=_halt(rows[turn_id], contents),
             queue=queues[turn_id],
             row_lock=locks.get(waiting[turn_id].id),
         )
@@ -213,20 +217,27 @@ def _worker(row: DictRow, claims: list[DictRow], turn: SeenTurn) -> SeenWorker:
     )
 
 
-def _turn(row: DictRow) -> SeenTurn:
+def _turn(row: DictRow, contents: Contents) -> SeenTurn:
     open_children = tuple(
         OpenChild(id=UUID(child["id"]), session_id=child["session_id"], status=TurnStatus(child["status"]))
         for child in row["open_children"]
     )
     last_attempt = row["last_outcome"] and LastAttempt(
-        outcome=AttemptOutcome(row["last_outcome"]), error_class=row["last_error_class"], error=row["last_error"]
+        outcome=AttemptOutcome(row["last_outcome"]),
+        error_class=row["last_error_class"],
+        error=contents.show(row["last_error"], Place(row["tenant_id"], row["session_id"], row["id"], ERROR)),
     )
     return SeenTurn.of({**row, "open_children": open_children, "last_attempt": last_attempt})
 
 
-def _halt(row: DictRow) -> SeenHalt | None:
+def _halt(row: DictRow, contents: Contents) -> SeenHalt | None:
     if row["halted_by"] is None:
         return None
+    # A session is halted by one of its own turns.
+    place = Place(row["tenant_id"], row["session_id"], row["halted_by"], ERROR)
     return SeenHalt(
-        turn_id=row["halted_by"], error_class=row["halt_error_class"], error=row["halt_error"], since=row["halted_at"]
+        turn_id=row["halted_by"],
+        error_class=row["halt_error_class"],
+        error=contents.show(row["halt_error"], place),
+        since=row["halted_at"],
     )

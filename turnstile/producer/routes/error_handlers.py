@@ -20,8 +20,10 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnstile.errors import (
+    ContentsUnreadableError,
     DatabaseUnavailableError,
     DatabaseUnfitError,
+    FirstRequestSealedError,
     IdempotencyMismatchError,
     ListTooBroadError,
     RowLockedError,
@@ -52,6 +54,7 @@ REFUSAL_SECONDS = 2.0
 def install(app: FastAPI) -> None:
     """Makes `app` respond to every expected error with a problem."""
     app.state.database_away = Tally("api.database_away")
+    app.state.contents_unreadable = Tally("api.contents_unreadable")
     for expected in _TRANSLATIONS:
         app.add_exception_handler(expected, _answer)
     app.add_exception_handler(405, _refuse_method)
@@ -77,6 +80,8 @@ async def answer(error: Exception, path: str, state: State) -> JSONResponse:
     A refusal for overload waits, as long as connections are free: clients that repeat their requests at once would keep the event
     loop busy with refusals, and other tenants' requests would wait for it.
     """
+    if isinstance(error, (ContentsUnreadableError, FirstRequestSealedError)):
+        state.contents_unreadable.note(path=path, error=str(error))
     problem = translate(error, path, state.database_away)
     if isinstance(problem, NoPlaceError) and state.connections.may_wait:
         await asyncio.sleep(REFUSAL_SECONDS)
@@ -151,6 +156,11 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     DatabaseUnavailableError: lambda _: unavailable(f"the database does not respond; {_AGAIN}"),
     DatabaseUnfitError: lambda error: unavailable(str(error)),
     RowLockedError: lambda _: unavailable(f"another transaction has locked the session; {_AGAIN}"),
+    # Nothing that the client sent: the operator's log has the reason.
+    ContentsUnreadableError: lambda _: unavailable("this process can't open what is stored; tell its operator"),
+    FirstRequestSealedError: lambda _: unavailable(
+        "this process can't compare the request with the first one of this key; tell its operator"
+    ),
     ListTooBroadError: lambda _: ProblemError(Kind.LIST_TOO_BROAD, "list one session, or use another filter, or none"),
     ClientDisconnect: lambda _: ProblemError(Kind.BAD_REQUEST, "the body is incomplete"),
 }

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from turnstile.sealing.contents import Unopened
 from turnstile.statements.submit import Accepted
 from turnstile.turn.conversation import Message, join_inputs
 from turnstile.turn.error_classes import text_for_clients
@@ -192,7 +193,10 @@ def summary(record: TurnRecord) -> TurnSummary:
 
 
 def detail(record: TurnRecord) -> TurnDetail:
-    """A row with its input, its reply and its webhook."""
+    """A row with its input, its reply and its webhook. Raises ContentsUnreadableError."""
+    for content in (*(record.inputs or ()), record.output):
+        if isinstance(content, Unopened):
+            raise content.error
     inputs = [_without_secrets(content, record.session_id) for content in record.inputs or ()]
     said = {"input": join_inputs(inputs), "output": record.output, "webhook": record.webhook}
     return TurnDetail.model_validate({**_fields(record), **said})

@@ -23,6 +23,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.queries.turns import Standing, read_standings, read_turns
+from turnstile.sealing.contents import Unopened
 from turnstile.streaming.event import LAST_WORDS, EventId, EventKind, TurnEvent, name_stream
 from turnstile.streaming.event_hints import EventHints, Listener
 from turnstile.streaming.stream import PAGE, EventReader, Reading
@@ -260,7 +261,8 @@ def _end(record: TurnRecord, at: EventId) -> SseEvent:
     data: dict[str, Any] = {"turn_id": str(record.id), "status": record.status}
     match record.status:
         case TurnStatus.SUCCEEDED:
-            data["output"] = record.output
+            # A read of the turn says why there is none.
+            data["output"] = None if isinstance(record.output, Unopened) else record.output
         case TurnStatus.FAILED:
             message = text_for_clients(record.error_class, record.error)
             data["error"] = {"class": record.error_class, "message": message}

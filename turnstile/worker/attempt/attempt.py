@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler
+from turnstile.sealing.contents import Unopened
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.error_classes import UNFIT_REPLY, name_class
 from turnstile.worker.attempt.attempt_context import TurnContext
@@ -179,6 +180,9 @@ class Attempt:
             self._end_fork()
 
     async def _reply(self) -> Any:
+        for one in self._turn.inputs:
+            if isinstance(one, Unopened):
+                raise one.error
         if self._handler.is_generator:
             return await self._spoken(self._handler(self._turn, self._context))
         if self._handler.is_async:

@@ -153,8 +153,9 @@ class Children:
                 case _:
                     assert_never(others)
             raise failed
-        answered = [one for one in ids if states[one].status is TurnStatus.SUCCEEDED]
-        outputs = await self._retry_while_down(lambda: read_outputs(self._database, answered))
+        answered = {one: states[one].session_id for one in ids if states[one].status is TurnStatus.SUCCEEDED}
+        tenant_id = self._turn.tenant_id
+        outputs = await self._retry_while_down(lambda: read_outputs(self._database, tenant_id, answered))
         return [outputs.get(one) for one in ids]
 
     async def _cancel(self, children: Sequence[UUID]) -> None:

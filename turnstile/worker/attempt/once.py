@@ -77,7 +77,7 @@ class RecordedValues:
     async def _read(self) -> dict[str, Any]:
         async with self._reading:
             if self._known is None:
-                self._known = await self._retry_while_down(lambda: read_values(self._database, self._turn.id))
+                self._known = await self._retry_while_down(lambda: read_values(self._database, self._turn))
             return self._known
 
     async def _record(self, key: str, compute: Callable[[], Any], known: dict[str, Any]) -> Any:
@@ -88,7 +88,7 @@ class RecordedValues:
         if len(text) + sum(len(encode(value)) for value in known.values()) > MAX_ALL_CHARACTERS:
             raise ValueError(f"the values of one turn may have {MAX_ALL_CHARACTERS} characters in all")
         turn = self._turn
-        recorded = await self._retry_while_down(lambda: record_value(self._database, turn.id, turn.fence, key, text))
+        recorded = await self._retry_while_down(lambda: record_value(self._database, turn, key, text))
         if recorded is None:
             raise ClaimLost("a value could not be recorded: another claim has the turn")
         return recorded.value

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, assert_never
 from uuid import UUID
 
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import DatabaseUnavailableError, KeyMissingError
 from turnstile.handlers.exceptions import Reject, Retry, Snooze
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.error_classes import REJECT, RETRY, TIMEOUT, name_class
@@ -22,6 +22,9 @@ HEALING: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, Datab
 """Exceptions that count as retryable whatever the handler's `retry_on` says: their cause may go away by itself."""
 
 MAX_ERROR_CHARACTERS = 2000
+
+KEY_WAIT_SECONDS = 10.0
+"""How long a turn waits whose contents this worker can't open: another worker may have the key, or gets it in a deployment."""
 
 
 class AttemptEnding(BaseException):
@@ -140,6 +143,8 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
             return Joining(children, policy)
         case Snooze():
             return Snoozed(max(0.0, check_wait(cause.after)), _text(cause) or None)
+        case KeyMissingError():
+            return Snoozed(KEY_WAIT_SECONDS, _text(cause))
         case Retry():
             # Checked again, because a subclass may have set it from a provider's header. Later, a bad value would raise an error
             # that nothing catches, and the turn would be taken over again and again: a crash loop.
@@ -154,8 +159,8 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
 def cause_of(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> BaseException:
     """The exception that decides: of a group, as a TaskGroup raises it, the first of the highest rank, at any depth.
 
-    The ranks: what ended the attempt from outside, Reject, Retry, Snooze, an error that no retry heals, any other error. A group
-    that `retry_on` names is itself the error.
+    The ranks: what ended the attempt from outside, Reject, Retry, Snooze, a missing key, an error that no retry heals,
+    any other error. A group that `retry_on` names is itself the error.
     """
     leaves = list(_leaves(error))
     for ranked in _RANKS:
@@ -167,7 +172,7 @@ def cause_of(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
     return next((leaf for leaf in leaves if not isinstance(leaf, healing)), leaves[0])
 
 
-_RANKS = (ClaimLost, JoinPending, Reject, Retry, Snooze)
+_RANKS = (ClaimLost, JoinPending, Reject, Retry, Snooze, KeyMissingError)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

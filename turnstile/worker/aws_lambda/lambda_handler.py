@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from turnstile.backends.postgres.database import Database
 from turnstile.config.config_file import load
+from turnstile.config.sealing_keys import read_contents
 from turnstile.config.settings import Settings
 from turnstile.config.unknown_variables import describe_unknown_variables
 from turnstile.handlers.handler import Handler
@@ -55,6 +56,7 @@ class Function:
         # No fair shares: the batch is fixed, and deferring a part of it would let no other tenant in.
         fixed = {"tenant_slots": "all"} if settings.tenant_slots == "fair" else {}
         self._settings = settings.model_copy(update=fixed)
+        self._contents = read_contents(settings)
         self._handler = handler
         self._loop = WorkerLoop()
         self._queues = MessageQueues(settings, traces=traces)
@@ -110,7 +112,12 @@ class Function:
         settings = self._settings
         async with AsyncExitStack() as stack:
             database = Database(
-                settings.database, "turnstile-lambda", size=DATABASE_CONNECTIONS, pinned=True, first=ADVANCE
+                settings.database,
+                "turnstile-lambda",
+                size=DATABASE_CONNECTIONS,
+                pinned=True,
+                first=ADVANCE,
+                contents=self._contents,
             )
             await stack.enter_async_context(database)
             resources = Resources.open(

@@ -1,0 +1,40 @@
+"""Pools of processes with and without keys, on one database."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.support.sealing import contents
+from turnstile.backends.postgres.database import Database
+from turnstile.config.settings import Settings
+from turnstile.sealing.contents import PLAIN, Contents
+
+
+@asynccontextmanager
+async def pool(settings: Settings, sealed_with: Contents) -> AsyncIterator[Database]:
+    async with Database(
+        settings.database, "test", size=2, pinned=True, wait_seconds=30.0, contents=sealed_with
+    ) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def database(settings: Settings) -> AsyncIterator[Database]:
+    """Of a process that seals with the key k1."""
+    async with pool(settings, contents("k1")) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def keyless(settings: Settings) -> AsyncIterator[Database]:
+    """Of a process without keys."""
+    async with pool(settings, PLAIN) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def rotated(settings: Settings) -> AsyncIterator[Database]:
+    """Of a process that seals with k2, and opens what k1 has sealed."""
+    async with pool(settings, contents("k1", "k2", seal_with="k2")) as opened:
+        yield opened
