@@ -31,7 +31,7 @@ from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import Command, RedisClient, Send
 from turnstile.config.settings import Settings
 from turnstile.memory.history import History
-from turnstile.memory.history_entry import MAX_CONTENT_BYTES, Entry
+from turnstile.memory.history_entry import MAX_CONTENT_BYTES, Entry, Owner
 from turnstile.queries.session_messages import read_history, read_history_as_text, read_version
 from turnstile.statements.revive import revive
 from turnstile.statements.settle import Settled, Superseded
@@ -217,7 +217,8 @@ class HistoryMachine(RuleBasedStateMachine):
         found = await read_history_as_text(
             self.store.database, "t", session, limit=DEPTH, before_seq=version.seq + 1, max_bytes=MAX_CONTENT_BYTES
         )
-        self.rebuilds.append((session, version, Entry.of(found, whole=len(found) < DEPTH)))
+        owner = Owner(self.store.database.contents, "t", session)
+        self.rebuilds.append((session, version, Entry.of(found, owner, whole=len(found) < DEPTH)))
 
     @rule(which=WHICH, process=PROCESSES)
     def a_rebuild_ends(self, which: int, process: int) -> None:

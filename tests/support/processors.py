@@ -102,7 +102,7 @@ def processing(
         redis=redis or cast("Any", None),
         lock=lock,
         history=History(settings, database, memory),
-        memory=ItemCache(settings, memory),
+        memory=ItemCache(settings, memory, contents=database.contents),
         memory_watch=cast("Any", None),
         emitters=emitters or Emitters(settings, cast("Any", Deaf())),
         traces=None,

@@ -1,6 +1,7 @@
 """Parts of the product with a client of Redis for themselves, which they close; in a process they share one."""
 
 from turnstile.backends.redis.guarded import GuardedRedis
+from turnstile.config.sealing_keys import read_contents
 from turnstile.config.settings import Settings
 from turnstile.memory.item_cache import ItemCache
 from turnstile.process.redis_clients import RedisClients, connect_lock, connect_memory
@@ -28,19 +29,19 @@ class OwnSessionLock(Own, SessionLock):
 class OwnItemCache(Own, ItemCache):
     def __init__(self, settings: Settings) -> None:
         self.redis = connect_memory(settings)
-        super().__init__(settings, self.redis)
+        super().__init__(settings, self.redis, contents=read_contents(settings))
 
 
 class OwnEventWriter(Own, EventWriter):
     def __init__(self, settings: Settings) -> None:
         self.redis = connect_memory(settings)
-        super().__init__(settings, self.redis)
+        super().__init__(settings, self.redis, read_contents(settings))
 
 
 class OwnEventReader(Own, EventReader):
     def __init__(self, settings: Settings) -> None:
         self.redis = connect_memory(settings)
-        super().__init__(self.redis)
+        super().__init__(self.redis, read_contents(settings))
 
 
 class OwnEventHints(EventHints):

@@ -23,14 +23,16 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import Command, script
 from turnstile.config.settings import Settings
+from turnstile.errors import ContentsUnreadableError
 from turnstile.memory.history_entry import (
     MAX_CONTENT_BYTES,
     NO_MESSAGES,
     TAIL,
     WHOLE,
     Entry,
+    Owner,
     decode_entry,
-    decode_message,
+    decode_messages,
     encode_claim,
     encode_header,
     to_text,
@@ -107,8 +109,8 @@ class History:
             entry = await self._rebuild(tenant_id, session_id, version)
         if entry.reaches(limit):
             try:
-                return [decode_message(one) for one in reversed(entry.elements[:limit])]
-            except ValueError as error:
+                return decode_messages(entry.elements[:limit], self._owner(tenant_id, session_id), version)
+            except (ValueError, ContentsUnreadableError) as error:
                 log.warning("history.unreadable", session_id=session_id, error=str(error))
         return await read_history(self._database, tenant_id, session_id, limit=limit, before_seq=version.seq + 1)
 
@@ -119,7 +121,8 @@ class History:
         A missing entry stays missing, unless the turn is the session's first that is answered. The result is never an error:
         without the messages the next reader asks Postgres.
         """
-        added = Entry.of([reply, *map(to_text, reversed(turn.messages))], whole=True)
+        owner = self._owner(turn.tenant_id, turn.session_id)
+        added = Entry.of([reply, *map(to_text, reversed(turn.messages))], owner, whole=True)
         # Nothing stays behind a message that is too large.
         limit, reach = (self._depth, WHOLE) if added.whole else (len(added.elements), TAIL)
         key = self._key(turn.tenant_id, turn.session_id)
@@ -144,7 +147,7 @@ class History:
             before_seq=version.seq + 1,
             max_bytes=MAX_CONTENT_BYTES,
         )
-        entry = Entry.of(messages, whole=len(messages) < self._depth)
+        entry = Entry.of(messages, self._owner(tenant_id, session_id), whole=len(messages) < self._depth)
         await self._store(tenant_id, session_id, version, entry)
         log.info("history.rebuilt", seq=version.seq, messages=len(messages))
         return entry
@@ -152,6 +155,9 @@ class History:
     async def _store(self, tenant_id: str, session_id: str, version: HistoryVersion, entry: Entry) -> None:
         key, header = self._key(tenant_id, session_id), encode_header(version, whole=entry.whole)
         await self._run(script(STORE, [key], version.seq, self._milliseconds, header, *entry.elements))
+
+    def _owner(self, tenant_id: str, session_id: str) -> Owner:
+        return Owner(self._database.contents, tenant_id, session_id)
 
     def _key(self, tenant_id: str, session_id: str) -> str:
         return f"{self._prefix}history:session:{{{tenant_id}/{session_id}}}"

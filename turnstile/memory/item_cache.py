@@ -11,13 +11,16 @@ from typing import Any
 from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import script
 from turnstile.config.settings import Settings
-from turnstile.errors import SupersededError
+from turnstile.errors import ContentsUnreadableError, SupersededError
 from turnstile.memory import session_scripts
 from turnstile.memory.changes import subscribed
 from turnstile.memory.durable_items import Change
 from turnstile.memory.interface import MemoryChange
 from turnstile.memory.item import MAX_ITEMS, Item, Place, Query, Write
 from turnstile.memory.kinds import CONTEXT_LIFETIME, LOW_PRIORITY, Kind, Pressure
+from turnstile.sealing.contents import PLAIN, Contents
+from turnstile.sealing.place import Place as SealedPlace
+from turnstile.sealing.place import item_column
 from turnstile.telemetry.own_log import log
 
 NO_ROOM = -1
@@ -35,9 +38,19 @@ _CONTEXT_MILLISECONDS = int(CONTEXT_LIFETIME.usual * 1000)
 class SessionKeys:
     """The keys of a session's memory. The hash tag keeps them in one slot of a cluster."""
 
-    stem: str
+    prefix: str
+    tenant_id: str
+    session_id: str
     fence: int
     """The fence of the calling turn: it can't write after a call with a higher fence."""
+
+    @property
+    def stem(self) -> str:
+        return f"{self.prefix}memory:{{{self.tenant_id}/{self.session_id}}}"
+
+    def place(self, kind: str, key: str) -> SealedPlace:
+        """What the seal of an item is bound to."""
+        return SealedPlace(self.tenant_id, self.session_id, None, item_column(kind, key))
 
     @property
     def keys(self) -> list[str]:
@@ -53,25 +66,31 @@ class ItemCache:
     """All Redis calls about items and contexts. One per process."""
 
     def __init__(
-        self, settings: Settings, redis: GuardedRedis, pressure: Callable[[], Pressure] = lambda: Pressure.NONE
+        self,
+        settings: Settings,
+        redis: GuardedRedis,
+        pressure: Callable[[], Pressure] = lambda: Pressure.NONE,
+        contents: Contents = PLAIN,
     ) -> None:
         self._redis = redis
+        self._contents = contents
         self._prefix = settings.redis_prefix
         self.pressure = pressure
         """How full Redis is, as the memory watch last saw it."""
 
     def session(self, tenant_id: str, session_id: str, fence: int) -> SessionKeys:
-        return SessionKeys(f"{self._prefix}memory:{{{tenant_id}/{session_id}}}", fence)
+        return SessionKeys(self._prefix, tenant_id, session_id, fence)
 
     async def read(self, session: SessionKeys, places: Sequence[Place]) -> list[Item]:
         """Those of the items that are here. Extends their contexts."""
-        return _found(await self._run(session_scripts.READ, session, *(place.field for place in places)))
+        return self._found(session, await self._run(session_scripts.READ, session, *(place.field for place in places)))
 
     async def find(self, session: SessionKeys, query: Query, limit: int) -> list[Item]:
         """The matching items, the most important first. Extends the contexts of these items."""
         asked = (("kind", query.kind), ("context", query.context), ("tag", query.tag))
         labels = [_labels([f"{what}:{name}"]) for what, name in asked if name is not None]
-        return _found(await self._run(session_scripts.FIND, session, limit, query.min_priority, *labels))
+        found = await self._run(session_scripts.FIND, session, limit, query.min_priority, *labels)
+        return self._found(session, found)
 
     async def write(self, session: SessionKeys, writes: Sequence[Write]) -> list[int] | None:
         """Writes items that are not durable; returns for each its version, CONFLICT or NO_ROOM. Raises SupersededError."""
@@ -85,7 +104,7 @@ class ItemCache:
                 _or_empty(write.expected_version),
                 int(write.seconds(pressure) * 1000),
                 f"{write.priority} {_labels_of(write.place.kind, write.context, write.tags)}",
-                write.text,
+                self._contents.seal(write.text, session.place(write.kind, write.key)),
             )
         ]
         return await self._change(
@@ -144,21 +163,23 @@ class ItemCache:
         answers = await self._redis.run([script(text, session.keys, session.channel, *arguments)])
         return None if answers is None or isinstance(answers[0], Exception) else answers[0]
 
+    def _found(self, session: SessionKeys, answer: list[str] | None) -> list[Item]:
+        now, *values = answer or ["0"]
+        found = []
+        for field, head, stored in zip(values[::3], values[1::3], values[2::3], strict=False):
+            kind, _, key = field.partition(":")
+            try:
+                text = self._contents.open_sealed(stored, session.place(kind, key))
+                found.append(_item(int(now), kind, key, head, text))
+            except (
+                ContentsUnreadableError, ValueError, TypeError, OverflowError, OSError, RecursionError,
+            ) as error:  # fmt: skip
+                # Of another version of this program, or of no worker. Any item may vanish: this one has.
+                log.warning("memory.unreadable", error=type(error).__name__)
+        return found
 
-def _found(answer: list[str] | None) -> list[Item]:
-    now, *values = answer or ["0"]
-    found = []
-    for item in zip(values[::3], values[1::3], values[2::3], strict=False):
-        try:
-            found.append(_item(int(now), *item))
-        except (ValueError, TypeError, OverflowError, OSError, RecursionError) as error:
-            # Of another version of this program, or of no worker. Any item may vanish: this one has.
-            log.warning("memory.unreadable", error=type(error).__name__)
-    return found
 
-
-def _item(now: int, field: str, head: str, text: str) -> Item:
-    kind, _, key = field.partition(":")
+def _item(now: int, kind: str, key: str, head: str, text: str) -> Item:
     ends, version, created, updated, priority, labels = head.split(" ", 5)
     pairs = [label.partition(":")[::2] for label in labels.split(_SEPARATOR)]
     return Item(

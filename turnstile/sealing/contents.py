@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from turnstile.errors import ContentsUnreadableError, KeyMissingError
+from turnstile.errors import BrokenSealError, ContentsUnreadableError, KeyMissingError
 from turnstile.sealing.envelope import MARK, NONCE_BYTES, is_left_plain, is_marked, leave_plain, seal, unseal
 from turnstile.sealing.place import Place
 
@@ -58,6 +58,13 @@ class Contents:
     def open(self, stored: str, place: Place) -> str:
         """The text. Raises ContentsUnreadableError."""
         return unseal(stored, place, self._keys) if is_marked(stored) else stored
+
+    def open_sealed(self, stored: str, place: Place) -> str:
+        """The text, from a store that others can write to. Raises ContentsUnreadableError, for a plain text, too, if this process
+        seals."""
+        if self.seals and (not is_marked(stored) or is_left_plain(stored)):
+            raise BrokenSealError(place.column)
+        return self.open(stored, place)
 
     def seal_optional(self, text: str | None, place: Place) -> str | None:
         return None if text is None else self.seal(text, place)

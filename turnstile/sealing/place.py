@@ -39,6 +39,16 @@ def value_column(key: str) -> str:
     return f"value:{key}"
 
 
+def history_column(known: str) -> str:
+    """The field of a message in a session's history: with all that the history says about it."""
+    return f"history:{known}"
+
+
+def event_column(key: str, event_id: str, kind: str) -> str:
+    """The field of an event of the stream `key`, whose name has the tenant, the session and the turn."""
+    return f"event:{key}:{event_id}:{kind}"
+
+
 def item_column(kind: str, key: str) -> str:
     """The column of an item of the working memory, in Postgres or in Redis."""
     return f"item:{kind}:{key}"

@@ -18,6 +18,9 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import script
 from turnstile.config.settings import Settings
+from turnstile.errors import ContentsUnreadableError
+from turnstile.sealing.contents import PLAIN, Contents
+from turnstile.sealing.place import Place, event_column
 from turnstile.streaming.event import EventId, MalformedEventIdError, Saying, TurnEvent
 
 APPEND_BATCH = 100
@@ -76,8 +79,9 @@ class Append:
 class EventWriter:
     """Appends to the streams of a worker's turns; simultaneous appends share a round trip."""
 
-    def __init__(self, settings: Settings, redis: GuardedRedis) -> None:
+    def __init__(self, settings: Settings, redis: GuardedRedis, contents: Contents = PLAIN) -> None:
         self._redis = redis
+        self._contents = contents
         self._milliseconds = int(settings.events_ttl_seconds * 1000)
         self.append: Batcher[Append, Appended] = Batcher(self._append_many, limit=APPEND_BATCH)
 
@@ -89,7 +93,10 @@ class EventWriter:
 
     async def _call(self, appends: Sequence[Append]) -> Sequence[Appended]:
         answers = await self._redis.run(
-            [script(APPEND, [append.key], *_arguments(append, self._milliseconds)) for append in appends]
+            [
+                script(APPEND, [append.key], *_arguments(append, self._milliseconds, self._contents))
+                for append in appends
+            ]
         )
         if answers is None:
             return [Appended.AWAY] * len(appends)
@@ -108,8 +115,9 @@ class Reading:
 class EventReader:
     """Reads the streams for an API process; simultaneous reads share a round trip, on one connection."""
 
-    def __init__(self, redis: GuardedRedis) -> None:
+    def __init__(self, redis: GuardedRedis, contents: Contents = PLAIN) -> None:
         self._redis = redis
+        self._contents = contents
         self.read: Batcher[Reading, list[TurnEvent] | None] = Batcher(self._read_many, limit=READ_BATCH)
         """Up to PAGE events; None if Redis is away."""
 
@@ -122,7 +130,10 @@ class EventReader:
         )
         if answers is None:
             return [None] * len(readings)
-        return [None if isinstance(answer, Exception) else list(_read_entries(answer)) for answer in answers]
+        return [
+            None if isinstance(answer, Exception) else list(_read_entries(answer, reading.key, self._contents))
+            for reading, answer in zip(readings, answers, strict=True)
+        ]
 
 
 def _as_many_as_fit(appends: Sequence[Append]) -> Sequence[Append]:
@@ -135,14 +146,21 @@ def _as_many_as_fit(appends: Sequence[Append]) -> Sequence[Append]:
     return appends
 
 
-def _arguments(append: Append, milliseconds: int) -> list[Any]:
+def _arguments(append: Append, milliseconds: int, contents: Contents) -> list[Any]:
     first, last = append.events[0], append.events[-1]
-    sayings = [word for event in append.events for word in (event.saying.kind.value, event.saying.data)]
+    sayings = [
+        word
+        for event in append.events
+        for word in (
+            event.saying.kind.value,
+            contents.seal(event.saying.data, _place(append.key, event.id, event.saying.kind.value)),
+        )
+    ]
     mode = "anew" if first.begins_anew else "next"
     return [first.id.fence, first.id.n, mode, milliseconds, last.saying.kind.value, *sayings]
 
 
-def _read_entries(entries: Sequence[tuple[str, Sequence[str]]]) -> Iterator[TurnEvent]:
+def _read_entries(entries: Sequence[tuple[str, Sequence[str]]], key: str, contents: Contents) -> Iterator[TurnEvent]:
     for entry_id, words in entries:
         fields = dict(zip(words[::2], words[1::2], strict=True))
         try:
@@ -150,4 +168,14 @@ def _read_entries(entries: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Turn
         except MalformedEventIdError:
             # Beyond the ids of all workers, so none of their events can come after it.
             return
-        yield TurnEvent(place, Saying.read(fields.get("kind", ""), fields.get("data", "")))
+        kind = fields.get("kind", "")
+        try:
+            data = contents.open_sealed(fields.get("data", ""), _place(key, place, kind))
+        except ContentsUnreadableError:
+            kind = data = ""
+        yield TurnEvent(place, Saying.read(kind, data))
+
+
+def _place(key: str, event_id: EventId, kind: str) -> Place:
+    # The key names the tenant, the session and the turn.
+    return Place("", "", None, event_column(key, str(event_id), kind))

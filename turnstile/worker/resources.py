@@ -57,7 +57,7 @@ class Resources:
         stack.push_async_callback(redis.close)
         watch = MemoryWatch(redis.memory)
         history = History(settings, database, redis.memory)
-        emitters = Emitters(settings, EventWriter(settings, redis.memory))
+        emitters = Emitters(settings, EventWriter(settings, redis.memory, database.contents))
         stack.push_async_callback(emitters.close)
         return cls(
             settings=settings,
@@ -69,7 +69,7 @@ class Resources:
             redis=redis,
             lock=SessionLock(settings, redis.lock),
             history=history,
-            memory=ItemCache(settings, redis.memory, lambda: watch.pressure),
+            memory=ItemCache(settings, redis.memory, lambda: watch.pressure, database.contents),
             memory_watch=watch,
             emitters=emitters,
             traces=traces,

@@ -12,6 +12,7 @@ from tests.producer.api.sse_client import Served, Transcript, read_events, servi
 from tests.support.processors import message_about, processing
 from tests.support.redis_hands import OwnEventWriter, OwnSessionLock
 from turnstile.backends.postgres.database import Database
+from turnstile.config.sealing_keys import read_contents
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Context, Turn
 from turnstile.handlers.handler import Handler
@@ -103,7 +104,7 @@ async def conversing(
     lock = OwnSessionLock(settings)
     emitters = Emitters(settings, OwnEventWriter(settings))
     async with (
-        Database(settings.database, "worker", size=4, pinned=True) as database,
+        Database(settings.database, "worker", size=4, pinned=True, contents=read_contents(settings)) as database,
         serving(served_by or settings) as served,
     ):
         async with served.client() as client:

@@ -54,7 +54,7 @@ class TurnWatch:
     def __init__(self, settings: Settings, reads: Database, redis: GuardedRedis) -> None:
         self._prefix = settings.redis_prefix
         self._longest_pause = min(LONGEST_PAUSE_SECONDS, settings.stream_heartbeat_seconds)
-        self._reader = EventReader(redis)
+        self._reader = EventReader(redis, reads.contents)
         self._hints = EventHints(redis)
         self._standing: Batcher[TurnKey, Standing | None] = Batcher(
             lambda wanted: read_standings(reads, wanted), limit=STANDINGS_BATCH, line_of=lambda key: key.tenant_id
