@@ -17,7 +17,7 @@ async def test_a_worker_delivers_webhooks(product: Product, start_worker: StartW
     first, second = await product.submit({"do": "echo"}, {"do": "echo"}, webhook_url=URL)
 
     async def tried() -> bool:
-        rows = await product.fetch("SELECT * FROM webhooks WHERE tries > 0 AND error = 'name not resolved'")
+        rows = await product.fetch("SELECT * FROM webhooks WHERE tries > 0 AND error = 'name has no public address'")
         return {row["turn_id"] for row in rows} == {first, second}
 
     await until(tried)

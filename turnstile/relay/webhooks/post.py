@@ -54,10 +54,9 @@ class PublicAddresses(AbstractResolver):
             addresses = await asyncio.shield(lookup)
         except (OSError, UnicodeError):
             addresses = []
-        if not addresses:
-            raise NotPostedError("name not resolved")
-        if not all(self._may_reach(address) for address in addresses):
-            raise NotPostedError("address refused")
+        if not addresses or not all(self._may_reach(address) for address in addresses):
+            # One reason for both: clients read it, and must not learn which names our network has.
+            raise NotPostedError("name has no public address")
         flags = socket.AI_NUMERICHOST
         return [
             ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
