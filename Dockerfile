@@ -4,7 +4,7 @@
 #   docker run --init --read-only --tmpfs /tmp --env-file FILE turnstile worker        (or api, relay, migrate)
 #
 # A handler of one's own: mount its folder at /app, or build on top: FROM turnstile, COPY my_handler.py /app/.
-# Packages that it needs are put in as step 1 of infra/README.md shows: /opt/turnstile has no pip of its own.
+# Packages that it needs are put in as step 1 of infra/README.md shows: the image has no pip, and no shell for a RUN.
 #
 # Pinned by tag, so that a rebuild gets the base's security fixes. For builds that can be repeated pin by digest:
 # `docker buildx imagetools inspect python:3.11-slim` tells it, then
@@ -55,19 +55,40 @@ HEALTHCHECK --interval=2s --timeout=5s --retries=30 CMD python -c \
     "import urllib.request as r; r.urlopen('http://127.0.0.1:$GATEWAY_PORT/_ministack/health', timeout=4)"
 CMD ["python", "-m", "ministack"]
 
-# Last, because it is what a build without --target makes.
-FROM base AS turnstile
+FROM base AS bare
+# What a process of Turnstile never starts helps only who has broken into one: every program but Python goes, with shells, apt and pip.
+# Python deletes, because `rm` would be gone before it is done. The list of Debian's packages stays, for scanners.
+RUN ["python3", "-c", "\
+import os, shutil, sys\n\
+from pathlib import Path\n\
+kept = os.path.realpath(sys.executable)\n\
+for folder in {os.path.realpath(name) for name in ('/bin', '/sbin', '/usr/bin', '/usr/sbin', '/usr/local/bin', '/usr/local/sbin')}:\n\
+    for program in list(Path(folder).iterdir()):\n\
+        if os.path.realpath(program) != kept:\n\
+            program.unlink()\n\
+homes = [path for path in sys.path if path.endswith('-packages')] + [os.path.dirname(os.__file__)]\n\
+for waste in ['/usr/lib/apt', '/var/lib/apt', '/var/cache/apt', '/usr/libexec', *(home + name for home in homes for name in ('/pip', '/ensurepip'))]:\n\
+    shutil.rmtree(waste, ignore_errors=True)\n\
+"]
+
+# Last, because it is what a build without --target makes. From nothing: in a layer above, what was deleted could still be read.
+FROM scratch AS turnstile
+COPY --from=bare / /
 COPY --from=product /opt/turnstile /opt/turnstile
 COPY --from=product /opt/product /opt/turnstile
-ENV TURNSTILE_LOG_FORMAT=json TURNSTILE_HEALTH_PORT=8081
+ENV PATH=/opt/turnstile/bin:/usr/local/bin:/usr/bin LANG=C.UTF-8 PYTHONUNBUFFERED=1 \
+    TURNSTILE_LOG_FORMAT=json TURNSTILE_HEALTH_PORT=8081
+WORKDIR /app
 # Fargate mounts an empty volume there that only root may write to, unless the image names the path as a volume: then it has the
 # mode that it has here, which is everybody's.
 VOLUME ["/tmp"]
 USER 10001:10001
 EXPOSE 8080 8081
-# ECS and Kubernetes ask by themselves, and don't look at this one.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD \
-    python -I -m turnstile.ops.container_health "api=${TURNSTILE_API_PORT:-8080}" "worker=$TURNSTILE_HEALTH_PORT"
+# ECS and Kubernetes ask by themselves, and don't look at this one. Nothing but Python could put the ports in.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-I", "-c", "\
+import os, sys\n\
+from turnstile.ops.container_health import main\n\
+sys.exit(main(['api=' + os.environ.get('TURNSTILE_API_PORT', '8080'), 'worker=' + os.environ['TURNSTILE_HEALTH_PORT']]))"]
 # Exec form: SIGTERM reaches the process, which then drains for TURNSTILE_GRACE_SECONDS. `docker stop` kills after ten
 # seconds unless it is told to wait longer than that.
 ENTRYPOINT ["turnstile"]

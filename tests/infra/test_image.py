@@ -12,8 +12,9 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.support.stacks import containers
+from turnstile.ops import container_health
 
-DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
 IGNORED = (ROOT / ".dockerignore").read_text().splitlines()
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -65,6 +66,27 @@ def test_the_only_writable_place_on_fargate_is_writable_for_who_is_not_root() ->
     assert [json.loads(volume) for volume in arguments(stages()["turnstile"], "VOLUME")] == [mounted] == [["/tmp"]]  # noqa: S108 - not a file of ours
 
 
+def test_the_image_of_production_has_no_layer_with_what_was_deleted() -> None:
+    assert stages()["turnstile"][:2] == [("FROM", "scratch"), ("COPY", "--from=bare / /")]
+
+
+def test_the_health_check_needs_no_shell_and_knows_the_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    [check] = arguments(stages()["turnstile"], "HEALTHCHECK")
+    program, isolated, word, code = json.loads(check.partition("CMD ")[2])
+    asked: list[list[str]] = []
+    monkeypatch.setattr(container_health, "main", asked.append)
+    monkeypatch.setenv("TURNSTILE_HEALTH_PORT", "8081")
+
+    for variables in ({}, {"TURNSTILE_API_PORT": "9000"}):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit):
+            exec(code, {})  # noqa: S102 - as the image's Python does
+
+    assert (program, isolated, word) == ("python", "-I", "-c")
+    assert asked == [["api=8080", "worker=8081"], ["api=9000", "worker=8081"]]
+
+
 def test_signals_reach_the_process_itself_and_not_a_shell() -> None:
     assert arguments(stages()["turnstile"], "ENTRYPOINT") == ['["turnstile"]']
 
@@ -74,7 +96,7 @@ def test_a_lambda_function_starts_the_python_that_has_the_packages() -> None:
 
     assert entry
     home, _, _ = json.loads(entry[1])[0].rpartition("/bin/python")
-    assert [copied.split()[-1] for copied in arguments(stages()["turnstile"], "COPY")] == [home, home]
+    assert [copied.split()[-1] for copied in arguments(stages()["turnstile"], "COPY")] == ["/", home, home]
 
 
 def test_every_package_of_the_product_is_in_it() -> None:
