@@ -1,11 +1,14 @@
 """The body of a submit: what is refused, and when two requests are equal."""
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 from turnstile.submit.submission_key import fingerprint
 from turnstile.submit.turn_request import (
     MAX_AHEAD,
@@ -14,6 +17,7 @@ from turnstile.submit.turn_request import (
     NotJsonError,
     TurnRequest,
     given_fields,
+    read_submission,
     read_turn_request,
 )
 
@@ -223,3 +227,16 @@ def test_every_difference_gives_another_fingerprint() -> None:
 def test_a_fingerprint_never_changes_or_every_repeat_across_a_deploy_would_be_refused() -> None:
     given = digest(input={"é": [1, 2.5]}, execute_at="2026-01-01T12:00:00Z", timeout_seconds=3, turn_id=ID)
     assert given.hex() == "f11381251ae0ad15a425b6790eb20a31a27704985208da3edf364f31ac66c3f8"
+
+
+@pytest.mark.parametrize(
+    ("fields", "accepted"), [({}, True), ({"timeout_seconds": 60}, True), ({"timeout_seconds": 60.1}, False)]
+)
+def test_a_queue_bounds_how_long_a_client_may_hold_a_slot(fields: dict[str, Any], accepted: bool) -> None:
+    queue = QueueSettings(name="turns", max_timeout_seconds=60)
+    settings = Settings(database_url="postgresql://127.0.0.1:1/none", queues=(queue,), queue="turns")
+    body = json.dumps({"input": "x", **fields}).encode()
+    reason = "^/timeout_seconds: must be at most 60 on queue 'turns'$"
+
+    with nullcontext() if accepted else pytest.raises(InvalidRequestError, match=reason):
+        read_submission(settings, "t", "s", body, key=None, now=NOW, random_bits=1)

@@ -58,6 +58,8 @@ class QueueSettings(BaseModel):
     `turnstile skip`."""
     timeout_seconds: Seconds = 300.0
     """Timeout of one attempt. A submit's own value wins, then the handler's, then this."""
+    max_timeout_seconds: Seconds | None = None
+    """The longest `timeout_seconds` that a submit may ask for: so long can a client hold a slot. Left out: 14 days."""
     visibility_seconds: Annotated[float, Field(ge=1, le=MAX_VISIBILITY_SECONDS)] = 60.0
     """Visibility timeout of a received message. A worker extends it while it works on the turn."""
     expires_in_seconds: Seconds = 900.0

@@ -222,6 +222,10 @@ def read_submission(
         rule = f"must begin with {prefix[:8]}-{prefix[8:]}, which is your tenant's, and must not be of version 7"
         raise InvalidRequestError([("/turn_id", rule)])
     queue = settings.find_queue(_usual_queue(settings) if request.queue is None else request.queue)
+    longest = queue.max_timeout_seconds
+    if longest is not None and (request.timeout_seconds or 0) > longest:
+        fault = f"must be at most {longest:g} on queue {queue.name!r}"
+        raise InvalidRequestError([("/timeout_seconds", fault)])
     hosts = settings.webhook_hosts
     if request.webhook_url is not None and not is_allowed(parse_webhook_url(request.webhook_url), hosts):
         # The error must not show the client which hosts are allowed.
