@@ -17,7 +17,9 @@ CREATE INDEX webhooks_due_at ON webhooks (due_at) WHERE due_at IS NOT NULL;
 
 -- Every end of a turn owes its webhook in the same commit. The event is recorded here, because a redrive changes the turn, and
 -- because each try must send the same event. It has no error text and no message content: the client chooses the address.
-CREATE FUNCTION turns_owe_webhook() RETURNS trigger LANGUAGE plpgsql AS $$
+--
+-- It runs as the owner of the tables: the roles that end turns need no right to write webhooks.
+CREATE FUNCTION turns_owe_webhook() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO webhooks (turn_id, generation, tenant_id, url, due_at, event)
     VALUES (NEW.id, NEW.generation, NEW.tenant_id, NEW.webhook_url, clock_timestamp(), json_build_object(
@@ -29,10 +31,13 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Another application's table may have the same name, and a manual statement on `turns` may come from a session with its search path.
+-- Another application's table may have the same name, and a manual statement on `turns` may come from a session with its search path
+-- or with a temporary table.
 DO $$ BEGIN
     EXECUTE format('ALTER FUNCTION turns_owe_webhook SET search_path = %I, pg_temp', current_schema());
 END $$;
+
+REVOKE EXECUTE ON FUNCTION turns_owe_webhook FROM PUBLIC;
 
 -- For a turn without an address, only the comparison runs.
 CREATE TRIGGER turns_owe_webhook AFTER UPDATE OF status ON turns FOR EACH ROW
