@@ -91,7 +91,7 @@ MISFITS = frozenset({"42P01", "42703", "42883"})
 MISFIT = "the tables are missing or of another version: run `turnstile migrate`"
 
 
-FORBIDDEN = "DATABASE_URL's role lacks rights on the tables: their owner runs the statements of docs/running.md#roles"
+FORBIDDEN = "DATABASE_URL's role lacks rights on the tables: their owner runs `turnstile grant` (docs/running.md#roles)"
 """What to do after `insufficient_privilege`."""
 
 

@@ -18,7 +18,8 @@ IN_EACH_RUN = {"test_crashes.py", "test_order_and_exclusion.py"}
 EVIDENCE = """
 CREATE TABLE evidence (
     id bigint GENERATED ALWAYS AS IDENTITY, turn_id uuid, session_id text, seq bigint, attempt int, fence bigint,
-    pid int, what text, at timestamptz)
+    pid int, what text, at timestamptz);
+GRANT ALL ON evidence TO PUBLIC
 """
 
 

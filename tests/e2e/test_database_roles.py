@@ -1,4 +1,4 @@
-"""The database roles of infra/README.md: one owns the tables, the other is for the application."""
+"""The roles of infra/README.md: each process works with what its own may do."""
 
 import json
 from collections.abc import Iterator
@@ -9,20 +9,28 @@ import pytest
 from tests.archive.archiving import age, archive, in_archive
 from tests.e2e.conftest import EVIDENCE, StartWorker
 from tests.e2e.harness import Product
-from tests.support.database_roles import database_with_roles
+from tests.support.database_roles import RoleUrls, database_with_roles
 from tests.support.outside import outside
 from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.ops.doctor.run_checks import look
+from turnstile.ops.roles.kinds import Kind
 from turnstile.queries.turns import read_turn
 
 
 @pytest.fixture
-def database_url(stack: Stack) -> Iterator[str]:
-    """The application's URL of a database with the roles of the page."""
+def roles(stack: Stack) -> Iterator[RoleUrls]:
     with database_with_roles(stack) as made:
         with psycopg.connect(outside(made.owner), autocommit=True) as connection:
             connection.execute(EVIDENCE)
-        yield made.application
+        yield made
+
+
+@pytest.fixture
+def database_url(roles: RoleUrls) -> str:
+    """Of those who look at the tables from outside."""
+    return roles.owner
 
 
 @pytest.fixture
@@ -30,8 +38,11 @@ def evidence() -> None:
     """Made with the other tables, by their owner."""
 
 
-async def test_the_application_role_is_enough_for_a_worker(product: Product, start_worker: StartWorker) -> None:
-    worker = start_worker()
+async def test_a_worker_and_a_relay_work_with_what_theirs_may_do(
+    product: Product, start_worker: StartWorker, roles: RoleUrls
+) -> None:
+    worker = start_worker(DATABASE_URL=roles.of[Kind.WORKER], TURNSTILE_RELAY="false")
+    relay = start_worker("relay", DATABASE_URL=roles.of[Kind.RELAY])
 
     await product.submit({"do": "echo"}, {"do": "flaky", "times": 1}, {"do": "bug"}, session="a")
     await product.submit({"do": "echo"}, session="b")
@@ -39,30 +50,28 @@ async def test_the_application_role_is_enough_for_a_worker(product: Product, sta
 
     assert sorted(row["status"] for row in await product.rows()) == ["FAILED", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"]
     await product.check_sessions()
-    assert "permission denied" not in json.dumps(worker.lines())
+    assert "permission denied" not in json.dumps([*worker.lines(), *relay.lines()])
 
 
-async def test_the_application_role_can_not_change_the_schema(product: Product) -> None:
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        await product.fetch_nothing("CREATE TABLE more (id int)")
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        await product.fetch_nothing("ALTER TABLE turns DISABLE TRIGGER turns_legal_transition")
-
-
-async def test_the_application_role_is_enough_for_the_doctor(product: Product) -> None:
+async def test_the_doctor_works_with_what_an_operator_may_do(product: Product, roles: RoleUrls) -> None:
     await product.submit({"do": "echo"})
 
-    assert await look(product.settings, dlq=False) == []
+    found = await look(product.settings.model_copy(update={"database_url": roles.of[Kind.OPERATOR]}), dlq=False)
+
+    assert found == []
 
 
-async def test_the_application_role_is_enough_for_the_archive(product: Product, start_worker: StartWorker) -> None:
-    start_worker()
+async def test_the_archive_works_with_what_an_operator_may_do(
+    product: Product, start_worker: StartWorker, roles: RoleUrls
+) -> None:
+    start_worker(DATABASE_URL=roles.application)
     [turn] = await product.submit({"do": "echo"})
     await product.ended()
     await age(product.database)
 
-    await archive(product.database)
+    async with Database(DatabasePlace(roles.of[Kind.OPERATOR]), "test", size=1) as database:
+        await archive(database)
+        found = await read_turn(database, "t", turn)
 
-    found = await read_turn(product.database, "t", turn)
     assert found is not None
     assert (found.status, await in_archive(product.database)) == ("SUCCEEDED", [turn])

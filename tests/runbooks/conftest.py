@@ -1,6 +1,6 @@
 """The reader of a page. A module is named after its page, and its test leaves no line of the page out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.e2e.conftest import evidence, product, start_worker
-from tests.e2e.harness import process_environment
+from tests.e2e.conftest import evidence, start_worker
+from tests.e2e.harness import Product, process_environment
 from tests.ops.conftest import Turnstile, environment, turnstile
 from tests.runbooks.deployment import IMAGES, NAME, Deployment, emulated_deployment
 from tests.runbooks.page import FOLDER, Step, read_steps
@@ -17,9 +17,13 @@ from tests.runbooks.reader import Reader
 from tests.support.database_roles import RoleUrls, database_with_roles
 from tests.support.databases import Databases
 from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
+from turnstile.message_queue import MessageQueues
+from turnstile.ops.roles.kinds import Kind
 
-__all__ = ["environment", "evidence", "product", "start_worker", "turnstile"]
+__all__ = ["environment", "evidence", "start_worker", "turnstile"]
 
 COMMANDS_LEASE_SECONDS = 30
 """Longer than that of the tests' workers: no busy machine makes a worker silent."""
@@ -54,13 +58,27 @@ def roles(steps: list[Step], stack: Stack, databases: Databases) -> Iterator[Rol
         return
     name = databases.take()
     url = databases.url(name)
-    yield RoleUrls(name, url, url, url)
+    yield RoleUrls(name, url, url, url, dict.fromkeys(Kind, url))
     databases.give_back(name)
 
 
 @pytest.fixture
 def database_url(roles: RoleUrls) -> str:
     return roles.application
+
+
+@pytest.fixture
+async def database(stack: Stack, roles: RoleUrls) -> AsyncIterator[Database]:
+    """Of a superuser, who makes the situation of a page and sees what became of it."""
+    place = DatabasePlace(stack.postgres.database_url(roles.name))
+    async with Database(place, "test", size=4, pinned=True, wait_seconds=30.0) as opened:
+        yield opened
+
+
+@pytest.fixture
+def product(settings: Settings, database: Database, queues: MessageQueues, evidence: None) -> Product:
+    """Its processes are of the application's role."""
+    return Product(settings, database, queues)
 
 
 @pytest.fixture(scope="session")

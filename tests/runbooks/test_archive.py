@@ -23,9 +23,10 @@ async def test_the_page(reader: Reader, database: Database, settings: Settings) 
 
     shown = await reader.up_to('-- in psql "$DATABASE_URL": a conversation')
     assert all(str(turn) in shown.out for turn in turns)
+    await reader.up_to('-- in psql "$OWNER_URL", since no process may delete these')
     assert await in_archive(database) == []
     assert await database.fetch("SELECT session_id FROM sessions", {}) == [{"session_id": "chat-17"}]
 
-    await reader.up_to('-- in psql "$OWNER_URL"')
+    await reader.up_to('-- in psql "$OWNER_URL": vacuum sooner')
     [row] = await database.fetch("SELECT reloptions FROM pg_class WHERE relname = 'messages'", {})
     assert "autovacuum_vacuum_scale_factor=0.02" in row["reloptions"]

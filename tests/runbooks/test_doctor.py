@@ -25,7 +25,7 @@ async def test_the_page(
     reader.names |= {
         "TURN": str(stuck),
         "DATABASE turnstile": f"DATABASE {roles.name}",
-        "turnstile_app": roles.application_role,
+        "turnstile_operator": roles.application_role,
     }
 
     for line in ("turnstile doctor", "turnstile doctor", "turnstile doctor --json"):

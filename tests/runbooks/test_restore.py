@@ -37,7 +37,7 @@ async def test_the_page(
     await reader.up_to("turnstile migrate")
     await announce(database, make_worker_record(settings.queue, "of the backup"))
     await database.fetch("UPDATE workers SET lost_at = now()", {})
-    await reader.up_to('psql "$DATABASE_URL" -c "DELETE FROM turnstile.workers"')
+    await reader.up_to('psql "$OWNER_URL" -c "DELETE FROM turnstile.workers"')
     checked = await reader.up_to("turnstile doctor", code=ExitCode.FINDINGS)
     assert "fences-behind" in checked.out
     assert "workers-lost" not in checked.out

@@ -1,4 +1,4 @@
-"""A client gets another key. The application gets a second role, and the first one can no longer connect."""
+"""A client gets another key. A process gets a second role, and the first one can no longer connect."""
 
 import json
 from urllib.parse import urlsplit
@@ -20,7 +20,7 @@ async def test_the_page(
     new = f"{old}_b"
     place = urlsplit(roles.application)
     url = place._replace(netloc=f"{new}:new@{place.hostname}:{place.port}").geturl()
-    reader.names |= {"turnstile_app": old, "turnstile_app_b": new, "NEW": "a-new-token-of-redis"}
+    reader.names |= {"turnstile_api": old, "turnstile_api_b": new, "NEW": "a-new-token-of-redis"}
     reader.names["datname = 'turnstile'"] = f"datname = '{roles.name}'"
     made = await turnstile("key", "create", "--tenant", "acme", "--role", "submit", "--json")
     leaked = json.loads(made.out)["key_id"]
@@ -36,12 +36,12 @@ async def test_the_page(
         environment["DATABASE_URL"] = url
         with psycopg.connect(url):
             assert new in (await reader.up_to('psql "$OWNER_URL" -c "SELECT usename')).out
-        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app NOLOGIN')
+        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_api NOLOGIN')
         with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
             psycopg.connect(roles.application)
-        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app LOGIN')
+        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_api LOGIN')
         environment["DATABASE_URL"] = place._replace(netloc=f"{old}:newer@{place.hostname}:{place.port}").geturl()
-        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_app_b NOLOGIN')
+        await reader.up_to('psql "$OWNER_URL" -c "ALTER ROLE turnstile_api_b NOLOGIN')
         with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
             psycopg.connect(url)
         await reader.to_the_end()

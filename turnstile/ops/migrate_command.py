@@ -6,6 +6,8 @@ import typer
 
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.ops.migration_run import apply, warn_of_shared_schema
+from turnstile.ops.roles.grant_command import describe
+from turnstile.ops.roles.grants import grant_again
 from turnstile.ops.terminal.operator_access import database_away, load_settings
 from turnstile.ops.terminal.options import DAY_SECONDS, Yes, confirm
 from turnstile.ops.terminal.output import say
@@ -39,9 +41,13 @@ def migrate(
         before, after = apply(
             settings.database, revision or "head", down=down, sql=sql, wait_seconds=wait, on_wait=say_why
         )
+        # The new tables need grants, too.
+        roles = {} if sql or down else grant_again(settings.database)
     except DatabaseUnavailableError as error:
         raise database_away(settings, error) from error
     if not sql:
         say(f"the tables are at {after}" if before == after else f"the tables went from {before} to {after}")
+        if roles:
+            say(describe(roles))
         if not down and (advice := warn_of_shared_schema(settings.database)) is not None:
             say(f"note: {advice}")

@@ -1,6 +1,5 @@
 """A role that may not do what its process does: an error says so and what to run. The process works once that has been run."""
 
-import re
 from collections.abc import Iterator
 from typing import LiteralString, cast
 
@@ -8,7 +7,6 @@ import psycopg
 import pytest
 
 from tests.backends.postgres.refusals import refusal
-from tests.conftest import ROOT
 from tests.ops.invoke import invoke
 from tests.support.database_roles import RoleUrls, database_with_roles
 from tests.support.probes import until
@@ -16,10 +14,12 @@ from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.errors import DatabaseUnavailableError
+from turnstile.ops.roles.grants import grant
 from turnstile.statements.advance_fences import ADVANCE
 
-WHAT_TO_DO = "DATABASE_URL's role lacks rights on the tables: their owner runs the statements of docs/running.md#roles"
-[GRANTS] = re.findall(r"^```sql\n(GRANT.*?)^```", (ROOT / "docs/running.md").read_text(), re.MULTILINE | re.DOTALL)
+WHAT_TO_DO = (
+    "DATABASE_URL's role lacks rights on the tables: their owner runs `turnstile grant` (docs/running.md#roles)"
+)
 
 MISSING = pytest.mark.parametrize(
     ("revoked", "reason"),
@@ -56,7 +56,7 @@ async def test_a_process_says_what_to_run_and_works_after_it(roles: RoleUrls, re
     async with Database(place, "test", size=1, first=ADVANCE, wait_seconds=0.5) as database:
         assert await refusal(database) == f"{reason}; {WHAT_TO_DO}"
 
-        as_owner(roles, GRANTS)
+        grant(DatabasePlace(roles.owner), {})
 
         assert await until(works)
 
@@ -72,7 +72,7 @@ def test_a_command_says_what_to_run(roles: RoleUrls, revoked: str, reason: str) 
     as_owner(roles, f"REVOKE {revoked} FROM turnstile_app")
 
     ran = invoke("list", DATABASE_URL=roles.application)
-    as_owner(roles, GRANTS)
+    grant(DatabasePlace(roles.owner), {})
     again = invoke("list", DATABASE_URL=roles.application)
 
     assert (ran.code, ran.err) == (4, f"turnstile: {reason}; {WHAT_TO_DO}\n")

@@ -1,0 +1,159 @@
+"""The statements that each kind of process executes, as recorded in a run of the end-to-end tests; and its rarer ones."""
+
+from collections.abc import Iterator
+
+from turnstile.archive import move, reads
+from turnstile.backends.postgres.table_version import READ_VERSION
+from turnstile.memory import durable_items
+from turnstile.ops.dead_letters import drop_failed, failed_turns, redrive_log, redriven_turns
+from turnstile.ops.doctor import checks, read_database
+from turnstile.ops.roles.kinds import Kind
+from turnstile.ops.sessions import halted_session, stuck_sessions, wake_turn
+from turnstile.ops.stats import read_stats
+from turnstile.ops.turns import attempts, open_turns, operator_turns, trace_tree
+from turnstile.ops.why import read_wait_facts
+from turnstile.queries import (
+    attention,
+    backlog,
+    earlier_attempts,
+    progress,
+    session_messages,
+    turn_lists,
+    turns,
+    workers,
+)
+from turnstile.statements import (
+    advance_fences,
+    cancel,
+    cancel_before_submit,
+    claim,
+    compensate,
+    defer,
+    join,
+    lost_turns,
+    once_values,
+    owed_messages,
+    paused_queues,
+    place_scheduled,
+    read_claims,
+    redrive_audit,
+    renew_lease,
+    revive,
+    session_head,
+    settle,
+    start_children,
+    submit,
+    submit_on_busy,
+    waiting_tenants,
+    webhooks,
+    worker_registry,
+)
+
+_SUBMIT = (submit.SUBMIT, submit.READ_SUBMISSIONS)
+
+_SUBMIT_ON_BUSY = (
+    submit_on_busy.TAKE_KEY, submit_on_busy.LOCK_SESSION, submit_on_busy.BUSY_WITH, submit_on_busy.LOCK_LAST,
+    submit_on_busy.ADD_INPUT, submit_on_busy.KEEP_ANSWER,
+)  # fmt: skip
+
+_CANCEL = (
+    cancel.LOCK_SESSION, cancel.LOCK_TURN, cancel.CANCEL_PENDING, cancel.REQUEST_CANCEL, session_head.WAKE_HEAD,
+    reads.READ_ARCHIVED_STANDINGS,
+)  # fmt: skip
+
+_CANCEL_SESSION = (cancel.LOCK_NAMED_SESSION, cancel.LOCK_OPEN)
+
+_READ = (turns._READ, turns._STANDINGS, reads.READ_ARCHIVED, reads.READ_ARCHIVED_STANDINGS)
+
+_REPORTS = (attention.ATTENTION, backlog.BACKLOG, progress.PROGRESS, workers.WORKERS)
+
+
+def _lists() -> Iterator[str]:
+    filters = frozenset({"tenant_id", "session_id", "queue", "error_class", "before"})
+    yield turn_lists._page(filters, pending=True)
+    yield turn_lists._page(filters | {"status"}, pending=False)
+    yield turn_lists._page_in_reach(filters | {"status"})
+    yield turn_lists._end_of_reach(filters)
+
+
+def _of_api() -> Iterator[str]:
+    yield from (*_SUBMIT, *_SUBMIT_ON_BUSY, *_CANCEL, *_CANCEL_SESSION, cancel_before_submit.LEAVE_TOMBSTONE)
+    yield from (*_READ, session_messages.VERSION, session_messages.HISTORY_PAGE)
+    yield from _lists()
+
+
+def _of_worker() -> Iterator[str]:
+    yield from (advance_fences.ADVANCE, claim.CLAIM, read_claims.READ_CLAIMS, settle.SETTLE, settle.REREAD_SETTLED)
+    yield from (renew_lease.RENEW, defer.DEFER, compensate.COMPENSATE_FAILED, join.WAKE_PARENTS, lost_turns.FIND_LOST)
+    yield from (worker_registry.ANNOUNCE, worker_registry.WITHDRAW, paused_queues.READ_PAUSED)
+    yield from (waiting_tenants.FIND_WAITING_TENANT, earlier_attempts.READ_EARLIER_ATTEMPTS)
+    # What a handler may ask for.
+    yield from (*_SUBMIT, *_CANCEL, start_children.READ_CHILDREN, start_children.READ_DEPTH)
+    yield from (start_children.READ_STATES, start_children.READ_OUTPUTS)
+    yield from (once_values.READ_VALUES, once_values.RECORD_VALUE, once_values.REREAD_VALUE)
+    yield from (session_messages.HISTORY_PAGE, session_messages.HISTORY_AS_TEXT)
+    yield from (durable_items.READ_ITEMS, durable_items.WRITE_ITEMS, durable_items.DELETE_ITEMS)
+    # A dead letter that somebody has moved back to its queue.
+    yield from (revive.READ_OWNER, revive.LOCK_FAILED, revive.REVIVE, redrive_audit.RECORD_MOVE)
+
+
+def _of_relay() -> Iterator[str]:
+    yield from (owed_messages.TAKE_DUE, owed_messages.FIND_DUE, owed_messages.SET_RESEND_DEADLINE)
+    yield from (owed_messages.DEAD_LETTERED, owed_messages.GIVE_BACK, paused_queues.READ_PAUSED)
+    yield from (place_scheduled.PLACE_SCHEDULED, place_scheduled.FIND_UNPLACED, join.WAKE_JOINED)
+    yield from (lost_turns.MARK_LOST, lost_turns.ANY_LOST, renew_lease.RENEW)
+    yield from (submit.FORGET_SUBMISSIONS, cancel_before_submit.FORGET_CHOSEN_IDS, durable_items.PRUNE_ITEMS)
+    yield from (webhooks.TAKE, webhooks.FIND, webhooks.COUNT_DUE, webhooks.NOTE_DELIVERED, webhooks.NOTE_FAILED)
+    yield from _REPORTS
+
+
+def _of_operator() -> Iterator[str]:
+    # `submit --direct`, `cancel`, `list` and `status` do what the API does.
+    yield from _of_api()
+    yield from _REPORTS
+    everything = frozenset({"queue", "tenant_id", "session_id", "error_class", "trace_id", "older_than_seconds"})
+    yield failed_turns._list(everything, following=True)
+    yield failed_turns._groups(everything)
+    yield failed_turns._count_halting(everything)
+    yield open_turns._list(everything, None)
+    yield stuck_sessions.make_statement(frozenset())
+    yield read_stats.make_statement(everything)
+    for by in read_stats.GroupBy:
+        yield read_stats.make_statement(everything, by)
+    yield from (
+        trace_tree.TRACE_OF,
+        trace_tree.TRACE_TREE,
+        attempts.READ,
+        operator_turns.MESSAGES,
+        operator_turns.FIND_TENANTS,
+    )
+    yield from (read_wait_facts.TURNS, read_wait_facts.WORKERS, read_wait_facts.RUNNING, read_wait_facts.OLDER)
+    yield from (read_wait_facts.ROW_LOCKS, read_wait_facts.TURN_OF_SESSION, backlog.BY_TENANT, workers.RUNNING)
+    yield from (halted_session.READ_HALT, halted_session.LOCK_HALTED, halted_session.RETRY)
+    yield from (halted_session.OWE_DEAD_LETTER, halted_session.RESUME, wake_turn.WAKE_TURN, read_database.WAKE)
+    yield from (check.statement for check in checks.CHECKS if check.statement)
+    yield from (
+        revive.LOCK_FAILED,
+        revive.REVIVE,
+        revive.READ_GENERATIONS,
+        revive.FIND_COMPENSATED,
+        drop_failed.DROP_FAILED,
+    )
+    yield from (
+        redrive_audit.RECORD,
+        redrive_audit.NOTE,
+        redrive_audit.FINISH,
+        redrive_log.LOG,
+        redriven_turns.READ_ENDS,
+    )
+    yield from (paused_queues.PAUSE, paused_queues.RESUME, paused_queues.READ_PAUSED)
+    yield from (move.SURVEY, move.MOVE, move.STEP_OVER)
+    yield from (advance_fences._LAST_FENCE, advance_fences._ADVANCE_TO)
+
+
+_STATEMENTS = {Kind.API: _of_api, Kind.WORKER: _of_worker, Kind.RELAY: _of_relay, Kind.OPERATOR: _of_operator}
+
+
+def executed_by(kind: Kind) -> list[str]:
+    """Their texts, each once."""
+    return list(dict.fromkeys([READ_VERSION, *_STATEMENTS[kind]()]))

@@ -1,0 +1,8 @@
+-- `turnstile api`: it submits, cancels and reads. It deletes nothing, and what handlers record it neither reads nor writes.
+GRANT SELECT ON turnstile_version, archived_turns, webhooks TO {role};
+GRANT SELECT, INSERT ON messages TO {role};
+GRANT SELECT, INSERT, UPDATE (last_seq, updated_at) ON sessions TO {role};
+GRANT SELECT, INSERT, UPDATE (status, send_at, sends, finished_at, cancel_requested_at, cancel_reason) ON turns TO {role};
+GRANT SELECT, INSERT, UPDATE (turn_id, answer) ON submissions TO {role};
+GRANT SELECT, INSERT, UPDATE (submitted_at, canceled_at, reason) ON chosen_ids TO {role};
+GRANT SELECT (queue, queue_latency_seconds, lease_seconds, seen_at) ON workers TO {role};

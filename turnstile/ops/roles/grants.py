@@ -1,0 +1,176 @@
+"""Gives the roles of the database their rights, and remembers which role is of which kind.
+
+Whoever owns the tables does it, in one transaction: a role that is in use is never without its rights.
+
+The memory is a policy on `turnstile_version` for each kind, which names its roles. The table has no row-level security, so these
+policies do nothing. Postgres keeps them right when a role is renamed or dropped, and a way down to `base` leaves them.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.sql import SQL, Composed, Identifier
+
+from turnstile.backends.postgres.certificate import certificate_refused
+from turnstile.backends.postgres.database import conninfo
+from turnstile.backends.postgres.outage import is_outage
+from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.postgres.table_version import MISSING, OLDER
+from turnstile.errors import DatabaseUnavailableError
+from turnstile.migrations.lock_timeouts import MIGRATION_LOCK
+from turnstile.ops.roles.kinds import Kind, grant_statement
+from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
+
+Roles = Mapping[str, frozenset[Kind]]
+"""The kinds of each role."""
+
+Connection = psycopg.Connection[Any]
+
+_WAIT_SECONDS = 30.0
+_POLL_SECONDS = 0.25
+
+_READ_KINDS: LiteralString = """
+SELECT policyname::text, roles::text[] FROM pg_policies
+ WHERE schemaname = current_schema() AND tablename = 'turnstile_version' AND policyname = ANY (%s)
+"""
+
+# A member of the owner may do whatever the owner may.
+_READ_ROLE: LiteralString = """
+SELECT r.rolsuper OR pg_has_role(r.oid, c.relowner, 'MEMBER'), has_database_privilege(r.oid, current_database(), 'TEMPORARY')
+  FROM pg_roles r JOIN pg_class c ON c.oid = to_regclass('turns') WHERE r.rolname = %s
+"""
+
+_READ_OWNER: LiteralString = """
+SELECT pg_has_role(relowner, 'USAGE'), relowner::regrole::text FROM pg_class WHERE oid = to_regclass('turns')
+"""
+
+
+def grant(place: DatabasePlace, named: Roles) -> tuple[Roles, list[str]]:
+    """Gives the named roles the rights of their kinds, and no others in the schema; the roles of earlier calls get theirs again.
+
+    Returns all roles, and advice about them. Raises CommandError, CertificateRefusedError and DatabaseUnavailableError.
+    """
+    with _connection(place) as connection:
+        _wait_for_migrations(connection)
+        if (refused := _owner_refused(connection)) is not None:
+            raise refused
+        return _grant(connection, place, named)
+
+
+def grant_again(place: DatabasePlace) -> Roles:
+    """Gives the roles of earlier calls their rights in tables that a migration has made since.
+
+    Nothing happens if there are none, or if the connection's role does not own the tables. Raises as `grant`.
+    """
+    with _connection(place) as connection:
+        _wait_for_migrations(connection)
+        return {} if _owner_refused(connection) else _grant(connection, place, {})[0]
+
+
+def print_statements(place: DatabasePlace, named: Roles) -> str:
+    """What `grant` would execute for the named roles, as a script for psql. It changes nothing."""
+    with _connection(place) as connection:
+        known = read_roles(connection)
+        statements = [*_rights(place, named), *_memory(known, {**known, **named})]
+        path = SQL("SET LOCAL search_path = {}").format(Identifier(place.schema))
+        printed = [f"{one.as_string(connection)};" for one in (path, *statements)]
+    return "\n".join(["BEGIN;", *printed, "COMMIT;"])
+
+
+def read_roles(connection: Connection) -> dict[str, frozenset[Kind]]:
+    """The roles that have been granted their rights, and have not been dropped since."""
+    kinds: dict[str, frozenset[Kind]] = {}
+    for kind, roles in connection.execute(_READ_KINDS, [list(Kind)]).fetchall():
+        for role in roles:
+            kinds[role] = kinds.get(role, frozenset()) | {Kind(kind)}
+    return kinds
+
+
+def _grant(connection: Connection, place: DatabasePlace, named: Roles) -> tuple[Roles, list[str]]:
+    known = read_roles(connection)
+    roles = {**known, **named}
+    advice = [line for role in roles for line in _check(connection, role)]
+    for statement in (*_rights(place, roles), *_memory(known, roles)):
+        connection.execute(statement)
+    return roles, advice
+
+
+def _rights(place: DatabasePlace, roles: Roles) -> Iterator[Composed]:
+    for role, kinds in roles.items():
+        yield grant_statement(place.schema, role, kinds)
+
+
+def _memory(known: Roles, roles: Roles) -> Iterator[Composed]:
+    """The statements that remember `roles`. They lock the table, so only what differs is written."""
+    for kind in Kind:
+        before, after = ([role for role, kinds in of.items() if kind in kinds] for of in (known, roles))
+        if sorted(before) == sorted(after):
+            continue
+        policy = Identifier(kind)
+        yield SQL("DROP POLICY IF EXISTS {} ON turnstile_version").format(policy)
+        if after:
+            names = SQL(", ").join(map(Identifier, after))
+            yield SQL("CREATE POLICY {} ON turnstile_version TO {} USING (true)").format(policy, names)
+
+
+def _check(connection: Connection, role: str) -> Iterator[str]:
+    found = connection.execute(_READ_ROLE, [role]).fetchone()
+    if found is None:
+        make = f"CREATE ROLE {Identifier(role).as_string(connection)} LOGIN PASSWORD '…'"
+        raise CommandError(f"there is no role {role}: whoever may create roles makes it: {make}", ExitCode.NOT_FOUND)
+    is_owner, makes_temporary = found
+    if is_owner:
+        raise CommandError(
+            f"{role} may do whatever the owner of the tables may, and no grant takes that away: name another role, "
+            "which is neither a superuser nor a member of the owner",
+            ExitCode.USAGE,
+        )
+    if makes_temporary:
+        database = Identifier(connection.info.dbname).as_string(connection)
+        yield (
+            f"{role} may make temporary tables, which Turnstile never needs: the owner of the database takes that away: "
+            f"REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC"
+        )
+
+
+def _wait_for_migrations(connection: Connection) -> None:
+    # It polls, as the migrations do: a statement that waits holds up the building of an index.
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:
+        taken = connection.execute(f"SELECT pg_try_advisory_xact_lock({MIGRATION_LOCK})").fetchone()
+        if taken is not None and taken[0]:
+            break
+        connection.rollback()
+        if time.monotonic() > deadline:
+            raise CommandError("a migration is under way: run it again after that one", ExitCode.UNAVAILABLE)
+        time.sleep(_POLL_SECONDS)
+
+
+def _owner_refused(connection: Connection) -> CommandError | None:
+    found = connection.execute(_READ_OWNER).fetchone()
+    if found is None:
+        return CommandError(MISSING, ExitCode.UNAVAILABLE)
+    is_owner, owner = found
+    if is_owner:
+        return None
+    advice = "set DATABASE_URL to that role"
+    return CommandError(f"only {owner}, who owns the tables, can grant rights on them: {advice}", ExitCode.USAGE)
+
+
+@contextmanager
+def _connection(place: DatabasePlace) -> Iterator[Connection]:
+    """One transaction of the owner of the tables."""
+    try:
+        with psycopg.connect(conninfo(place, "turnstile-grant")) as connection:
+            yield connection
+    except psycopg.Error as error:
+        if (refused := certificate_refused("DATABASE_URL", error)) is not None:
+            raise refused from error
+        if isinstance(error, psycopg.errors.UndefinedTable):
+            raise CommandError(OLDER, ExitCode.UNAVAILABLE) from error
+        if is_outage(error):
+            raise DatabaseUnavailableError(str(error)) from error
+        raise

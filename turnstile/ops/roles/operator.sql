@@ -1,0 +1,22 @@
+-- All other commands: it reads everything, and does what the API does. It also redrives, drops, pauses and archives.
+GRANT SELECT ON turnstile_version, archived_turns, webhooks, workers, turn_attempts, turn_values TO {role};
+GRANT SELECT, INSERT, UPDATE (last_seq, halted_by, updated_at) ON sessions TO {role};
+GRANT SELECT, INSERT,
+      UPDATE (status, attempt, failures, crashes, generation, seq, execute_at, send_at, sends, expires_at, cancel_requested_at,
+              cancel_reason, error_class, error, dead_lettered_at, dropped_at, dropped_by, trace_id, span_id, parent_span_id,
+              queued_at, first_started_at, started_at, finished_at)
+   ON turns TO {role};
+GRANT SELECT, INSERT ON messages, turn_traces TO {role};
+GRANT SELECT, INSERT, UPDATE (turn_id, answer) ON submissions TO {role};
+GRANT SELECT, INSERT, UPDATE (submitted_at, canceled_at, reason) ON chosen_ids TO {role};
+GRANT SELECT, INSERT, UPDATE (paused_by, reason), DELETE ON paused_queues TO {role};
+-- A redrive under way adds its turns, and ends. Who asked for it, for what and when can't be changed, and no row goes.
+GRANT SELECT, INSERT (queue, requested_by, filter, matched, turn_ids, finished_at, outcome),
+      UPDATE (turn_ids, sent, unsent, finished_at, outcome, reason)
+   ON redrives TO {role};
+-- `archive` moves turns, with all that belongs to them.
+GRANT INSERT ON archived_turns TO {role};
+GRANT DELETE ON turns, sessions, messages, turn_values, turn_attempts, webhooks TO {role};
+-- `doctor` reads the last fence, and `doctor --fix` advances it.
+GRANT SELECT ON SEQUENCE fence_seq TO {role};
+GRANT EXECUTE ON FUNCTION advance_sequences TO {role};

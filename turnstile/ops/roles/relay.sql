@@ -1,0 +1,10 @@
+-- `turnstile relay`, and workers that run one: it sends what is due, posts webhooks, deletes what has expired, and reports. It reads no
+-- message, and ends no turn.
+GRANT SELECT ON turnstile_version, paused_queues, redrives, turn_attempts TO {role};
+GRANT SELECT, UPDATE (last_seq, updated_at) ON sessions TO {role};
+GRANT SELECT, UPDATE (seq, execute_at, send_at, sends, lease_until, dead_lettered_at, joining, join_policy) ON turns TO {role};
+GRANT SELECT, UPDATE (due_at, tries, delivered_at, error) ON webhooks TO {role};
+GRANT SELECT, UPDATE (lost_at) ON workers TO {role};
+-- It locks what it deletes, and a lock needs the right to write a column.
+GRANT SELECT, UPDATE (created_at), DELETE ON submissions, chosen_ids TO {role};
+GRANT SELECT, UPDATE (expires_at), DELETE ON memory_items TO {role};
