@@ -77,9 +77,16 @@ resource "aws_ecs_cluster" "cluster" {
 }
 
 resource "aws_secretsmanager_secret" "setting" {
-  for_each = toset(["DATABASE_URL", "REDIS_URL", "TURNSTILE_MEMORY_REDIS_URL", "TURNSTILE_API_KEYS"])
+  for_each = toset(["REDIS_URL", "TURNSTILE_MEMORY_REDIS_URL", "TURNSTILE_API_KEYS"])
 
   name = "${var.name}/${each.key}"
+}
+
+# The URL of each kind of process, with its own role: each may do what `turnstile grant` gives it, and no more.
+resource "aws_secretsmanager_secret" "database" {
+  for_each = toset(["api", "worker", "relay", "operator"])
+
+  name = "${var.name}/${each.key}/DATABASE_URL"
 }
 
 # The URL of the role that owns the tables, and nothing but `migrate` gets it: the others can't change what they work on.
@@ -90,7 +97,10 @@ resource "aws_secretsmanager_secret" "owner" {
 locals {
   secret_arns = { for name, secret in aws_secretsmanager_secret.setting : name => secret.arn }
   # Who needs which: the keys of the API are the API's.
-  stores = { for name, arn in local.secret_arns : name => arn if name != "TURNSTILE_API_KEYS" }
+  redis = { for name, arn in local.secret_arns : name => arn if name != "TURNSTILE_API_KEYS" }
+  stores = {
+    for kind, secret in aws_secretsmanager_secret.database : kind => merge(local.redis, { DATABASE_URL = secret.arn })
+  }
 
   environment = merge(var.telemetry, {
     AWS_REGION       = var.region
@@ -123,7 +133,7 @@ module "api" {
   metrics_port       = var.metrics_port
   target_group_arn   = aws_lb_target_group.api.arn
   environment        = merge(local.environment, { TURNSTILE_API_HOST = "0.0.0.0", TURNSTILE_API_PORT = "8080" })
-  secrets            = local.secret_arns
+  secrets            = merge(local.secret_arns, local.stores["api"])
 }
 
 module "worker" {
@@ -141,7 +151,7 @@ module "worker" {
   port               = 8081
   metrics_port       = var.metrics_port
   start_seconds      = var.worker_start_seconds
-  secrets            = local.stores
+  secrets            = local.stores["worker"]
   environment = merge(local.environment, {
     TURNSTILE_HANDLER     = var.handler
     TURNSTILE_HEALTH_PORT = "8081"
@@ -165,7 +175,7 @@ module "relay" {
   cpu                = 256
   memory             = 512
   environment        = local.environment
-  secrets            = local.stores
+  secrets            = local.stores["relay"]
 }
 
 # `turnstile migrate` before each new version: it makes the tables, so it has the role that owns them.
@@ -202,7 +212,7 @@ module "operator" {
   cpu                = 256
   memory             = 512
   environment        = local.environment
-  secrets            = local.stores
+  secrets            = local.stores["operator"]
 }
 
 module "scaling" {

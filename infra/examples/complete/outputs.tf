@@ -10,7 +10,7 @@ output "api_host" {
 
 output "secrets" {
   description = "Secrets that wait for their values."
-  value       = merge(local.secret_arns, { "owner/DATABASE_URL" = aws_secretsmanager_secret.owner.arn })
+  value       = merge(local.secret_arns, { for kind, secret in aws_secretsmanager_secret.database : "${kind}/DATABASE_URL" => secret.arn }, { "owner/DATABASE_URL" = aws_secretsmanager_secret.owner.arn })
 }
 
 output "migrate_task_definition_arn" {

@@ -41,7 +41,7 @@ variable "security_group_ids" {
 }
 
 variable "secrets" {
-  description = "DATABASE_URL, REDIS_URL and TURNSTILE_MEMORY_REDIS_URL => ARN of the secret: output `secrets` of examples/complete."
+  description = "DATABASE_URL, REDIS_URL and TURNSTILE_MEMORY_REDIS_URL => ARN of the secret: output `secrets` of examples/complete, where DATABASE_URL is `worker/DATABASE_URL`."
   type        = map(string)
 }
 

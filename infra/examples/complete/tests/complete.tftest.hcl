@@ -89,6 +89,17 @@ run "the_owner_of_the_tables" {
   }
 }
 
+run "each_kind_of_process_has_its_own_role_of_the_database" {
+  command = plan
+
+  assert {
+    condition = { for kind, secret in aws_secretsmanager_secret.database : kind => secret.name } == {
+      for kind in ["api", "operator", "relay", "worker"] : kind => "turnstile/${kind}/DATABASE_URL"
+    }
+    error_message = "A process that is broken into has the rights of its kind alone."
+  }
+}
+
 run "operators_have_a_task_of_their_own" {
   command = plan
 
