@@ -20,10 +20,12 @@ from turnstile.config.settings import Settings
 from turnstile.memory.durable_items import prune_items
 from turnstile.relay.fault_isolation import LeftOut, alone, fetch_around
 from turnstile.relay.lost_workers import LostWorkers
-from turnstile.relay.old_turns import OldTurns
+from turnstile.relay.old_turns import DAY_SECONDS, OldTurns, find_kept
 from turnstile.relay.queue_selection import BATCH, Ask, Line, RelayQueues, tick_seconds
 from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.relay.wake_ups_and_dead_letters import Load, RelaySends, Sender
+from turnstile.retention.delete_archived import delete_archived
+from turnstile.retention.delete_records import delete_records, delete_vanished_workers
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.join import wake_joined
 from turnstile.statements.owed_messages import FIND_DUE, TAKE_DUE, DueRow
@@ -181,12 +183,17 @@ class Relay:
             self._forgot_at["turns"] = -math.inf
 
     async def _forget_records(self) -> None:
-        older_than_seconds = self._settings.idempotency_days * 86_400
+        older_than_seconds = self._settings.idempotency_days * DAY_SECONDS
         more = [
             await alone("forget_submissions", forget_submissions(self._database, older_than_seconds)),
             await alone("forget_chosen_ids", forget_chosen_ids(self._database, older_than_seconds)),
             await alone("prune_items", prune_items(self._database)),
+            await alone("delete_archived", delete_archived(self._database, find_kept(self._settings))),
+            await alone("delete_vanished_workers", delete_vanished_workers(self._database)),
         ]
+        if self._settings.records_days != "forever":
+            older_than_seconds = self._settings.records_days * DAY_SECONDS
+            more.append(await alone("delete_records", delete_records(self._database, older_than_seconds)))
         if any(more) and None not in more:
             # One statement a minute keeps up with only a few requests a second, so the next round deletes more.
             self._forgot_at["records"] = -math.inf

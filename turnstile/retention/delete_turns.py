@@ -65,6 +65,7 @@ WITH mine AS MATERIALIZED (
            OR EXISTS (SELECT FROM turns o WHERE o.tenant_id = f.tenant_id AND o.session_id = f.session_id
                          AND o.id NOT IN (SELECT e.id FROM free e) OFFSET 0)
            OR EXISTS (SELECT FROM archived_turns o WHERE o.tenant_id = f.tenant_id AND o.session_id = f.session_id OFFSET 0)
+           OR NOT EXISTS (SELECT FROM sessions s WHERE s.tenant_id = f.tenant_id AND s.session_id = f.session_id OFFSET 0)
               AS something
       FROM (SELECT DISTINCT tenant_id, session_id FROM free) f CROSS JOIN mine m
 ), emptied AS MATERIALIZED (

@@ -15,7 +15,7 @@ CREATE TABLE turn_attempts (
     error       text,
     traceback   text,
     PRIMARY KEY (turn_id, attempt, fence)
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
 
 -- The traces of runs that a redrive or a retry has ended.
 CREATE TABLE turn_traces (
