@@ -289,6 +289,19 @@ workers = _table(
     _optional("lost_at", TIME, "When a relay found it lost. NULL again once it comes back."),
 )
 
+limit_overrides = _table(
+    "limit_overrides",
+    "What operators have set in place of the declared limits.",
+    _key("limit_name", Text, "The declared limit."),
+    _column("value", Text, "The value of its key. Empty: all values.", "''::text", key=True),
+    _optional("concurrency", Integer, "How many turns may run at a time. NULL: as declared."),
+    _optional("rate", Double, "How many turns may begin in a second. NULL: as declared."),
+    _optional("burst", Integer, "How many tokens are saved up. NULL: as declared."),
+    _column("set_by", Text, "The operator."),
+    _optional("reason", Text, "The reason that the operator gave."),
+    _column("set_at", TIME, "When it was set.", NOW),
+)
+
 paused_queues = _table(
     "paused_queues",
     "The queues that an operator has paused.",

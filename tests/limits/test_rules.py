@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from turnstile.config.limit_settings import MOST, LimitSettings
-from turnstile.limits.rules import MOST_VALUE_CHARACTERS, LimitRules, value_of, weight_of
+from turnstile.limits.rules import MOST_VALUE_CHARACTERS, Amounts, LimitRules, value_of, weight_of
 
 
 def wants(metadata: dict[str, Any] | None = None, **fields: Any) -> list[tuple[str, str, int, int]]:
@@ -44,3 +44,16 @@ def test_a_weight_in_the_metadata_is_a_number_from_1_on(given: Any, weight: int)
 def test_no_turn_takes_more_than_there_is() -> None:
     assert wants(key="tenant", concurrency=3, rate=0.5, burst=2, weight=10) == [("l", "tenant", 3, 2)]
     assert wants(key="tenant", rate=0.5, weight=10) == [("l", "tenant", 0, 1)]
+
+
+def test_what_operators_have_set_for_the_value_counts_more_than_for_all() -> None:
+    rules = LimitRules([LimitSettings(name="l", key="tenant", concurrency=1, rate=1.0)])
+    rules.overrides = {
+        ("l", ""): Amounts(concurrency=5, rate=None, burst=None),
+        ("l", "big"): Amounts(concurrency=9, rate=None, burst=3),
+    }
+
+    [big], [other] = rules.wants("big", "q", {}), rules.wants("other", "q", {})
+
+    assert big.amounts == Amounts(concurrency=9, rate=1.0, burst=3)
+    assert other.amounts == Amounts(concurrency=5, rate=1.0, burst=None)

@@ -49,6 +49,9 @@ LINES = {
     "doctor": [""],
     "queues resume": ["{queue} --yes"],
     "queues create": [""],
+    "limits set": ["models --rate 5 --yes"],
+    "limits list": [""],
+    "limits clear": ["models --yes"],
     "key create": ["--tenant acme --role admin --expires 1d"],
     "key list": [""],
     "key rotate": ["{key} --yes"],
@@ -57,6 +60,8 @@ LINES = {
     "submit": ["s hello --direct", "s hello --direct --idempotency-key k", "s other --direct --idempotency-key k"],
 }
 """The options with which each command is run, in an order in which none spoils the facts of a later one."""
+
+LIMITS = json.dumps([{"name": "models", "key": "metadata.model", "rate": 1}])
 
 OWES_WEBHOOK: LiteralString = """
 INSERT INTO webhooks (turn_id, generation, tenant_id, url, event)
@@ -147,7 +152,10 @@ async def test_the_help_of_each_command_explains_its_document(
         if command == "archive":
             await end_turn(database, settings, "old")
             await age(database)
-        ran = [await turnstile(*command.split(), *line.format(**names).split(), "--json") for line in lines]
+        ran = [
+            await turnstile(*command.split(), *line.format(**names).split(), "--json", TURNSTILE_LIMITS=LIMITS)
+            for line in lines
+        ]
         assert all(one.out for one in ran), (command, ran)
         wrong += check(command, [json.loads(one.out) for one in ran])
 

@@ -105,12 +105,17 @@ class Outcome:
     called: list[WaitingSession] = field(default_factory=list)
 
 
+def limit_key(prefix: str, limit: str, value: str) -> str:
+    """The Redis key of a value of a limit."""
+    return f"{prefix}limit:{{limits}}:{limit}:{value}"
+
+
 class FleetLimits:
     """A client of the limits in one Redis, for one event loop."""
 
     def __init__(self, redis: GuardedRedis, prefix: str, lease_seconds: float) -> None:
         self._redis = redis
-        self._prefix = f"{prefix}limit:{{limits}}:"
+        self._prefix = prefix
         self._milliseconds = int(lease_seconds * 1000)
 
     async def run(self, steps: Sequence[Step]) -> Outcome | None:
@@ -128,7 +133,7 @@ class FleetLimits:
 
     def key(self, want: Want) -> str:
         """The Redis key of a limit's value."""
-        return f"{self._prefix}{want.limit}:{want.value}"
+        return limit_key(self._prefix, want.limit, want.value)
 
     def _write(self, step: Step, keys: dict[str, int]) -> dict[str, Any]:
         match step:

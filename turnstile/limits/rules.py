@@ -12,6 +12,10 @@ MOST_VALUE_CHARACTERS = 128
 """A longer value of a key is replaced by its digest."""
 
 
+LimitKey = tuple[str, str]
+"""The name of a limit and a value of its key. An empty value: all of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
     """How much there is of one key. None: no limit."""
@@ -19,6 +23,14 @@ class Amounts:
     concurrency: int | None
     rate: float | None
     burst: int | None
+
+    def instead_of(self, others: "Amounts") -> "Amounts":
+        """These, and the others where these say nothing."""
+        return Amounts(
+            concurrency=others.concurrency if self.concurrency is None else self.concurrency,
+            rate=others.rate if self.rate is None else self.rate,
+            burst=others.burst if self.burst is None else self.burst,
+        )
 
     @property
     def tokens(self) -> float:
@@ -48,16 +60,22 @@ class Want:
 
 
 class LimitRules:
-    """The limits of a deployment, as declared."""
+    """The limits of a deployment, as declared, or as operators have set them since (`overrides`)."""
 
     def __init__(self, declared: Sequence[LimitSettings]) -> None:
         self.declared = tuple(declared)
+        self.overrides: Mapping[LimitKey, Amounts] = {}
         self.needs_metadata = any(limit.needs_metadata for limit in declared)
         """Whether a turn's metadata must be known to say what it takes."""
 
     def amounts(self, limit: LimitSettings, value: str) -> Amounts:
         """How much there is of the key's `value`."""
-        return Amounts(concurrency=limit.concurrency, rate=limit.rate, burst=limit.burst)
+        amounts = Amounts(concurrency=limit.concurrency, rate=limit.rate, burst=limit.burst)
+        # Those of the value itself count most.
+        for name in ("", value):
+            if (override := self.overrides.get((limit.name, name))) is not None:
+                amounts = override.instead_of(amounts)
+        return amounts
 
     def wants(self, tenant_id: str, queue: str, metadata: Mapping[str, Any]) -> tuple[Want, ...]:
         """What a turn takes, in the order of the declarations."""

@@ -55,6 +55,7 @@ COMMANDS = {
     "archive": ("ops.archive_command:archive", "Move the turns of sessions at rest into the archive."),
     "queues": ("ops.queues.queues_command:commands", "The declared SQS queues: list, pause, resume, create."),
     "key": ("ops.keys.key_command:commands", "The API's keys: create, list, rotate, revoke."),
+    "limits": ("ops.limits.limits_command:commands", "The limits that hold for all workers: list, set, clear."),
     "workers": (
         "ops.workers.workers_command:workers",
         "List the worker processes, their states, and the turns that they run.",

@@ -45,8 +45,6 @@ SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(version)s, %(release)s, %(
     ON CONFLICT (worker_id) DO NOTHING
 """
 
-COUNT_ALIVE: LiteralString = f"SELECT count(*) AS workers FROM workers w WHERE {ALIVE}"
-
 WITHDRAW: LiteralString = """
 DELETE FROM workers WHERE worker_id = %(worker_id)s OR seen_at < clock_timestamp() - interval '1 day'
 """
@@ -103,9 +101,3 @@ async def withdraw(database: Database, worker_id: str) -> None:
     Raises DatabaseUnavailableError.
     """
     await database.fetch(WITHDRAW, {"worker_id": worker_id})
-
-
-async def count_alive(database: Database) -> int:
-    """How many workers are alive, on all queues. Raises DatabaseUnavailableError."""
-    [row] = await database.fetch(COUNT_ALIVE, {})
-    return int(row["workers"])

@@ -161,7 +161,7 @@ class TurnWork:
             self._describe,
             self.watchdog.look,
             self.pause.set,
-            None if limits is None else limits.note_workers,
+            None if limits is None else limits.note,
         )
         self._threads = ThreadPoolExecutor(settings.concurrency, "handler")
         self.processor = make_processor(

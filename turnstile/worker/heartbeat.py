@@ -38,9 +38,10 @@ from turnstile.limits.fleet_limits import FleetLimits
 from turnstile.message_queue import EXTEND_SECONDS, MessageQueues
 from turnstile.process.redis_clients import connect_lock
 from turnstile.relay.renewal_evidence import RenewalEvidence
+from turnstile.statements.limit_overrides import FleetState, read_fleet_state
 from turnstile.statements.paused_queues import read_paused_queues
 from turnstile.statements.renew_lease import Renewal, renew
-from turnstile.statements.worker_registry import WorkerRecord, announce, count_alive, withdraw
+from turnstile.statements.worker_registry import WorkerRecord, announce, withdraw
 from turnstile.telemetry.own_log import log
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.envelope import QueueAddress, ReceivedMessage
@@ -78,9 +79,9 @@ class Heartbeat:
         describe: Callable[[], WorkerRecord],
         beat_on: Callable[[], None],
         note_paused: Callable[[bool], None],
-        note_workers: Callable[[int], None] | None = None,
+        note_limits: Callable[[FleetState], None] | None = None,
     ) -> None:
-        """`note_workers`: is told how many workers are alive, with each beat. None: nobody wants to know."""
+        """`note_limits`: is told with each beat what the limits depend on. None: there are no limits."""
         self._settings = settings
         self._queues_of_worker = queues
         self._address = address
@@ -88,7 +89,7 @@ class Heartbeat:
         self._describe = describe
         self._beat_on = beat_on
         self._note_paused = note_paused
-        self._note_workers = note_workers
+        self._note_limits = note_limits
         self._entries: dict[int, HeartbeatEntry] = {}
         self._nudged: set[UUID] = set()
         self._unrenewed: set[UUID] = set()
@@ -283,8 +284,8 @@ class Heartbeat:
         try:
             paused = self._address.name in await read_paused_queues(self._database)
             self._call_soon(self._note_paused, paused)
-            if self._note_workers is not None:
-                self._call_soon(self._note_workers, await count_alive(self._database))
+            if self._note_limits is not None:
+                self._call_soon(self._note_limits, await read_fleet_state(self._database))
         except (DatabaseUnavailableError, psycopg.Error) as error:
             log.warning("heartbeat.pause_not_read", error=str(error))
             went_well = False

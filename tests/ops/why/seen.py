@@ -8,6 +8,7 @@ from uuid import UUID
 from tests.support.records import make_record
 from turnstile.ops.why.wait_facts import (
     LastAttempt,
+    SeenLimit,
     SeenLock,
     SeenPause,
     SeenQueue,
@@ -25,6 +26,9 @@ TURN, HEAD, FAILED = (UUID(int=number) for number in (2, 1, 9))
 TERMS = WaitTerms(overdue_seconds=25.0, tenant_share="fair", max_crashes={"turns": 3})
 PAUSE = SeenPause(by="ann@desk", since=NOW, reason=None)
 ROW_LOCK = SeenRowLock(pid=77, user_name="ann", application="psql", since=NOW)
+LIMIT = SeenLimit(
+    limit="models", value="large", places=1, concurrency=2, running=2, waiting=5, paused_seconds=0.0, slot_seconds=0.0
+)
 LOCK = SeenLock(key="lock:session:{t/s}", worker_id="w", seconds_left=12.0)
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.ops.why.seen import (
     FAILED,
     HEAD,
+    LIMIT,
     LOCK,
     NOW,
     PAUSE,
@@ -237,6 +238,14 @@ TEXTS = {
           the log of a relay that SQS refuses says relay.not_sent
         to move it: turnstile relay
         or:         turnstile wake TURN
+        """,
+    ),
+    "limited": (
+        why(limits=(LIMIT,), queue=seen_queue(FULL)),
+        """
+        The limit models of large has no free place: 2 of 2 are in use.
+          sessions that wait for it: 5; the one that has waited longest is next
+        to move it: turnstile limits list
         """,
     ),
     "tenant-full": (

@@ -17,7 +17,9 @@ from turnstile.config.settings import Settings
 from turnstile.handlers.context import Turn
 from turnstile.handlers.handler import Handler
 from turnstile.limits.fleet_limits import FleetLimits, WaitingSession
+from turnstile.limits.rules import Amounts
 from turnstile.process.redis_clients import RedisClients
+from turnstile.statements.limit_overrides import FleetState, read_fleet_state, set_override
 from turnstile.statements.submit import submit
 from turnstile.worker.limiting.limited_claims import LimitedClaims
 from turnstile.worker.processor import Processor
@@ -187,7 +189,7 @@ async def test_without_redis_a_worker_takes_its_share_of_the_places(
         return None
 
     monkeypatch.setattr(FleetLimits, "run", away)
-    floor.limits.note_workers(2)
+    floor.limits.note(FleetState(2, ()))
     for name in "abc":
         turn = await floor.submit(name)
         floor.receive(turn, name)
@@ -195,3 +197,15 @@ async def test_without_redis_a_worker_takes_its_share_of_the_places(
     await until(lambda: sum(task.done() for task in floor.tasks) == 1)
 
     assert floor.most == 2
+
+
+@limit({"name": "tenants", "key": "tenant", "concurrency": 1})
+async def test_what_an_operator_sets_counts_from_the_next_heartbeat_on(floor: Floor, database: Database) -> None:
+    more = Amounts(concurrency=2, rate=None, burst=None)
+    await set_override(database, "tenants", "", more, set_by="ann@desk", reason=None)
+    floor.limits.note(await read_fleet_state(database))
+
+    for name in "ab":
+        floor.receive(await floor.submit(name), name)
+
+    await until(lambda: len(floor.running) == 2)

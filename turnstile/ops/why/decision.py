@@ -72,6 +72,7 @@ def _decide_head(head: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason:
                 or obstacles.quarantined(head, facts, terms)
                 or obstacles.lock_without_row(facts)
                 or obstacles.not_sent(head, facts, terms)
+                or obstacles.limited(facts)
                 or obstacles.tenant_full(head, facts, terms)
                 or obstacles.slots_busy(head, facts)
                 or obstacles.sent_in_vain(head, facts)

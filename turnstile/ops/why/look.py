@@ -10,6 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.ops.turns.operator_turns import find_tenants
 from turnstile.ops.why.answer import Answer
 from turnstile.ops.why.decision import MARGIN_SECONDS, decide
+from turnstile.ops.why.limit_inspection import look_at_limits
 from turnstile.ops.why.lock_inspection import look_at_locks
 from turnstile.ops.why.read_wait_facts import find_session, read_wait_facts
 from turnstile.ops.why.turn_state import AT_REST, ended
@@ -31,6 +32,9 @@ async def explain_turns(settings: Settings, database: Database, turn_ids: Sequen
         found |= {
             turn_id: replace(found[turn_id], lock=one) for turn_id, one in locks.items() if turn_id not in foreign
         }
+        if settings.limits:
+            due = {turn_id: facts for turn_id, facts in found.items() if _is_due(facts)}
+            found |= await look_at_limits(settings, database, due)
     except RedisUnreachableError as error:
         away = str(error)
     terms = WaitTerms(

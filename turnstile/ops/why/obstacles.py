@@ -122,6 +122,25 @@ def not_sent(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason | Non
     )
 
 
+def limited(facts: WaitFacts) -> Reason | None:
+    limit = next((one for one in facts.limits if one.refuses), None)
+    if limit is None:
+        return None
+    if limit.paused_seconds > 0:
+        state = f"is paused for {short_duration(limit.paused_seconds)}: its provider asked for that"
+    elif limit.slot_seconds > 0:
+        state = f"has tokens for it in {short_duration(limit.slot_seconds)}"
+    else:
+        state = f"has no free place: {limit.running} of {limit.concurrency} are in use"
+    return Reason(
+        Code.LIMITED,
+        f"The limit {limit.limit} of {shortened(limit.value)} {state}.",
+        [f"sessions that wait for it: {limit.waiting}; the one that has waited longest is next"],
+        ["turnstile limits list"],
+        asdict(limit),
+    )
+
+
 def tenant_full(turn: SeenTurn, facts: WaitFacts, terms: WaitTerms) -> Reason | None:
     workers, share = _claimers(facts), terms.tenant_share
     # A worker that defers a session sets `sends` to 0. Two wake-ups that brought no worker are not a deferral.

@@ -45,6 +45,8 @@ class Code(StrEnum):
     """A worker has the session's lock in Redis, and no turn of the session is RUNNING."""
     NOT_SENT = "not-sent"
     """Its wake-up is due, and no relay has sent it: none serves the queue, or SQS refuses it."""
+    LIMITED = "limited"
+    """A limit for all workers has no place or no token for it now, or is paused."""
     TENANT_FULL = "tenant-full"
     """In each worker its tenant has as many slots as it may have."""
     SLOTS_BUSY = "slots-busy"

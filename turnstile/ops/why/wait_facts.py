@@ -127,6 +127,30 @@ class SeenLock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenLimit:
+    """A limit that the turn needs a place or tokens of, as it is now."""
+
+    limit: str
+    value: str
+    places: int
+    """What the turn takes; 0: the limit has no places."""
+    concurrency: int | None
+    running: int
+    """Places in use."""
+    waiting: int
+    """Sessions that wait."""
+    paused_seconds: float
+    """How long nothing may begin; 0: it is not paused."""
+    slot_seconds: float
+    """In how long the session may use its tokens; 0: now, or it has none."""
+
+    @property
+    def refuses(self) -> bool:
+        full = self.concurrency is not None and self.running + self.places > self.concurrency
+        return full or self.paused_seconds > 0 or self.slot_seconds > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeenRowLock:
     """A transaction that keeps the row of a turn, or of its session, locked for longer than a moment."""
 
@@ -155,6 +179,8 @@ class WaitFacts:
     """The lock on the head's row; without a head, on the turn's."""
     lock: SeenLock | None = None
     """None: nobody has it, or Redis was not asked."""
+    limits: tuple[SeenLimit, ...] = ()
+    """Those of the head. Empty: it has none, or Redis was not asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from turnstile.config.settings import Settings
 from turnstile.limits.fleet_limits import FleetLimits, Places, WaitingSession
 from turnstile.limits.rules import LimitRules, Want
 from turnstile.statements.claim import Claim, ClaimRequest
+from turnstile.statements.limit_overrides import FleetState
 from turnstile.statements.peek_heads import Head, peek_heads
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.worker.limiting.limiter import Limiter, deferral
@@ -68,9 +69,10 @@ class LimitedClaims:
         limiter = Limiter(fleet, database, begin_called, nudge_relay)
         return cls(LimitRules(settings.limits), limiter, database, settings.queue)
 
-    def note_workers(self, alive: int) -> None:
-        """Takes how many workers share the limits while Redis is away."""
-        self.limiter.share.workers = max(1, alive)
+    def note(self, state: FleetState) -> None:
+        """Takes what operators have set, and how many workers share the limits while Redis is away."""
+        self._rules.overrides = state.amounts
+        self.limiter.share.workers = max(1, state.workers)
 
     async def ask(self, claim: AskClaim, request: ClaimRequest) -> Claim | Limited:
         """Claims by `claim`, unless a limit refuses the turn. The call may be repeated with the same request, as `claim`.
