@@ -14,7 +14,7 @@ PROCESSES = ("worker", "producer", "relay", "ops", "dev", "migrations", "example
 LINKED = ("worker", "producer", "migrations")
 """What the top level names too, for the eye: nothing is imported by these names."""
 MAX_LINES = 350
-LISTS = {"turnstile/schema.py"}
+LISTS = {"turnstile/schema.py", "turnstile/config/settings.py"}
 """No behaviour, but a line for each column of each table: it is as long as the tables are."""
 MAX_TEST_LINES = 400
 VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"}

@@ -6,16 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.config.refusals import refusal
 from turnstile.config.config_file import load
-from turnstile.errors import SettingsError, UnknownQueueError
+from turnstile.errors import UnknownQueueError
 
 KEYS = "acme:0123456789abcdef,other:fedcba9876543210"
-
-
-def refusal(**overrides: object) -> str:
-    with pytest.raises(SettingsError) as refused:
-        load(**overrides)
-    return str(refused.value)
 
 
 # --- where values come from
@@ -53,42 +48,6 @@ def test_the_environment_declares_queues_as_json_and_wins_over_the_file(
     monkeypatch.setenv("TURNSTILE_QUEUES", json.dumps([{"name": "vip", "timeout_seconds": 12.5}]))
 
     assert [(queue.name, queue.timeout_seconds) for queue in load().queues] == [("vip", 12.5)]
-
-
-def test_limits_are_declared_beside_the_queues(tmp_path: Path) -> None:
-    (tmp_path / "turnstile.toml").write_text(
-        '[[queues]]\nname = "chat"\n[[limits]]\nname = "models"\nkey = "metadata.model"\nconcurrency = 3\nrate = 2\n'
-    )
-
-    assert [(limit.name, limit.key, limit.concurrency, limit.rate) for limit in load().limits] == [
-        ("models", "metadata.model", 3, 2.0)
-    ]
-
-
-def test_limits_of_the_environment_win_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "turnstile.toml").write_text(
-        '[[queues]]\nname = "chat"\n[[limits]]\nname = "a"\nkey = "tenant"\nrate = 2\n'
-    )
-    monkeypatch.setenv("TURNSTILE_LIMITS", json.dumps([{"name": "b", "key": "queue", "concurrency": 3}]))
-
-    assert [limit.name for limit in load().limits] == ["b"]
-
-
-@pytest.mark.parametrize(
-    ("limit", "why"),
-    [
-        ('key = "tenant"', "limits nothing"),
-        ('key = "model"\nrate = 1', "limit 1: key"),
-        ('key = "tenant"\nconcurrency = 1\nburst = 2', "a burst without a rate"),
-        ('key = "tenant"\nconcurrency = 0', "limit 1: concurrency"),
-        ('key = "tenant"\nrate = 1\nrates = 2', "rates: is not an option of a limit"),
-        ('key = "tenant"\nrate = 1\n[[limits]]\nname = "l"\nkey = "queue"\nrate = 1', "declared only once"),
-    ],
-)
-def test_a_wrong_limit_is_refused_with_a_reason(tmp_path: Path, limit: str, why: str) -> None:
-    (tmp_path / "turnstile.toml").write_text(f'[[queues]]\nname = "chat"\n[[limits]]\nname = "l"\n{limit}\n')
-
-    assert why in refusal()
 
 
 def test_a_file_may_begin_with_the_mark_of_utf_8(tmp_path: Path) -> None:
@@ -166,41 +125,6 @@ def test_a_file_that_declares_no_queues_is_refused_by_its_name(text: bytes, tmp_
     (tmp_path / "turnstile.toml").write_bytes(text)
 
     assert "turnstile.toml" in refusal()
-
-
-def test_the_file_says_how_long_turns_are_kept_for_all_queues_and_for_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "turnstile.toml").write_text(
-        'retention_days = 30\narchive_days = 5\nrecords_days = "forever"\n[[queues]]\nname = "chat"\n'
-        '[[queues]]\nname = "bulk"\nretention_days = 7\n[[queues]]\nname = "legal"\nretention_days = 0\narchive_days = 0\n'
-    )
-    settings = load()
-
-    assert [settings.find_retention(queue) for queue in settings.queues] == [(30.0, 5.0), (7.0, 5.0), (None, 0.0)]
-    assert settings.records_days == "forever"
-    monkeypatch.setenv("TURNSTILE_RETENTION_DAYS", "60")
-    assert load().find_retention(settings.find_queue("chat")) == (60.0, 5.0)
-
-
-def test_nothing_set_deletes_ended_turns_after_90_days() -> None:
-    settings = load()
-
-    assert settings.find_retention(settings.queues[0]) == (90.0, 0.0)
-
-
-@pytest.mark.parametrize("days", ["0.5", "-1", "never", "true"])
-def test_an_age_of_turns_is_a_day_or_more_or_forever(monkeypatch: pytest.MonkeyPatch, days: str) -> None:
-    monkeypatch.setenv("TURNSTILE_RETENTION_DAYS", days)
-
-    assert refusal() == "TURNSTILE_RETENTION_DAYS: must be a number of days from 1 to 36,500, or forever"
-
-
-def test_a_turn_is_not_deleted_before_its_idempotency_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_IDEMPOTENCY_DAYS", "20")
-    monkeypatch.setenv("TURNSTILE_QUEUES", json.dumps([{"name": "chat", "retention_days": 7}]))
-
-    assert "retention_days of queue 'chat' (7) must not be shorter than TURNSTILE_IDEMPOTENCY_DAYS (20)" in refusal()
 
 
 def test_an_unknown_name_in_the_file_is_refused(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ DECLARED = [one for one in vars(metrics).values() if isinstance(one, Instrument)
 
 CLOSED = {
     "queue", "outcome", "status", "result", "kind", "state", "backend", "role", "fact", "level", "route", "method", "code",
+    "to", "rule",
 }  # fmt: skip
-"""Labels whose values are declared queues, or words of the code."""
+"""Labels whose values are declared queues or rules, or words of the code."""
 
 each = pytest.mark.parametrize("one", DECLARED, ids=lambda one: one.name)
 

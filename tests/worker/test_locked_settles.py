@@ -20,6 +20,7 @@ from turnstile.backends.postgres.database import Connection, Database
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.handlers.handler import Handler
+from turnstile.sealing.contents import PLAIN
 from turnstile.statements.claim import NoClaim
 from turnstile.statements.settle import SETTLE, RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.statements.submit import submit
@@ -198,6 +199,7 @@ class UnderWay:
     async def connection(self) -> AsyncIterator[Connection]:
         yield self._connection
 
+    contents = PLAIN
     fetch_pipelined: Any = Database.fetch_pipelined
 
 

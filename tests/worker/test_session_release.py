@@ -92,7 +92,7 @@ async def test_a_run_that_fails_releases_its_lock_and_drops_it_from_the_heartbea
 
     with processing(settings, database, cast("Any", looking), "ours") as ours:
         ours.heartbeat.take = looking.runs.append
-        ours.claimer._claims = cast("Any", break_off)
+        ours.claimer._ask = cast("Any", break_off)
         with pytest.raises(RuntimeError):
             await ours.process(message_about(uuid4()))
 

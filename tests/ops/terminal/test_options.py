@@ -149,8 +149,9 @@ def named_options(command: Any, name: str, path: str = "") -> dict[str, str]:
 def test_a_tenant_is_named_in_one_way_everywhere() -> None:
     found = named_options(get_command(app), "tenant")
 
-    # A turn that is submitted has a tenant; all other commands look for turns, of every tenant unless one is named.
+    # A turn or a key that is made has a tenant; all other commands look for rows, of every tenant unless one is named.
     assert "tenant of the new turns" in found.pop("submit")
+    assert "turns the key is for" in found.pop("key create")
     assert {"list", "status", "cancel", "redrive", "dlq list", "dlq show", "dlq export", "dlq drop"} <= found.keys()
     assert set(found.values()) == {"Only of this tenant."}
 

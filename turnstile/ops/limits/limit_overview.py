@@ -68,9 +68,9 @@ def describe(settings: Settings, state: FleetState, uses: Sequence[LimitUse]) ->
                     concurrency=amounts.concurrency,
                     rate=amounts.rate,
                     burst=amounts.burst,
-                    running=use and use.used,
-                    waiting=use and use.waiting,
-                    paused_seconds=use and use.paused_seconds,
+                    running=None if use is None else use.used,
+                    waiting=None if use is None else use.waiting,
+                    paused_seconds=None if use is None else use.paused_seconds,
                     override=overrides.get((limit.name, value)),
                 )
             )
