@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from turnstile.archive import move, reads
+from turnstile.audit import record as audit
 from turnstile.backends.postgres.table_version import READ_VERSION
 from turnstile.memory import durable_items
+from turnstile.ops.audit import read_audit
 from turnstile.ops.dead_letters import drop_failed, failed_turns, redrive_log, redriven_turns
 from turnstile.ops.doctor import checks, read_database
 from turnstile.ops.roles.kinds import Kind
@@ -13,6 +15,7 @@ from turnstile.ops.stats import read_stats
 from turnstile.ops.turns import attempts, open_turns, operator_turns, trace_tree
 from turnstile.ops.why import read_wait_facts
 from turnstile.queries import (
+    api_keys,
     attention,
     backlog,
     earlier_attempts,
@@ -22,6 +25,7 @@ from turnstile.queries import (
     turns,
     workers,
 )
+from turnstile.retention import delete_turns
 from turnstile.statements import (
     advance_fences,
     cancel,
@@ -34,6 +38,7 @@ from turnstile.statements import (
     once_values,
     owed_messages,
     paused_queues,
+    peek_heads,
     place_scheduled,
     read_claims,
     redrive_audit,
@@ -44,10 +49,12 @@ from turnstile.statements import (
     start_children,
     submit,
     submit_on_busy,
+    turns_ahead,
     waiting_tenants,
     webhooks,
     worker_registry,
 )
+from turnstile.statements import api_keys as key_changes
 
 _SUBMIT = (submit.SUBMIT, submit.READ_SUBMISSIONS)
 
@@ -76,16 +83,22 @@ def _lists() -> Iterator[str]:
     yield turn_lists._end_of_reach(filters)
 
 
-def _of_api() -> Iterator[str]:
+def _of_clients() -> Iterator[str]:
     yield from (*_SUBMIT, *_SUBMIT_ON_BUSY, *_CANCEL, *_CANCEL_SESSION, cancel_before_submit.LEAVE_TOMBSTONE)
     yield from (*_READ, session_messages.VERSION, session_messages.HISTORY_PAGE)
     yield from _lists()
+
+
+def _of_api() -> Iterator[str]:
+    yield from _of_clients()
+    yield from (api_keys.READ, api_keys.EXISTS, key_changes.NOTE_USE, audit.RECORD)
 
 
 def _of_worker() -> Iterator[str]:
     yield from (advance_fences.ADVANCE, claim.CLAIM, read_claims.READ_CLAIMS, settle.SETTLE, settle.REREAD_SETTLED)
     yield from (renew_lease.RENEW, defer.DEFER, compensate.COMPENSATE_FAILED, join.WAKE_PARENTS, lost_turns.FIND_LOST)
     yield from (worker_registry.ANNOUNCE, worker_registry.WITHDRAW, paused_queues.READ_PAUSED)
+    yield from (peek_heads.PEEK_HEADS, turns_ahead.FIND_AHEAD, worker_registry.COUNT_ALIVE)
     yield from (waiting_tenants.FIND_WAITING_TENANT, earlier_attempts.READ_EARLIER_ATTEMPTS)
     # What a handler may ask for.
     yield from (*_SUBMIT, *_CANCEL, start_children.READ_CHILDREN, start_children.READ_DEPTH)
@@ -103,13 +116,22 @@ def _of_relay() -> Iterator[str]:
     yield from (place_scheduled.PLACE_SCHEDULED, place_scheduled.FIND_UNPLACED, join.WAKE_JOINED)
     yield from (lost_turns.MARK_LOST, lost_turns.ANY_LOST, renew_lease.RENEW)
     yield from (submit.FORGET_SUBMISSIONS, cancel_before_submit.FORGET_CHOSEN_IDS, durable_items.PRUNE_ITEMS)
+    yield from (delete_turns.DECLARE, delete_turns.DELETE_ENDED)
     yield from (webhooks.TAKE, webhooks.FIND, webhooks.COUNT_DUE, webhooks.NOTE_DELIVERED, webhooks.NOTE_FAILED)
     yield from _REPORTS
 
 
 def _of_operator() -> Iterator[str]:
-    # `submit --direct`, `cancel`, `list` and `status` do what the API does.
-    yield from _of_api()
+    # `submit --direct`, `cancel`, `list` and `status` do what clients do.
+    yield from _of_clients()
+    yield from (
+        audit.RECORD,
+        read_audit.READ,
+        api_keys.LIST,
+        key_changes.CREATE,
+        key_changes.ROTATE,
+        key_changes.REVOKE,
+    )
     yield from _REPORTS
     everything = frozenset({"queue", "tenant_id", "session_id", "error_class", "trace_id", "older_than_seconds"})
     yield failed_turns._list(everything, following=True)

@@ -19,17 +19,10 @@ from turnstile.schema import METADATA
 Connection = psycopg.Connection[Any]
 
 WITHOUT_RIGHTS = {
-    Kind.API: {
-        "memory_items",
-        "paused_queues",
-        "redrives",
-        "turn_attempts",
-        "turn_traces",
-        "turn_values",
-    },
-    Kind.WORKER: {"webhooks"},
-    Kind.RELAY: {"archived_turns", "messages", "turn_traces", "turn_values"},
-    Kind.OPERATOR: {"memory_items"},
+    Kind.API: {"memory_items", "paused_queues", "redrives", "retention", "turn_attempts", "turn_traces", "turn_values"},
+    Kind.WORKER: {"api_keys", "audit", "retention", "webhooks"},
+    Kind.RELAY: {"api_keys", "audit"},
+    Kind.OPERATOR: {"memory_items", "retention"},
 }
 """A new table stands here, or in the rights of the kind."""
 

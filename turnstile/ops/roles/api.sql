@@ -5,4 +5,7 @@ GRANT SELECT, INSERT, UPDATE (last_seq, updated_at) ON sessions TO {role};
 GRANT SELECT, INSERT, UPDATE (status, send_at, sends, finished_at, cancel_requested_at, cancel_reason) ON turns TO {role};
 GRANT SELECT, INSERT, UPDATE (turn_id, answer) ON submissions TO {role};
 GRANT SELECT, INSERT, UPDATE (submitted_at, canceled_at, reason) ON chosen_ids TO {role};
+-- It finds a client's key by its id and notes its use, and records keys that it has refused.
+GRANT SELECT (key_id, digest, tenant_id, role, expires_at, revoked_at, last_used_at), UPDATE (last_used_at) ON api_keys TO {role};
+GRANT INSERT (kind, actor, tenant_id, subject, counts, reason) ON audit TO {role};
 GRANT SELECT (queue, queue_latency_seconds, lease_seconds, seen_at) ON workers TO {role};

@@ -14,6 +14,11 @@ GRANT SELECT, INSERT, UPDATE (paused_by, reason), DELETE ON paused_queues TO {ro
 GRANT SELECT, INSERT (queue, requested_by, filter, matched, turn_ids, finished_at, outcome),
       UPDATE (turn_ids, sent, unsent, finished_at, outcome, reason)
    ON redrives TO {role};
+-- What is in the audit stays.
+GRANT SELECT, INSERT (kind, actor, tenant_id, subject, counts, reason) ON audit TO {role};
+GRANT SELECT, INSERT (key_id, digest, tenant_id, role, note, created_by, expires_at),
+      UPDATE (expires_at, replaced_by, revoked_at, revoked_by)
+   ON api_keys TO {role};
 -- `archive` moves turns, with all that belongs to them.
 GRANT INSERT ON archived_turns TO {role};
 GRANT DELETE ON turns, sessions, messages, turn_values, turn_attempts, webhooks TO {role};
