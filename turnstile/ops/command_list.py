@@ -29,7 +29,7 @@ _PREFIX = "TURNSTILE"
 
 COMMANDS = {
     "migrate": ("ops.migrate_command:migrate", "Bring the database's tables to the version of this program."),
-    "grant": ("ops.roles.grant_command:grant", "Give roles of the database the database's roles what each kind of process needs."),
+    "grant": ("ops.roles.grant_command:grant", "Give roles of the database what each kind of process needs."),
     "api": ("ops.serve_command:api", "Serve the HTTP API."),
     "worker": ("ops.serve_command:worker", "Answer the turns of a queue."),
     "relay": ("ops.serve_command:relay", "Send what is due, without answering turns."),

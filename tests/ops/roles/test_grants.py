@@ -19,9 +19,18 @@ from turnstile.schema import METADATA
 Connection = psycopg.Connection[Any]
 
 WITHOUT_RIGHTS = {
-    Kind.API: {"memory_items", "paused_queues", "redrives", "retention", "turn_attempts", "turn_traces", "turn_values"},
+    Kind.API: {
+        "limit_overrides",
+        "memory_items",
+        "paused_queues",
+        "redrives",
+        "retention",
+        "turn_attempts",
+        "turn_traces",
+        "turn_values",
+    },
     Kind.WORKER: {"api_keys", "audit", "retention", "webhooks"},
-    Kind.RELAY: {"api_keys", "audit"},
+    Kind.RELAY: {"api_keys", "audit", "limit_overrides"},
     Kind.OPERATOR: {"memory_items", "retention"},
 }
 """A new table stands here, or in the rights of the kind."""

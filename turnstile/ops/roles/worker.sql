@@ -1,6 +1,6 @@
 -- `turnstile worker --no-relay`, and the function: it claims and settles, and does what a handler asks for. A handler may use the role,
 -- too: the URL is in its environment.
-GRANT SELECT ON turnstile_version, archived_turns, paused_queues TO {role};
+GRANT SELECT ON turnstile_version, archived_turns, paused_queues, limit_overrides TO {role};
 GRANT SELECT, INSERT, UPDATE (last_seq, halted_by, updated_at) ON sessions TO {role};
 GRANT SELECT, INSERT,
       UPDATE (status, attempt, failures, crashes, generation, fence, claim_id, lease_until, worker_id, seq, execute_at, send_at, sends,
