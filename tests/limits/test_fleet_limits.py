@@ -125,6 +125,18 @@ async def test_a_free_place_calls_the_session_that_has_waited_longest_and_waits_
     assert await answers(fleet, take(one, session="first", since=1)) == [Done()]
 
 
+async def test_who_comes_when_a_place_is_given_back_does_not_go_before_those_who_wait(fleet: FleetLimits) -> None:
+    one = want(concurrency=1)
+    running = take(one, session="running")
+    await answers(fleet, running, take(one, session="waiting"))
+
+    outcome = await fleet.run([GiveBack(running.places), take(one, session="running")])
+
+    assert outcome is not None
+    assert is_refused(outcome.answers[1])
+    assert [session.session_id for session in outcome.called] == ["waiting"]
+
+
 async def test_tokens_come_with_the_time_and_each_session_gets_a_time_of_its_own(fleet: FleetLimits) -> None:
     rated = want(rate=10.0, burst=1)
 

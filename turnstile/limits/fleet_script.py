@@ -7,8 +7,9 @@
 
 All keys have one hash tag, so a batch is one call in a cluster, too: a turn takes all its places and tokens, or none.
 
-- take: refused if one of its limits is paused, has too few places or too few tokens. For the places it joins the waiting ones. Of
-  the tokens it gets those of a later time, so that sessions begin in the order in which they came: the tokens go below zero.
+- take: refused if one of its limits is paused, has too few places or too few tokens. For the places it joins the waiting ones,
+  and nobody who comes later goes before them. Of the tokens it gets those of a later time, so that sessions begin in the order in
+  which they came: the tokens go below zero.
 - give_back: frees the places; `unused` gives the tokens back, too.
 - keep: a place lasts for a lease more. `anew` takes it again if it is gone.
 - pause: nothing begins until then.
@@ -77,8 +78,12 @@ local function wait_for(one, want, step)
     local wait, exact = math.max(0, one.paused - now), 0
     if want.places > 0 then
         one.most = want.most
-        local kept = step.since and 0 or one.called
-        if one.used + kept + want.places > want.most then
+        local ahead = 0
+        if not step.since then
+            local line = redis.call('ZCARD', one.waiting)
+            ahead = one.called + (line > 0 and redis.call('ZRANK', one.waiting, step.session) or line)
+        end
+        if one.used + ahead + want.places > want.most then
             redis.call('ZADD', one.waiting, 'NX', step.since or now, step.session)
             redis.call('PEXPIRE', one.waiting, {10 * SLOT_SECONDS * 1000})
             local line = redis.call('ZCARD', one.waiting) * {TURN_SECONDS * 1000} / want.most

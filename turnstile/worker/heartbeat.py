@@ -229,7 +229,7 @@ class Heartbeat:
         if locked := extended_locks(entries, now, self._settings.lease_seconds):
             self._locks.begin(lambda: self._extend_locks(locked))
             report_long_holds(locked, now, self._settings.session_run_seconds)
-        if placed := placed_turns(entries, now, self._settings.lease_seconds):
+        if placed := placed_turns(entries):
             self._places.begin(lambda: keep_places(self._limits, placed))
         if received := [entry for entry in entries if entry.message]:
             self._messages.begin(lambda: self._queues.extend(self._address, self._still_kept(received)))

@@ -8,9 +8,9 @@ from turnstile.worker.heartbeat_entry import HeartbeatEntry
 BATCH = 200
 
 
-def placed_turns(entries: Iterable[HeartbeatEntry], now: float, lease_seconds: float) -> list[HeartbeatEntry]:
-    """Those that have places, and whose row was ours within the last lease: turns of a worker without Postgres may be lost."""
-    return [entry for entry in entries if entry.places is not None and now - entry.ours_at < lease_seconds]
+def placed_turns(entries: Iterable[HeartbeatEntry]) -> list[HeartbeatEntry]:
+    """Those that have places. Also without Postgres: their handlers go on, and use what the limit counts."""
+    return [entry for entry in entries if entry.places is not None]
 
 
 async def keep_places(limits: FleetLimits, entries: Sequence[HeartbeatEntry]) -> None:
