@@ -35,7 +35,7 @@ def decide(
             return _after_failure(failed, turn, policy, seconds_left, jitter)
         case Failed():
             return _after_failure(outcome, turn, policy, seconds_left, jitter)
-        case Snoozed(after, reason):
+        case Snoozed(after=after, reason=reason):
             if after > seconds_left:
                 return _give_up(EXPIRED, f"asked to wait {after:g} s, but expires before", dead_letter=True)
             return Settlement(

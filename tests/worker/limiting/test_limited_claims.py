@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.factories import make_submission
 from tests.support.probes import until
@@ -15,6 +16,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.limit_settings import LimitSettings
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Turn
+from turnstile.handlers.exceptions import Retry, Snooze
 from turnstile.handlers.handler import Handler
 from turnstile.limits.fleet_limits import FleetLimits, WaitingSession
 from turnstile.limits.rules import Amounts
@@ -36,6 +38,7 @@ class Floor:
         self.running: list[str] = []
         self.most = 0
         self.called: list[WaitingSession] = []
+        self.raises: Exception | None = None
         self._end: dict[str, asyncio.Event] = {}
         self.tasks: list[asyncio.Task[Any]] = []
 
@@ -45,6 +48,8 @@ class Floor:
         self.most = max(self.most, len(self.running))
         await self._end.setdefault(name, asyncio.Event()).wait()
         self.running.remove(name)
+        if self.raises is not None:
+            raise self.raises
         return "done"
 
     def end(self, *names: str) -> None:
@@ -209,3 +214,28 @@ async def test_what_an_operator_sets_counts_from_the_next_heartbeat_on(floor: Fl
         floor.receive(await floor.submit(name), name)
 
     await until(lambda: len(floor.running) == 2)
+
+
+@limit({"name": "models", "key": "metadata.model", "concurrency": 5})
+@pytest.mark.parametrize("raised", [Snooze(after=300, limit="models"), Retry(after=300, limit="models")])
+async def test_a_handler_pauses_the_key_of_its_turn_for_all(floor: Floor, raised: Exception) -> None:
+    floor.raises = raised
+    floor.end("a")
+    await floor.receive(await floor.submit("a", metadata={"model": "large"}), "a")
+
+    same = await floor.submit("b", metadata={"model": "large"})
+    await floor.receive(same, "b")
+    floor.receive(await floor.submit("c", metadata={"model": "small"}), "c")
+
+    await until(lambda: floor.running == ["c"])
+    assert (await floor.row(same))["sends_in"] > 250
+
+
+@limit({"name": "models", "key": "metadata.model", "concurrency": 5})
+async def test_a_limit_that_the_turn_does_not_have_is_named_in_the_log(floor: Floor) -> None:
+    floor.raises = Snooze(after=300, limit="others")
+    floor.end("a")
+    with capture_logs() as lines:
+        await floor.receive(await floor.submit("a", metadata={"model": "large"}), "a")
+
+    assert [line["limit"] for line in lines if line["event"] == "limit.not_paused"] == ["others"]

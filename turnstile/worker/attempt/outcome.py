@@ -82,6 +82,8 @@ class Failed:
     dead_letter: bool = True
     traceback: str | None = field(default=None, repr=False, compare=False)
     """Where it raised, without the error's text and without local variables."""
+    limit: str | None = None
+    """The limit whose key of this turn is paused for `after`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class Snoozed:
 
     after: float
     reason: str | None = None
+    limit: str | None = None
+    """The limit whose key of this turn is paused for `after`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +146,14 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
         case JoinPending(children=children, policy=policy):
             return Joining(children, policy)
         case Snooze():
-            return Snoozed(max(0.0, check_wait(cause.after)), _text(cause) or None)
+            return Snoozed(max(0.0, check_wait(cause.after)), _text(cause) or None, _limit(cause))
         case KeyMissingError():
             return Snoozed(KEY_WAIT_SECONDS, _text(cause))
         case Retry():
             # Checked again, because a subclass may have set it from a provider's header. Later, a bad value would raise an error
             # that nothing catches, and the turn would be taken over again and again: a crash loop.
             after = None if cause.after is None else check_wait(cause.after)
-            return Failed(RETRY, _text(cause), may_heal=True, after=after)
+            return Failed(RETRY, _text(cause), may_heal=True, after=after, limit=_limit(cause))
         case Reject():
             return Failed(REJECT, _text(cause), may_heal=False, dead_letter=bool(cause.dead_letter))
         case _:
@@ -181,6 +185,12 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(one)
     else:
         yield error
+
+
+def _limit(cause: Retry | Snooze) -> str | None:
+    # A subclass may have an __init__ of its own.
+    name = getattr(cause, "limit", None)
+    return name if isinstance(name, str) else None
 
 
 def _text(error: BaseException) -> str:
