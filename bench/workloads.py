@@ -65,6 +65,19 @@ def fill_turns(
     return entries
 
 
+def fill_turns_of_keys(room: Room, count: int, keys: int) -> list[Entry]:
+    """The same of so many tenants, each with a `key` of its own in the metadata of its turns."""
+
+    def make(number: int) -> Submission:
+        key = f"key-{number % keys}"
+        return replace(_submission(room.queue, number, f"session-{number}"), tenant_id=key, metadata={"key": key})
+
+    entries = asyncio.run(_record(room, count, make))
+    with psycopg.connect(room.database_url, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+    return entries
+
+
 def record_turns(
     room: Room, count: int, name_session: NameSession, is_traced: IsTraced = lambda number: True
 ) -> list[Entry]:
@@ -91,10 +104,11 @@ async def _record(room: Room, count: int, make: Callable[[int], Submission]) -> 
     async with Database(DatabasePlace(room.database_url), "bench", size=1) as database:
         for start in range(0, count, BATCH):
             batch = [make(number) for number in range(start, min(start + BATCH, count))]
-            for accepted in await submit(database, batch, resend_seconds=RESEND_SECONDS):
+            answers = await submit(database, batch, resend_seconds=RESEND_SECONDS)
+            for submission, accepted in zip(batch, answers, strict=True):
                 if not isinstance(accepted, Accepted):
                     raise accepted
-                message = accepted.message(TENANT)
+                message = accepted.message(submission.tenant_id)
                 entries.append({"MessageBody": message.wake_up.encode(), "MessageAttributes": message.attributes})
     return entries
 

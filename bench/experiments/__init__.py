@@ -7,6 +7,7 @@ from bench.experiments import (
     growth,
     handoff,
     latency,
+    limits,
     memory,
     relay,
     slots,
@@ -17,5 +18,19 @@ from bench.experiments import (
 
 ALL = tuple(
     module.EXPERIMENT
-    for module in (drain, burst, calls, start, latency, handoff, slots, submit, relay, growth, memory, telemetry)
+    for module in (
+        drain,
+        burst,
+        calls,
+        start,
+        latency,
+        handoff,
+        slots,
+        submit,
+        relay,
+        growth,
+        memory,
+        telemetry,
+        limits,
+    )
 )
