@@ -20,6 +20,7 @@ def make_terms(settings: Settings, **run: Any) -> Terms:
         max_crashes=queue.max_crashes,
         slots=settings.concurrency,
         tenant_slots=settings.tenant_slots if isinstance(settings.tenant_slots, int) else None,
+        places=settings.limits[0].concurrency if settings.limits else None,
         fifo=queue.sqs.endswith(".fifo"),
         halts=queue.halts,
         **run,

@@ -64,6 +64,8 @@ class Options:
     lease_seconds: float = LEASE_SECONDS
     tenant_slots: int | None = 4
     """What one tenant may have of a worker's slots; None: all. In a calm run all: a deferred session is not answered at once."""
+    places: int | None = None
+    """How many turns of one tenant all workers may run at a time, by a limit. With it no settle claims the next turn."""
     workers: int = 4
     apis: int = 2
     relays: int = 2
@@ -93,8 +95,10 @@ def scaled(options: Options, queue: str, dlq: str) -> dict[str, str]:
         "expires_in_seconds": 600.0,
         "on_failure": "halt" if options.halt else "dead_letter",
     }
+    limits = [{"name": "tenants", "key": "tenant", "concurrency": options.places}] if options.places else []
     return {
         "TURNSTILE_QUEUES": json.dumps([declared]),
+        "TURNSTILE_LIMITS": json.dumps(limits),
         "TURNSTILE_QUEUE": QUEUE,
         "TURNSTILE_HANDLER": HANDLER,
         "TURNSTILE_API_KEYS": API_KEYS,

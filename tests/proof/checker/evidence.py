@@ -43,6 +43,8 @@ class Terms:
     compensates: bool = False
     """The handler says what to do about a turn that finally failed."""
     tenant_slots: int | None = None
+    places: int | None = None
+    """How many turns of one tenant all workers may run at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

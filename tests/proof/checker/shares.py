@@ -1,10 +1,11 @@
 """Shares: of one worker process, no tenant ever has more slots than its cap (I22), and all together no more than there are (I23).
+Of all workers together, no tenant has more than the places of its limit (I24).
 
-Both by what the handlers of a process wrote down: how many of them were at work at once. A process, or a process and a tenant, is
-convicted once.
+The first two by what the handlers of a process wrote down: how many of them were at work at once. The third by the claims and
+their settlements. A process, a process and a tenant, or a tenant is convicted once.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
 from tests.proof.checker.evidence import HandlerRun
@@ -24,6 +25,32 @@ def workers_keep_their_slots(ledger: Ledger) -> Findings:
     most = ledger.terms.slots
     for run, many, _ in _more_than(most, ledger, lambda _: ""):
         yield run.turn_id, f"ran as number {many} in process {run.pid}, which has {most} slots"
+
+
+FREES_PLACES = ("redis", "lock", "postgres", "commit", "frozen", "clock", "cut-off", "block")
+"""Parts of the names of faults under which a place may be lost while its turn goes on: without Redis, or without a heartbeat."""
+
+
+@rule("I24")
+def tenants_keep_their_limit(ledger: Ledger) -> Findings:
+    """Claims under such a fault do not count, and neither do lost ones: nobody knows when their worker died."""
+    most = ledger.terms.places
+    if most is None:
+        return
+    faults = [fault for fault in ledger.evidence.faults if any(part in fault.kind for part in FREES_PLACES)]
+    after = 3 * ledger.terms.lease_seconds
+    changes: list[tuple[float, int, str, str]] = []
+    for claim, end in ledger.settlements.items():
+        begin = ledger.claims.get(claim)
+        if begin is not None and not any(fault.at <= begin.at <= fault.until + after for fault in faults):
+            changes += [(begin.at, 1, begin.tenant, begin.turn_id), (end.at, -1, end.tenant, end.turn_id)]
+    running: Counter[str] = Counter()
+    convicted: set[str] = set()
+    for _, change, tenant, turn_id in sorted(changes):
+        running[tenant] += change
+        if running[tenant] > most and tenant not in convicted:
+            convicted.add(tenant)
+            yield turn_id, f"ran as number {running[tenant]} of tenant {tenant} on all workers, where {most} may"
 
 
 def _more_than(most: int, ledger: Ledger, share_of: Callable[[str], str]) -> Iterator[tuple[HandlerRun, int, str]]:

@@ -18,6 +18,7 @@ import turnstile.submit.turn_request
 import turnstile.worker.claiming
 import turnstile.worker.composition
 import turnstile.worker.heartbeat
+import turnstile.worker.limiting.limited_claims
 import turnstile.worker.received_message
 import turnstile.worker.retry_decision
 import turnstile.worker.settling
@@ -266,6 +267,14 @@ def tenant_cap_not_kept() -> None:
             return True
         self._taken[tenant_id] += 1
         return True
+
+
+@planted("I24", "worker-sigkill", clients=24, lanes=1, pause_seconds=0.02, places=3, tenant_slots=None)
+def limits_not_asked() -> None:
+    """Turns are claimed without a place."""
+    replace(
+        turnstile.worker.limiting.limited_claims.LimitedClaims, "ask", lambda _: lambda self, claim, asked: claim(asked)
+    )
 
 
 @planted("I23", "relay-sigkill", clients=80, workers=1, lanes=1, pause_seconds=0.02, tenant_slots=None)

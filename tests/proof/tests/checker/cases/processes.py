@@ -1,4 +1,4 @@
-"""The run and its processes: I15 progress, I16 waste, I21 conversations, I22 and I23 slots, LOGS."""
+"""The run and its processes: I15 progress, I16 waste, I21 conversations, I22 and I23 slots, I24 limits, LOGS."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -109,6 +109,7 @@ CONVICTED = (
     Convicts("I21", "the transcript is over (line 4 of 001)", spoken(*REMARKS, "And then?"), "d"),
     Convicts("I22", "ran as number 2 of tenant t in process 7, where 1 may", at_once(tenant_slots=1), "b"),
     Convicts("I23", "ran as number 2 in process 7, which has 1 slots", at_once(slots=1), "b"),
+    Convicts("I24", "ran as number 2 of tenant t on all workers, where 1 may", at_once(places=1), "b"),
     Convicts("LOGS", "api 3 wrote a raw traceback", plus(answered(), logs=RAW), None),
     Convicts("LOGS", "redrive 3 ended with an error that it does not know", plus(answered(), logs=INTERNAL), None),
     Convicts(
