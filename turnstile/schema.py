@@ -245,6 +245,15 @@ webhooks = _table(
     _where("webhooks_due_at", "due_at", where="due_at IS NOT NULL"),
 )
 
+webhook_secrets = _table(
+    "webhook_secrets",
+    "Which of a tenant's webhook secrets sign. No secret is here. A tenant without rows has the first.",
+    _key("tenant_id", Text, "The tenant."),
+    _key("number", Integer, "The secret's number. A rotation takes the next."),
+    _optional("signs_until", TIME, "When it ends, because another one has replaced it. NULL: it is the newest."),
+    _column("created_at", TIME, "When it began to sign; of the first secret, when the second replaced it.", NOW),
+)
+
 memory_items = _table(
     "memory_items",
     "The durable items of the working memory (`ctx.memory`). A deleted item stays for a while, without content.",

@@ -41,6 +41,10 @@ LINES = {
     "redrive": ["--dry-run", "--turn {failed} --yes"],
     "redrives": [""],
     "audit": [""],
+    "webhook-secret show": ["--tenant t"],
+    "webhook-secret rotate": ["--tenant t --yes"],
+    "webhook-secret list": [""],
+    "webhook-secret revoke": ["--tenant t 1 --yes"],
     "cancel": ["{waiting} --yes", "--tenant t --dry-run"],
     "retry": ["{halting} --dry-run"],
     "skip": ["{halting} --yes"],
@@ -61,7 +65,10 @@ LINES = {
 }
 """The options with which each command is run, in an order in which none spoils the facts of a later one."""
 
-LIMITS = json.dumps([{"name": "models", "key": "metadata.model", "rate": 1}])
+NEEDED = {
+    "TURNSTILE_LIMITS": json.dumps([{"name": "models", "key": "metadata.model", "rate": 1}]),
+    "TURNSTILE_WEBHOOK_SECRETS": "whsec_" + "QUJD" * 8,
+}
 
 OWES_WEBHOOK: LiteralString = """
 INSERT INTO webhooks (turn_id, generation, tenant_id, url, event)
@@ -152,10 +159,7 @@ async def test_the_help_of_each_command_explains_its_document(
         if command == "archive":
             await end_turn(database, settings, "old")
             await age(database)
-        ran = [
-            await turnstile(*command.split(), *line.format(**names).split(), "--json", TURNSTILE_LIMITS=LIMITS)
-            for line in lines
-        ]
+        ran = [await turnstile(*command.split(), *line.format(**names).split(), "--json", **NEEDED) for line in lines]
         assert all(one.out for one in ran), (command, ran)
         wrong += check(command, [json.loads(one.out) for one in ran])
 

@@ -11,6 +11,7 @@ from tests.ops.conftest import Turnstile
 from tests.runbooks.reader import Reader
 from tests.support.database_roles import RoleUrls
 from tests.support.stacks.stack import Stack
+from turnstile.ops.roles.kinds import Kind
 
 
 async def test_the_page(
@@ -22,6 +23,7 @@ async def test_the_page(
     url = place._replace(netloc=f"{new}:new@{place.hostname}:{place.port}").geturl()
     reader.names |= {"turnstile_api": old, "turnstile_api_b": new, "NEW": "a-new-token-of-redis"}
     reader.names["datname = 'turnstile'"] = f"datname = '{roles.name}'"
+    environment |= {"DATABASE_URL": roles.of[Kind.OPERATOR], "TURNSTILE_WEBHOOK_SECRETS": "whsec_" + "QUJD" * 8}
     made = await turnstile("key", "create", "--tenant", "acme", "--role", "submit", "--json")
     leaked = json.loads(made.out)["key_id"]
     reader.names |= {"TENANT": "acme", "KEY_ID": leaked}
@@ -31,6 +33,8 @@ async def test_the_page(
     await reader.up_to("turnstile key create")
     keys = json.loads((await turnstile("key", "list", "--json")).out)["keys"]
     assert [one["state"] for one in keys] == ["valid", "valid", "revoked"]
+    assert (await reader.up_to("turnstile webhook-secret rotate")).out.startswith("whsec_")
+    assert (await reader.up_to("turnstile webhook-secret revoke")).out == "secret 1 of tenant acme signs no more\n"
     try:
         await reader.up_to('psql "$OWNER_URL" -c "CREATE ROLE')
         environment["DATABASE_URL"] = url

@@ -51,6 +51,7 @@ from turnstile.statements import (
     submit_on_busy,
     turns_ahead,
     waiting_tenants,
+    webhook_secrets,
     webhooks,
     worker_registry,
 )
@@ -169,6 +170,7 @@ def _of_operator() -> Iterator[str]:
         redriven_turns.READ_ENDS,
     )
     yield from (paused_queues.PAUSE, paused_queues.RESUME, paused_queues.READ_PAUSED)
+    yield from (webhook_secrets.READ, webhook_secrets.ROTATE, webhook_secrets.REVOKE)
     yield from (move.SURVEY, move.MOVE, move.STEP_OVER)
     yield from (advance_fences._LAST_FENCE, advance_fences._ADVANCE_TO)
 

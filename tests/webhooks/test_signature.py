@@ -5,7 +5,7 @@ import time
 import pytest
 from standardwebhooks import Webhook
 
-from turnstile.webhooks.signature import read_secret, signed_headers
+from turnstile.webhooks.signature import derive_secret, read_secret, signed_headers
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = "whsec_" + "QUJD" * 8
@@ -37,3 +37,23 @@ def test_an_invalid_secret_is_refused_and_not_quoted(text: str) -> None:
         read_secret(text)
 
     assert "c2hvcnQ" not in str(refused.value)
+
+
+def test_a_tenants_secret_is_one_of_the_convention_and_stays_the_same() -> None:
+    derived = derive_secret(SECRET, "acme", 1)
+
+    # Receivers have it: another form of the derivation would break them all.
+    assert derived == "whsec_K3x6q1NXkcYWxXcvAii0nNFrl9TdogaR1W03zUt9aUw="
+    assert len(read_secret(derived)) == 32
+
+
+def test_no_two_tenants_numbers_or_roots_have_one_secret() -> None:
+    derived = {
+        derive_secret(root, tenant, number)
+        for root in (SECRET, OTHER)
+        for tenant in ("acme", "acme1", "globex")
+        for number in (1, 2, 11)
+    }
+
+    assert len(derived) == 18
+    assert not derived & {SECRET, OTHER}

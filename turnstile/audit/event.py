@@ -31,7 +31,7 @@ class AuditKind(StrEnum):
     QUEUE_RESUMED = "queue.resumed"
     SESSION_ERASED = "session.erased"
     TENANT_ERASED = "tenant.erased"
-    WEBHOOK_SECRET_CREATED = "webhook_secret.created"  # noqa: S105
+    WEBHOOK_SECRET_SHOWN = "webhook_secret.shown"  # noqa: S105
     WEBHOOK_SECRET_ROTATED = "webhook_secret.rotated"  # noqa: S105
     WEBHOOK_SECRET_REVOKED = "webhook_secret.revoked"  # noqa: S105
 

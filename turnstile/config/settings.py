@@ -188,7 +188,8 @@ class Settings(BaseSettings):
     """Hosts that webhooks may be sent to: `host`, `*.domain` or `*`, separated by commas. Set it for the API and for
     each process with a relay."""
     webhook_secrets: Annotated[tuple[str, ...], NoDecode, Field(repr=False)] = ()
-    """`whsec_...`: the secrets that sign webhooks. Set two while one replaces the other."""
+    """`whsec_...`: from it, each tenant's secret is derived (`turnstile webhook-secret`). Two sign while one replaces the other:
+    whoever knows it can sign for every tenant, so no receiver gets it."""
 
     metrics_host: str = ""
     """Address of the metrics' port. Left out: all interfaces."""

@@ -56,6 +56,10 @@ COMMANDS = {
     "queues": ("ops.queues.queues_command:commands", "The declared SQS queues: list, pause, resume, create."),
     "key": ("ops.keys.key_command:commands", "The API's keys: create, list, rotate, revoke."),
     "limits": ("ops.limits.limits_command:commands", "The limits that hold for all workers: list, set, clear."),
+    "webhook-secret": (
+        "ops.webhooks.webhook_secret_command:commands",
+        "The secrets that sign each tenant's webhooks: show, list, rotate, revoke.",
+    ),
     "workers": (
         "ops.workers.workers_command:workers",
         "List the worker processes, their states, and the turns that they run.",
@@ -155,7 +159,7 @@ class _Root(TyperGroup):
     def _options_of(self, given: list[str]) -> Iterator[str]:
         # Imports only the commands that one of these variables names.
         for name, command in self.commands.items():
-            prefix = f"{_PREFIX}_{name.upper()}"
+            prefix = f"{_PREFIX}_{name.replace('-', '_').upper()}"
             if any(one.startswith(f"{prefix}_") for one in given):
                 yield from option_variables(command, prefix)
 

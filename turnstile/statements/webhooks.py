@@ -5,7 +5,7 @@ counted when the row is taken, like an attempt, so tries are limited even for a 
 process dies, `due_at` is still set.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -13,6 +13,7 @@ from uuid import UUID
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.sql_terms import by_key
+from turnstile.statements.webhook_secrets import SIGNING
 
 # `to_hosts` and `of_tenants` count requests under way. The host of an invalid URL is some text, never NULL: each row is tried.
 # One condition for both: the planner expects half of the rows to pass. With two it expects fewer, and reads and sorts all.
@@ -37,7 +38,8 @@ WITH due AS MATERIALIZED ({_DUE.format(lock="FOR NO KEY UPDATE OF w SKIP LOCKED"
 UPDATE webhooks w SET due_at = clock_timestamp() + make_interval(secs => %(stamp)s), tries = w.tries + 1
   FROM due
  WHERE {by_key("w.turn_id", "due.turn_id")} AND w.generation = due.generation AND due.has_place
-RETURNING w.turn_id, w.generation, w.tenant_id, w.url, due.host, w.event, w.tries, w.due_at AS stamp
+RETURNING w.turn_id, w.generation, w.tenant_id, w.url, due.host, w.event, w.tries, w.due_at AS stamp,
+          {SIGNING} AS secret_numbers
 """
 
 FIND: LiteralString = f"""
@@ -77,6 +79,8 @@ class OwedWebhook:
     event: Mapping[str, Any]
     tries: int
     stamp: datetime
+    secret_numbers: Sequence[int]
+    """Which of the tenant's secrets sign it."""
 
     @property
     def trace_id(self) -> str | None:

@@ -1,8 +1,11 @@
-"""The signature that proves the origin of a webhook: the headers of the Standard Webhooks convention. Pure.
+"""The signature that proves the origin of a webhook: the headers of the Standard Webhooks convention, and the secrets. Pure.
 
 HMAC-SHA256 over `id.timestamp.body`. The id is the same for every try of one event, so that a receiver can detect repeats. The
 timestamp is that of the try, so that a receiver can refuse old ones. With two secrets there are two signatures, so a secret can
 be changed without a gap.
+
+Each tenant has secrets of its own, or one tenant could forge what another gets. They are derived and stored nowhere: the database
+has only which of them sign.
 """
 
 import hashlib
@@ -26,6 +29,12 @@ def read_secret(text: str) -> bytes:
             f"must be {SECRET_PREFIX} and the base64 form of {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} random bytes"
         )
     return key
+
+
+def derive_secret(root: str, tenant_id: str, number: int) -> str:
+    """The tenant's secret of this number, from a secret of the settings. Nobody finds the root, or another secret, from it."""
+    about = f"turnstile webhook secret\0{tenant_id}\0{number}".encode()
+    return SECRET_PREFIX + b64encode(hmac.digest(read_secret(root), about, hashlib.sha256)).decode()
 
 
 def signed_headers(secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> dict[str, str]:

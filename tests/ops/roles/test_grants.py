@@ -28,8 +28,9 @@ WITHOUT_RIGHTS = {
         "turn_attempts",
         "turn_traces",
         "turn_values",
+        "webhook_secrets",
     },
-    Kind.WORKER: {"api_keys", "audit", "retention", "webhooks"},
+    Kind.WORKER: {"api_keys", "audit", "retention", "webhook_secrets", "webhooks"},
     Kind.RELAY: {"api_keys", "audit", "limit_overrides"},
     Kind.OPERATOR: {"memory_items", "retention"},
 }

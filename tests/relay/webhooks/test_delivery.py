@@ -29,6 +29,7 @@ from turnstile.statements.submit import submit
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.settlement import Settlement
+from turnstile.webhooks.signature import derive_secret
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
 SICK = b"HTTP/1.1 503 Away\r\n\r\n"
@@ -175,7 +176,7 @@ async def test_a_webhook_is_posted_signed_and_noted(
     assert got.line == "POST /done?token=t0ken HTTP/1.1"
     assert (body["type"], body["data"]["id"], body["data"]["session_id"]) == ("turn.succeeded", str(turn_id), "s")
     assert body["timestamp"] == body["data"]["finished_at"]
-    Webhook(SECRET).verify(got.body, got.headers)
+    Webhook(derive_secret(SECRET, "t", 1)).verify(got.body, got.headers)
     [row] = await owed(database)
     assert (row["tries"], row["due_at"], row["delivered_at"] is None, row["error"]) == (1, None, False, None)
     await deliver(delivery)

@@ -85,6 +85,7 @@ _BESIDE: tuple[LiteralString, ...] = (
                                  updated_at, expires_at)
        SELECT tenant_id, session_id, 'fact', 'key', '1', 0, '{}', 1, id, 1, now(), now(), now() + interval '1 hour'
          FROM turns WHERE session_id LIKE %(wave)s || 'running%%' AND seq = 1""",
+    "INSERT INTO webhook_secrets (tenant_id, number) SELECT DISTINCT %(wave)s || session_id, 1 FROM turns",
     "INSERT INTO retention (queue) VALUES ('q') ON CONFLICT DO NOTHING",
     """INSERT INTO webhooks (turn_id, generation, tenant_id, url, event, due_at)
        SELECT id, 0, tenant_id, 'https://example.org', '{}', now() FROM turns WHERE session_id LIKE %(wave)s || 'failed%%'""",

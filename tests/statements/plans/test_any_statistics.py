@@ -25,7 +25,8 @@ BEFORE, DURING, FITTED = "planned before the burst", "planned in the burst", "pl
 ANALYSED = "planned before the burst, after an ANALYZE"
 
 TABLES: LiteralString = (
-    "turns, sessions, messages, turn_attempts, turn_values, submissions, chosen_ids, memory_items, webhooks"
+    "turns, sessions, messages, turn_attempts, turn_values, submissions, chosen_ids, memory_items, webhooks, "
+    "webhook_secrets"
 )
 
 

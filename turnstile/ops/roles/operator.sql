@@ -11,6 +11,8 @@ GRANT SELECT, INSERT, UPDATE (turn_id, answer) ON submissions TO {role};
 GRANT SELECT, INSERT, UPDATE (submitted_at, canceled_at, reason) ON chosen_ids TO {role};
 GRANT SELECT, INSERT, UPDATE (paused_by, reason), DELETE ON paused_queues TO {role};
 GRANT SELECT, INSERT, UPDATE (concurrency, rate, burst, set_by, reason, set_at), DELETE ON limit_overrides TO {role};
+-- A rotation of a tenant's webhook secret.
+GRANT SELECT, INSERT (tenant_id, number, signs_until), UPDATE (signs_until) ON webhook_secrets TO {role};
 -- A redrive under way adds its turns, and ends. Who asked for it, for what and when can't be changed, and no row goes.
 GRANT SELECT, INSERT (queue, requested_by, filter, matched, turn_ids, finished_at, outcome),
       UPDATE (turn_ids, sent, unsent, finished_at, outcome, reason)

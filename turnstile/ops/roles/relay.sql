@@ -4,6 +4,7 @@ GRANT SELECT ON turnstile_version, paused_queues, redrives TO {role};
 GRANT SELECT, UPDATE (last_seq, updated_at), DELETE ON sessions TO {role};
 GRANT SELECT, UPDATE (seq, execute_at, send_at, sends, lease_until, dead_lettered_at, joining, join_policy), DELETE ON turns TO {role};
 GRANT SELECT, UPDATE (due_at, tries, delivered_at, error), DELETE ON webhooks TO {role};
+GRANT SELECT ON webhook_secrets TO {role};
 GRANT SELECT, UPDATE (lost_at) ON workers TO {role};
 -- It locks what it deletes, and a lock needs the right to write a column.
 GRANT SELECT, UPDATE (created_at), DELETE ON submissions, chosen_ids TO {role};

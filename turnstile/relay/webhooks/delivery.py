@@ -21,7 +21,7 @@ from turnstile.statements import webhooks
 from turnstile.statements.webhooks import OwedWebhook
 from turnstile.telemetry.metrics import WEBHOOKS
 from turnstile.telemetry.own_log import log
-from turnstile.webhooks.signature import signed_headers
+from turnstile.webhooks.signature import derive_secret, signed_headers
 from turnstile.webhooks.webhook_url import is_allowed, parse_webhook_url
 
 PER_HOST = 16
@@ -143,7 +143,12 @@ class WebhookDelivery:
             # The settings have changed since the submit.
             return "host not allowed"
         body = as_body(webhook)
-        headers = signed_headers(self._settings.webhook_secrets, webhook.event_id, int(time.time()), body)
+        secrets = [
+            derive_secret(root, webhook.tenant_id, number)
+            for root in self._settings.webhook_secrets
+            for number in webhook.secret_numbers
+        ]
+        headers = signed_headers(secrets, webhook.event_id, int(time.time()), body)
         try:
             status = await self._post(target, headers, body)
         except NotPostedError as error:

@@ -23,7 +23,7 @@ CREATE FUNCTION turns_owe_webhook() RETURNS trigger LANGUAGE plpgsql SECURITY DE
 BEGIN
     INSERT INTO webhooks (turn_id, generation, tenant_id, url, due_at, event)
     VALUES (NEW.id, NEW.generation, NEW.tenant_id, NEW.webhook_url, clock_timestamp(), json_build_object(
-        'id', NEW.id, 'session_id', NEW.session_id, 'seq', NEW.seq, 'queue', NEW.queue, 'status', NEW.status,
+        'id', NEW.id, 'tenant_id', NEW.tenant_id, 'session_id', NEW.session_id, 'seq', NEW.seq, 'queue', NEW.queue, 'status', NEW.status,
         'generation', NEW.generation, 'attempt', NEW.attempt, 'error_class', NEW.error_class,
         'cancel_reason', NEW.cancel_reason, 'trace_id', NEW.trace_id, 'metadata', NEW.metadata,
         'created_at', NEW.created_at, 'started_at', NEW.started_at, 'finished_at', NEW.finished_at))

@@ -1,0 +1,1 @@
+"""The secrets that sign each tenant's webhooks: show, list, rotate, revoke."""
