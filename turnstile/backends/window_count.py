@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 MOST_COUNTED = 100_000
 """Most callers that one process counts by itself for one window. Beyond that, further callers pass: some ten megabytes."""
 
-Caller = tuple[str, ...]
+Counted = tuple[str, ...]
 """Whose requests are counted together, such as a tenant and its session."""
 
 
@@ -36,9 +36,9 @@ class LocalCounts:
     """Counts in this process alone, in fixed windows that begin for all callers at once."""
 
     _begun: dict[Window, int] = field(default_factory=dict)
-    _counts: dict[Window, Counter[Caller]] = field(default_factory=dict)
+    _counts: dict[Window, Counter[Counted]] = field(default_factory=dict)
 
-    def spend(self, window: Window, caller: Caller, now: float) -> Count:
+    def spend(self, window: Window, caller: Counted, now: float) -> Count:
         """Counts one request at `now` (seconds of any clock)."""
         begun = int(now // window.seconds)
         if self._begun.get(window) != begun:

@@ -18,9 +18,9 @@ class RateRule(BaseModel):
 
     name: Annotated[str, Field(pattern=rf"^{ID_PATTERN}$")]
     """What headers, refusals, log lines and metrics call the rule."""
-    per: Literal["tenant", "session"]
-    """Whose requests are counted together: those of a tenant, or those of one of its sessions. Only requests whose path names a
-    session count for a session: submits, its lists, its cancel."""
+    per: Literal["tenant", "key", "session"]
+    """Whose requests are counted together: those of a tenant, of one of its keys, or of one of its sessions. Only requests whose
+    path names a session count for a session: submits, its lists, its cancel."""
     calls: Literal["all", "submits"] = "all"
     """Which requests count: all under `/v1`, or only submits."""
     limit: Annotated[int, Field(ge=1, le=MAX_REQUESTS)]

@@ -53,7 +53,7 @@ class Entrance:
     async def _limit(self, rates: RateLimits, chosen: ASGIApp, scope: Scope, send: Send) -> tuple[ASGIApp, Send]:
         """What answers the request now, and how: a refusal in place of `chosen`, if a rate limit is used up."""
         session = _SESSION.match(scope["path"].removeprefix(scope.get("root_path", "")))
-        asked = Asked(scope[CALLER].tenant_id, session and session[1], is_submit=chosen is self._submits)
+        asked = Asked(scope[CALLER], session and session[1], is_submit=chosen is self._submits)
         verdict = await rates.spend(asked)
         if verdict.refused is not None:
             chosen = await answer(verdict.refused, scope["path"], self._state)

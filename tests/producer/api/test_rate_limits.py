@@ -103,6 +103,16 @@ async def test_a_rule_for_sessions_counts_each_session_of_a_tenant_apart(setting
         assert statuses([await acme.get("/v1/turns") for _ in range(3)]) == [200] * 3
 
 
+async def test_a_rule_for_keys_counts_each_key_of_a_tenant_apart(settings: Settings) -> None:
+    second = "acme-key-3"
+    keys = {"api_keys": (*settings.api_keys, ("acme", second))}
+    app = create_app(with_rules(settings, rule(per="key")).model_copy(update=keys))
+    async with app.router.lifespan_context(app), call(app) as client:
+        assert statuses(await submits(client, 3)) == [202, 202, 429]
+        client.headers["Authorization"] = f"Bearer {second}"
+        assert statuses(await submits(client, 3)) == [202, 202, 429]
+
+
 async def test_a_session_that_floods_does_not_spend_the_requests_of_its_tenant(
     settings: Settings, connect: Connect
 ) -> None:

@@ -21,7 +21,7 @@ from turnstile.backends.redis.connect import cluster_options, open_pool
 from turnstile.backends.redis.guarded import CALLS
 from turnstile.backends.redis.redis_client import OUTAGES, tell_refusal
 from turnstile.backends.redis.redis_url import RedisKind, read
-from turnstile.backends.window_count import Caller, Count, Window
+from turnstile.backends.window_count import Count, Counted, Window
 from turnstile.telemetry.backend_health import health_of
 from turnstile.telemetry.own_log import log
 
@@ -41,7 +41,7 @@ class WindowCounts:
         self._circuit = circuit or Circuit()
         self._health = health_of("redis_memory")
 
-    async def spend(self, window: Window, caller: Caller) -> Count | None:
+    async def spend(self, window: Window, caller: Counted) -> Count | None:
         """Counts one request; a sliding window does not count a request that it refuses.
 
         None if Redis does not answer in time, refuses the call, or did so a moment ago. It may have counted the request.

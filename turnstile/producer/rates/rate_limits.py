@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
-from turnstile.backends.window_count import Caller, LocalCounts, Window
+from turnstile.access.caller import Caller
+from turnstile.backends.window_count import Counted, LocalCounts, Window
 from turnstile.config.rate_rules import RateRule
 from turnstile.config.settings import Settings
 from turnstile.producer.http.log_throttle import Tally
@@ -21,7 +22,7 @@ from turnstile.telemetry.metrics import RATE_LIMITED
 if TYPE_CHECKING:
     from turnstile.backends.redis.window_counts import WindowCounts
 
-NARROWEST_FIRST = ("session", "tenant")
+NARROWEST_FIRST = ("session", "key", "tenant")
 
 
 class RateLimitError(NoPlaceError):
@@ -32,7 +33,7 @@ class RateLimitError(NoPlaceError):
 class Asked:
     """What the rules look at of a request."""
 
-    tenant_id: str
+    caller: Caller
     session_id: str | None
     """The session that the path names. None: it names none."""
     is_submit: bool
@@ -62,13 +63,15 @@ class RateLimits:
         """Counts the request against each rule that applies, up to the first that refuses it."""
         counted = []
         for rule, window in self._rules:
-            caller = name_caller(rule, asked)
-            if caller is None:
+            counted_as = name_counted(rule, asked)
+            if counted_as is None:
                 continue
-            count = await self._counts.spend(window, caller) or self._local.spend(window, caller, time.monotonic())
+            count = await self._counts.spend(window, counted_as) or self._local.spend(
+                window, counted_as, time.monotonic()
+            )
             counted.append((window, count))
             if not count.allowed:
-                self._refused.note(rule=rule.name, tenant_id=asked.tenant_id)
+                self._refused.note(rule=rule.name, tenant_id=asked.caller.tenant_id)
                 RATE_LIMITED.add(1, rule.name)
                 detail = (
                     f"{rule.limit} requests in {rule.seconds} s are allowed per {rule.per} ({rule.name}); "
@@ -93,14 +96,16 @@ def open_rate_limits(settings: Settings) -> RateLimits:
     )
 
 
-def name_caller(rule: RateRule, asked: Asked) -> Caller | None:
+def name_counted(rule: RateRule, asked: Asked) -> Counted | None:
     """Whose requests the rule counts this one with; None if the rule does not apply."""
     if rule.calls == "submits" and not asked.is_submit:
         return None
     match rule.per:
         case "tenant":
-            return (asked.tenant_id,)
+            return (asked.caller.tenant_id,)
+        case "key":
+            return asked.caller.tenant_id, asked.caller.key_id
         case "session":
-            return None if asked.session_id is None else (asked.tenant_id, asked.session_id)
+            return None if asked.session_id is None else (asked.caller.tenant_id, asked.session_id)
         case _:
             assert_never(rule.per)
