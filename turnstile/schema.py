@@ -138,6 +138,7 @@ turns = _table(
     ),
     _where("turns_send_at", "queue", "send_at", where="send_at IS NOT NULL"),
     _where("turns_scheduled", "queue", "send_at", where="seq IS NULL AND status = 'PENDING'"),
+    _where("turns_scheduled_of", "tenant_id", "session_id", where="seq IS NULL AND (status || '') = 'PENDING'"),
     _where("turns_failed", "queue", "id", where="status = 'FAILED'"),
     _where("turns_failed_at", "queue", "finished_at", where="(status || '') = 'FAILED' AND dropped_at IS NULL"),
     _where("turns_waiting", "queue", text("coalesce(execute_at, created_at)"), where="(status || '') = 'PENDING'"),

@@ -1,4 +1,4 @@
-"""The declaration of a rate limit of the API."""
+"""The declaration of a rate limit of the API, and of a cap on open turns."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -9,6 +9,10 @@ from turnstile.turn.identifiers import ID_PATTERN
 
 MAX_REQUESTS = 1_000_000
 MAX_WINDOW_SECONDS = 86_400
+MAX_OPEN_TURNS = 100_000
+
+OpenTurns = Annotated[int, Field(ge=1, le=MAX_OPEN_TURNS)] | None
+"""A cap on open turns. A count reads as many entries of an index, once a second."""
 
 
 class RateRule(BaseModel):

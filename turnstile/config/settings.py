@@ -4,10 +4,9 @@ No other module reads a setting from the environment. Durations are in seconds, 
 several settings (timeouts must nest) are in `Settings._nest`.
 """
 
-import json
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -23,9 +22,8 @@ from turnstile.config.queue_settings import (
     Seconds,
     find_conflicts,
 )
-from turnstile.config.rate_rules import RateRule, find_rate_conflicts
+from turnstile.config.rate_rules import OpenTurns, RateRule, find_rate_conflicts
 from turnstile.errors import UnknownQueueError
-from turnstile.turn.identifiers import ID_RULE, is_valid_id
 
 PREFIX = "TURNSTILE_"
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -113,6 +111,11 @@ class Settings(BaseSettings):
     api_docs: bool | None = None
     """Whether the API serves `/docs`, where a browser can try the calls, and `/openapi.json`: to everybody, without a key.
     Left out: only at the loopback address."""
+    tenant_open_turns: OpenTurns = None
+    """Most open turns of a tenant, scheduled ones included; a submit beyond is refused. Left out: no cap
+    ([how](api-limits.md))."""
+    session_open_turns: OpenTurns = None
+    """The same for one session."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 65_536
     """Largest request body, in bytes."""
 
@@ -225,28 +228,9 @@ class Settings(BaseSettings):
     log_format: Literal["json", "console", "auto"] = "auto"
     """`auto`: `console` on a terminal, otherwise `json`."""
 
-    @field_validator("queues", mode="before")
-    @classmethod
-    def _parse_queues(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            value = json.loads(value) if value.strip() else []
-        # The default, an empty tuple, means that the file declares the queues.
-        if value == []:
-            raise ValueError("is empty: remove it, or declare at least one queue")
-        return value
-
-    @field_validator("rates", "limits", mode="before")
-    @classmethod
-    def _parse_limits(cls, value: Any) -> Any:
-        return (json.loads(value) if value.strip() else []) if isinstance(value, str) else value
-
-    @field_validator("queue")
-    @classmethod
-    def _check_queue(cls, name: str) -> str:
-        if not is_valid_id(name):
-            raise ValueError("is empty" if not name else f"must be {ID_RULE}")
-        return name
-
+    _parse_queues = field_validator("queues", mode="before")(validators.parse_queues)
+    _parse_limits = field_validator("rates", "limits", mode="before")(validators.parse_json_list)
+    _check_queue = field_validator("queue")(validators.check_queue)
     _check_database_url = field_validator("database_url")(validators.check_database_url)
     _check_database_schema = field_validator("database_schema")(validators.check_database_schema)
     _check_redis_urls = field_validator("redis_url", "memory_redis_url")(validators.check_redis_url)

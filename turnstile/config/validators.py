@@ -3,6 +3,7 @@
 Each takes a value and returns it, or raises ValueError, as pydantic expects.
 """
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,27 @@ def check_api_keys(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str],
     if len({key for _, key in pairs}) != len(pairs):
         raise ValueError("each key may appear only once")
     return pairs
+
+
+def parse_json_list(value: Any) -> Any:
+    """Parses a JSON list; returns a value that is not a string unchanged. Empty becomes an empty list."""
+    return (json.loads(value) if value.strip() else []) if isinstance(value, str) else value
+
+
+def parse_queues(value: Any) -> Any:
+    """Parses a JSON list of at least one queue."""
+    parsed = parse_json_list(value)
+    # The default, an empty tuple, means that the file declares the queues.
+    if parsed == []:
+        raise ValueError("is empty: remove it, or declare at least one queue")
+    return parsed
+
+
+def check_queue(name: str) -> str:
+    """Accepts the name of a queue."""
+    if not is_valid_id(name):
+        raise ValueError("is empty" if not name else f"must be {ID_RULE}")
+    return name
 
 
 def parse_list(value: Any) -> Any:

@@ -46,6 +46,7 @@ from turnstile.producer.server import Server, listen
 from turnstile.producer.session_gate import SessionGate
 from turnstile.producer.sharing.fair_lanes import FairPool
 from turnstile.producer.sharing.fair_places import FairPlaces
+from turnstile.producer.sharing.open_turn_caps import OpenTurnCaps
 from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.producer.submit_intake import Intake
 from turnstile.producer.watch.turn_watch import TurnWatch
@@ -59,7 +60,8 @@ SUBMIT_CONNECTIONS = submit_intake.LANES + session_gate.LANES + session_gate.LOC
 """One for each submit statement that may run at a time, so that none waits for a connection."""
 READ_LANES = 5
 READ_CONNECTIONS = READ_LANES + 3
-"""One for each of the two reads that all streams and waits share, and one for the readiness check: these wait for no tenant."""
+"""One for each of the two reads that all streams and waits share, and one for the readiness check: these wait for no tenant. The
+counts of open turns use them, too, once a second."""
 LIST_CONNECTIONS = 2
 LIST_TIMEOUT_SECONDS = 2
 """Statement timeout of a list. A list scans all turns that its filter skips, so lists have a few connections of their own: slow
@@ -155,7 +157,9 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
                 credentials=Credentials(settings.api_keys, keys, may_be_open=settings.may_be_open),
                 tenants=shared,
                 rates=rates,
-                intake=Intake(settings, submitting, hints, SessionGate(shared=shared), shared=shared),
+                intake=Intake(
+                    settings, submitting, hints, SessionGate(shared=shared), shared=shared, caps=_caps(settings, reads)
+                ),
                 sending=sending,
                 cancelling=Cancelling(cancels, hints, sending, SessionGate(cancel_intake.LANES, shared=shared)),
                 queues=queues,
@@ -200,6 +204,13 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
     app.add_middleware(error_handlers.LastResort)
     app.add_middleware(RequestMetrics)
     return app
+
+
+def _caps(settings: Settings, reads: Database) -> OpenTurnCaps | None:
+    per_tenant, per_session = settings.tenant_open_turns, settings.session_open_turns
+    if per_tenant is None and per_session is None:
+        return None
+    return OpenTurnCaps(reads, per_tenant=per_tenant, per_session=per_session)
 
 
 def serve(settings: Settings) -> None:

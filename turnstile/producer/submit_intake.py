@@ -9,6 +9,7 @@ from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError, RowLockedError, SubmissionRefusedError
 from turnstile.producer.session_gate import Session, SessionGate
 from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
+from turnstile.producer.sharing.open_turn_caps import OpenTurnCaps, TooManyOpenTurnsError
 from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
@@ -40,10 +41,13 @@ class Intake:
         gate: SessionGate,
         *,
         shared: bool | SeenTenants,
+        caps: OpenTurnCaps | None = None,
     ) -> None:
+        """`caps`: None if the settings cap no open turns."""
         self._submitting = submitting
         self._hints = hints
         self._gate = gate
+        self._caps = caps
         limit = max(1, min(MAX_BATCH, MAX_BATCH_BYTES // settings.max_body_bytes))
         self._batcher = Batcher(self._record, limit=limit, lanes=LANES, line_of=lambda one: one.tenant_id)
         self._places = FairPlaces(MOST_UNDER_WAY, "submits under way", shared=shared)
@@ -57,6 +61,8 @@ class Intake:
         began_at = time.time_ns()
         with _failures_counted(submission.queue):
             submission = self._submitting.decide_sampling(submission)
+            if self._caps is not None:
+                await self._admit(self._caps, submission)
             accepted = await self._commit(submission)
             if isinstance(accepted, SubmissionRefusedError):
                 raise accepted
@@ -76,6 +82,16 @@ class Intake:
         )
         self._submitting.trace(submission, accepted, began_at)
         return accepted
+
+    async def _admit(self, caps: OpenTurnCaps, submission: Submission) -> None:
+        # The other policies leave at most one turn waiting behind the one that runs.
+        enqueues = submission.on_busy is OnBusy.ENQUEUE
+        try:
+            await caps.admit(submission.tenant_id, submission.session_id, lengthens_session=enqueues)
+        except TooManyOpenTurnsError:
+            # A repeat adds no turn, and its client must learn that the first one was accepted.
+            if not await self._submitting.is_recorded(submission):
+                raise
 
     async def _commit(self, submission: Submission) -> Accepted | SubmissionRefusedError:
         session = _session_of(submission)

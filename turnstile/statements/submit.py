@@ -235,6 +235,11 @@ async def submit(
     ]
 
 
+async def is_recorded(database: Database, submission: Submission) -> bool:
+    """Whether an earlier request had the same key, or the same turn id. Raises DatabaseUnavailableError."""
+    return submission.key is not None and bool(await _read(database, [submission], [0]))
+
+
 async def forget_submissions(database: Database, older_than_seconds: float) -> bool:
     """Deletes the oldest of the idempotency records older than `older_than_seconds`. True if there may be more of them."""
     [row] = await database.fetch(FORGET_SUBMISSIONS, {"older_than": older_than_seconds})

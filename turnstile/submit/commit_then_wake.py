@@ -21,7 +21,7 @@ from turnstile.errors import (
     SubmissionRefusedError,
     UnstorableContentError,
 )
-from turnstile.statements.submit import Accepted, Submission, submit
+from turnstile.statements.submit import Accepted, Submission, is_recorded, submit
 from turnstile.statements.submit_on_busy import OnBusyResult, submit_on_busy
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.telemetry.own_log import log
@@ -69,6 +69,10 @@ class Submitting:
         return await self._retry(
             lambda: submit_on_busy(self._database, submission, resend_seconds=self._resend_seconds), alone=True
         )
+
+    async def is_recorded(self, submission: Submission) -> bool:
+        """Whether the request is a repeat. Raises DatabaseUnavailableError."""
+        return await is_recorded(self._database, submission)
 
     async def wake(self, submission: Submission, answer: Accepted | SubmissionRefusedError) -> bool | None:
         """Sends the wake-up of a committed turn. True if SQS is known to have it; None if none is due. Raises nothing."""

@@ -11,7 +11,7 @@ from turnstile.ops.sessions import halted_session as halting
 from turnstile.ops.sessions import wake_turn
 from turnstile.ops.turns import attempts
 from turnstile.ops.why import read_wait_facts
-from turnstile.queries import session_messages
+from turnstile.queries import open_turns, session_messages
 from turnstile.retention import delete_turns
 from turnstile.sealing.contents import PLAIN
 from turnstile.statements import cancel as cancellation
@@ -201,6 +201,13 @@ def calls() -> Iterator[Call]:
         _submit(parent=lambda n: ParentClaim(turn_id("running", n), n, "k", replaces=turn_id("failed", n))),
     )
     yield Call("read submissions", submission.READ_SUBMISSIONS, _keys())
+    yield Call(
+        "count open turns of sessions",
+        open_turns.COUNT_OF_SESSIONS,
+        {**_sessions("next"), "ords": list(NUMBERS), "most": TURNS},
+    )
+    of_tenant = {"ords": [0], "tenants": [TENANT], "most": TURNS}
+    yield Call("count open turns of a tenant", open_turns.COUNT_OF_TENANTS, of_tenant, long=True)
     yield Call("lock a turn's session", cancellation.LOCK_SESSION, many)
     yield Call("lock a session", cancellation.LOCK_NAMED_SESSION, _session("waiting"))
     yield Call("lock a turn", cancellation.LOCK_TURN, many)

@@ -36,6 +36,7 @@ class Kind(Enum):
     IDEMPOTENCY_MISMATCH = ("idempotency-mismatch", 422, "The key was used before, with another request")
     TOO_MANY_REQUESTS = ("too-many-requests", 429, "The tenant has too much in progress")
     TOO_MANY_STREAMS = ("too-many-streams", 429, "The tenant follows too many turns")
+    TOO_MANY_OPEN_TURNS = ("too-many-open-turns", 429, "Too many turns are open")
     RATE_LIMITED = ("rate-limited", 429, "Too many requests in a window of time")
     HEADERS_TOO_LARGE = ("headers-too-large", 431, "The headers are too many or too large")
     INTERNAL = ("internal-error", 500, "Internal error")
