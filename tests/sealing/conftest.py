@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from tests.support.sealing import contents
+from tests.support.sealing import contents, key_text
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.sealing.contents import PLAIN, Contents
@@ -17,6 +18,14 @@ async def pool(settings: Settings, sealed_with: Contents) -> AsyncIterator[Datab
         settings.database, "test", size=2, pinned=True, wait_seconds=30.0, contents=sealed_with
     ) as opened:
         yield opened
+
+
+@pytest.fixture
+def settings(settings: Settings, tmp_path: Path) -> Settings:
+    """Those of a process that seals with k1."""
+    file = tmp_path / "keys.json"
+    file.write_text(key_text())
+    return settings.model_copy(update={"sealing_keys_file": file})
 
 
 @pytest.fixture

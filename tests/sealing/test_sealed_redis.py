@@ -1,7 +1,6 @@
 """Contents in Redis: sealed by a process with keys, which takes nothing else for a content."""
 
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
@@ -9,7 +8,7 @@ import redis.asyncio
 
 from tests.support.conversations import Conversation, Reader
 from tests.support.redis_hands import OwnEventReader, OwnEventWriter, OwnItemCache
-from tests.support.sealing import key_text
+from tests.support.stored_text import everything_in
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.memory.item import Place, Query, Write
@@ -24,14 +23,6 @@ PLACE = Place(find_kind("item"), "k")
 
 
 @pytest.fixture
-def settings(settings: Settings, tmp_path: Path) -> Settings:
-    """Those of a process that seals with k1."""
-    file = tmp_path / "keys.json"
-    file.write_text(key_text())
-    return settings.model_copy(update={"sealing_keys_file": file})
-
-
-@pytest.fixture
 async def reader(settings: Settings, database: Database) -> AsyncIterator[Reader]:
     opened = Reader(settings, database)
     yield opened
@@ -41,22 +32,6 @@ async def reader(settings: Settings, database: Database) -> AsyncIterator[Reader
 @pytest.fixture
 def talk(settings: Settings, database: Database) -> Conversation:
     return Conversation(settings, database)
-
-
-async def everything_in(keys: redis.asyncio.Redis, prefix: str) -> str:
-    """All that the test's keys have."""
-    found = []
-    async for key in keys.scan_iter(f"{prefix}*"):
-        match await keys.type(key):
-            case "list":
-                found += [key, *await keys.lrange(key, 0, -1)]  # type: ignore[misc]
-            case "hash":
-                found += [key, str(await keys.hgetall(key))]  # type: ignore[misc]
-            case "stream":
-                found += [key, str(await keys.xrange(key))]
-            case _:
-                found += [key, str(await keys.get(key))]
-    return "\n".join(found)
 
 
 # --- histories

@@ -15,6 +15,7 @@ from turnstile.memory.history import History
 from turnstile.memory.item_cache import ItemCache
 from turnstile.process.redis_clients import RedisClients, connect_memory
 from turnstile.streaming.stream import Append, Appended
+from turnstile.telemetry.tracing import Traces
 from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessage
 from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
@@ -85,6 +86,7 @@ def processing(
     pause: QueuePause | None = None,
     redis: RedisClients | None = None,
     begin_called: Callable[[WaitingSession], bool] = lambda _: False,
+    traces: Traces = None,
 ) -> Iterator[Processor]:
     """A processor without a heartbeat, whose handler answers at once. What the heartbeat would keep alive is added to `taken`.
 
@@ -105,7 +107,7 @@ def processing(
         memory=ItemCache(settings, memory, contents=database.contents),
         memory_watch=cast("Any", None),
         emitters=emitters or Emitters(settings, cast("Any", Deaf())),
-        traces=None,
+        traces=traces,
     )
     with ThreadPoolExecutor(1) as threads:
         yield make_processor(

@@ -1,6 +1,8 @@
-"""Looks for a text in all that a database has stored."""
+"""Looks for a text in all that a database has stored, and shows all that a Redis has."""
 
 from typing import LiteralString, cast
+
+import redis.asyncio
 
 from turnstile.backends.postgres.database import Database
 
@@ -23,3 +25,19 @@ async def columns_with(database: Database, text: str) -> list[str]:
         if await database.fetch(statement, {"text": text}):
             found.append(f"{table}.{column}")
     return found
+
+
+async def everything_in(keys: redis.asyncio.Redis, prefix: str) -> str:
+    """All that the test's keys have."""
+    found = []
+    async for key in keys.scan_iter(f"{prefix}*"):
+        match await keys.type(key):
+            case "list":
+                found += [key, *await keys.lrange(key, 0, -1)]  # type: ignore[misc]
+            case "hash":
+                found += [key, str(await keys.hgetall(key))]  # type: ignore[misc]
+            case "stream":
+                found += [key, str(await keys.xrange(key))]
+            case _:
+                found += [key, str(await keys.get(key))]
+    return "\n".join(found)

@@ -16,6 +16,7 @@ from turnstile.config.sealing_keys import read_contents
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Context, Turn
 from turnstile.handlers.handler import Handler
+from turnstile.telemetry.tracing import Traces
 from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.processor import Processor
 
@@ -98,7 +99,12 @@ class Conversation:
 
 @asynccontextmanager
 async def conversing(
-    settings: Settings, handler: Handler | None = None, *, served_by: Settings | None = None
+    settings: Settings,
+    handler: Handler | None = None,
+    *,
+    served_by: Settings | None = None,
+    queues: Any = None,
+    traces: Traces = None,
 ) -> AsyncIterator[Conversation]:
     """All of it, on the real stack. The server may have settings of its own, for instance another way to Postgres."""
     lock = OwnSessionLock(settings)
@@ -110,7 +116,9 @@ async def conversing(
         async with served.client() as client:
             conversation: Conversation
             play = Handler(lambda turn, ctx: conversation.script.play(turn, ctx))
-            with processing(settings, database, lock, "worker-a", handler or play, emitters) as processor:
+            with processing(
+                settings, database, lock, "worker-a", handler or play, emitters, queues=queues, traces=traces
+            ) as processor:
                 conversation = Conversation(settings, served, client, processor)
                 yield conversation
                 await conversation.leave()
