@@ -394,6 +394,31 @@ archived_turns = _table(
     Index("archived_turns_ended_at", "queue", "ended_at"),
 )
 
+erasures = _table(
+    "erasures",
+    "What is being erased, and what has been (`turnstile erase`). A finished row stays as long as the other records.",
+    _key("id", Uuid, "Its id. `sessions.halted_by` has it while the session is being erased."),
+    _column("tenant_id", Text, "The tenant."),
+    _optional("session_id", Text, "The session. NULL: all sessions of the tenant."),
+    _optional("part_of", Uuid, "The erasure that it is a part of. The row of a part is deleted at its end."),
+    _column("requested_by", Text, "The operator, or the caller of the API."),
+    _column("requested_at", TIME, "When it was requested.", NOW),
+    _column("due_at", TIME, "When a relay goes on with it.", NOW),
+    _optional("up_to_seq", BigInteger, "The last turn of the session that is erased. NULL: it has not begun."),
+    _optional("reached", Text, "Of a tenant: the last session that became a part of it."),
+    _column("turns", BigInteger, "The turns that were deleted so far.", "0"),
+    _optional("finished_at", TIME, "When nothing was left. NULL: it is under way."),
+    Index(
+        "erasures_open",
+        "tenant_id",
+        text("coalesce(session_id, '')"),
+        unique=True,
+        postgresql_where=text("finished_at IS NULL"),
+    ),
+    _where("erasures_due_at", "due_at", where="finished_at IS NULL"),
+    _where("erasures_part_of", "part_of", where="part_of IS NOT NULL"),
+)
+
 retention = _table(
     "retention",
     "How far the deletion of ended turns has come: one row for each queue, which one relay at a time works on.",

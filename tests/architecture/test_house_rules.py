@@ -27,7 +27,7 @@ WRITE_OF_TURNS = re.compile(r"\b(UPDATE|INTO|DELETE FROM|TRUNCATE)\s+(ONLY\s+)?(
 ONLOOKER = "turnstile/dev/demo"
 """The demo's check looks at the table from outside: with the product's own statements it would confirm their mistakes."""
 
-HOMES_OF_WRITES = ("turnstile/statements/", "turnstile/archive/", "turnstile/retention/")
+HOMES_OF_WRITES = ("turnstile/statements/", "turnstile/archive/", "turnstile/retention/", "turnstile/erasure/")
 OPERATORS_WRITES = {
     "turnstile/ops/dead_letters/drop_failed.py",
     "turnstile/ops/doctor/read_database.py",

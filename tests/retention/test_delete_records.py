@@ -16,15 +16,18 @@ OLD_RECORDS: tuple[LiteralString, ...] = (
        SELECT 'o', '{}', now() - make_interval(days => days) FROM unnest(ARRAY[400, 366, 364, 0]) days""",
     """INSERT INTO audit (kind, actor, subject, created_at)
        SELECT 'queue.paused', 'o', 'queue q', now() - make_interval(days => days) FROM unnest(ARRAY[400, 366, 364, 0]) days""",
+    """INSERT INTO erasures (id, tenant_id, requested_by, requested_at, finished_at)
+       SELECT gen_random_uuid(), 't' || coalesce(days, 0), 'o', now() - interval '500 days', now() - make_interval(days => days)
+         FROM unnest(ARRAY[400, 366, 364, NULL]::int[]) days""",
 )
 
 
 async def counts(database: Database) -> list[int]:
-    tables: tuple[LiteralString, ...] = ("redrives", "audit")
+    tables: tuple[LiteralString, ...] = ("redrives", "audit", "erasures")
     return [len(await database.fetch(f"SELECT 1 FROM {table}", {})) for table in tables]
 
 
-@pytest.mark.parametrize(("days", "left"), [(365.0, [2, 2]), ("forever", [4, 4])])
+@pytest.mark.parametrize(("days", "left"), [(365.0, [2, 2, 2]), ("forever", [4, 4, 4])])
 async def test_records_are_kept_for_as_long_as_declared(
     database: Database, settings: Settings, days: object, left: list[int]
 ) -> None:

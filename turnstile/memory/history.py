@@ -86,6 +86,11 @@ return 1
 """
 
 
+def history_key(prefix: str, tenant_id: str, session_id: str) -> str:
+    """The key of a session's history."""
+    return f"{prefix}history:session:{{{tenant_id}/{session_id}}}"
+
+
 class History:
     """Reads and continues the histories of sessions, for one process. Simultaneous calls share a round trip to Redis.
 
@@ -160,7 +165,7 @@ class History:
         return Owner(self._database.contents, tenant_id, session_id)
 
     def _key(self, tenant_id: str, session_id: str) -> str:
-        return f"{self._prefix}history:session:{{{tenant_id}/{session_id}}}"
+        return history_key(self._prefix, tenant_id, session_id)
 
     async def _run_many(self, commands: Sequence[Command]) -> Sequence[Any]:
         answers = await self._redis.run(commands) or [None] * len(commands)

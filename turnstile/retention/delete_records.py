@@ -14,6 +14,9 @@ WITH gone AS (
 ) SELECT count(*) AS gone FROM gone
 """
 FORGET_AUDIT: LiteralString = FORGET.format(table="audit", over=OLDER, by="created_at")
+FORGET_ERASURES: LiteralString = FORGET.format(
+    table="erasures", over="finished_at < now() - make_interval(secs => %(older_than)s)", by="finished_at"
+)
 FORGET_WORKERS: LiteralString = FORGET.format(
     table="workers", over="seen_at < clock_timestamp() - interval '1 day'", by="seen_at"
 )
@@ -22,7 +25,8 @@ FORGET_WORKERS: LiteralString = FORGET.format(
 async def delete_records(database: Database, older_than_seconds: float) -> bool:
     """Deletes redrives, audit events and the like that are older. True if there may be more. Raises DatabaseUnavailableError."""
     age = {"older_than": older_than_seconds}
-    rows = [row for statement in (FORGET_REDRIVES, FORGET_AUDIT) for row in await database.fetch(statement, age)]
+    statements = (FORGET_REDRIVES, FORGET_AUDIT, FORGET_ERASURES)
+    rows = [row for statement in statements for row in await database.fetch(statement, age)]
     return any(row["gone"] == AT_ONCE for row in rows)
 
 
