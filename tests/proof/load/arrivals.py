@@ -1,7 +1,7 @@
 """When turns arrive, and what each asks for. Pure: a seed makes the same load again."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,8 @@ class Talk:
     sessions: int
     handler_seconds: float
     """What an answer takes on average, from half to three halves of it."""
+    tenants: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(TENANTS, 1.0))
+    """The tenants of the sessions, and how often each is chosen."""
     _open: list[tuple[str, str, int]] = field(init=False)
     _made: int = 0
     _asked: int = 0
@@ -82,7 +84,8 @@ class Talk:
 
     def _new_session(self) -> tuple[str, str, int]:
         self._made += 1
-        return self.rng.choice(list(TENANTS)), f"{self.name}-s{self._made}", 0
+        [tenant] = self.rng.choices(list(self.tenants), list(self.tenants.values()))
+        return tenant, f"{self.name}-s{self._made}", 0
 
     def _content(self) -> dict[str, Any]:
         seconds = self.handler_seconds * self.rng.uniform(0.5, 1.5)

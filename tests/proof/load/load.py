@@ -9,10 +9,11 @@ import itertools
 import json
 import random
 import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, LiteralString
 
@@ -25,8 +26,10 @@ from tests.proof.chaos.quiescence import gather, wait_for_rest
 from tests.proof.chaos.rig import start_processes
 from tests.proof.chaos.supervisor import Supervisor, pause
 from tests.proof.chaos.target_tracking import Policy, Tracking, track
+from tests.proof.load.abuse import FOLLOWED, QUIET, followed, tenants_of
 from tests.proof.load.arrivals import Pace, Talk, arrivals
-from tests.proof.load.plan import PACED, Outcome, Plan
+from tests.proof.load.crowd import POLLERS, READERS, SLOW
+from tests.proof.load.plan import ALONE, PACED, Outcome, Plan
 from tests.proof.load.sampling import Sampler
 from tests.proof.load.stage import install_audit, remains_of, terms_of, variables_of
 from tests.proof.load.ways import Submit, open_direct, open_over_http
@@ -77,31 +80,43 @@ class Load:
                 await pause(LOOK_AHEAD_SECONDS)
         return ended / took
 
-    async def ask(self, pace: Pace) -> tuple[float, float]:
-        """Asks for turns at that pace; when it began and when the last was due."""
-        talk, rng = self._talk(PACED), random.Random(f"{self.plan.seed}/{self.plan.name}/arrivals")
+    async def ask(
+        self, pace: Pace, seconds: float, phase: str = PACED, tenants: Mapping[str, float] | None = None
+    ) -> tuple[float, float]:
+        """Asks for turns at that pace for so long; when it began and when the last was due."""
+        rng = random.Random(f"{self.plan.seed}/{self.plan.name}/arrivals")
+        talk = self._talk(phase, tenants)
         begun = now()
         async with asyncio.TaskGroup() as submits:
-            for second in arrivals(pace, self.plan.seconds, rng):
+            for second in arrivals(pace, seconds, rng):
                 if (wait := begun + second - now()) > 0:
                     await pause(wait)
-                submits.create_task(self._submit(talk, PACED, begun + second, burst=pace.is_burst(second)))
-            await pause(max(0.0, begun + self.plan.seconds - now()))
+                submits.create_task(self._submit(talk, phase, begun + second, burst=pace.is_burst(second)))
+            await pause(max(0.0, begun + seconds - now()))
             ended = now()
         return begun, ended
 
-    def _talk(self, name: str) -> Talk:
+    def _talk(self, name: str, tenants: Mapping[str, float] | None = None) -> Talk:
         rng = random.Random(f"{self.plan.seed}/{self.plan.name}/{name}")
-        return Talk(name, rng, self.plan.sessions, self.plan.handler_seconds)
+        chosen = {} if tenants is None else {"tenants": tenants}
+        return Talk(name, rng, self.plan.sessions, self.plan.handler_seconds, **chosen)
 
     async def _submit(self, talk: Talk, phase: str, due: float, *, burst: bool) -> None:
         begun = now()
         self._under_way += 1
         try:
-            turn_id = await self.way(talk.next())
+            turn_id = await self.way(ask := talk.next())
         finally:
             self._under_way -= 1
-        line = {"phase": phase, "burst": burst, "due": due, "at": begun, "until": now(), "turn_id": turn_id}
+        line = {
+            "phase": phase,
+            "tenant": ask.tenant,
+            "burst": burst,
+            "due": due,
+            "at": begun,
+            "until": now(),
+            "turn_id": turn_id,
+        }
         self.asked.write(json.dumps(line) + "\n")
 
     async def _count(self, statement: LiteralString) -> int:
@@ -147,7 +162,13 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         )
         sampling = asyncio.create_task(sampler.run(stopping))
         scaling = asyncio.create_task(_scale(plan, room, processes, environment, stopping, say))
-        begun_at, ended_at = await load.ask(pace)
+        if plan.flooding:
+            alone = replace(pace, per_second=pace.per_second * (1 - plan.flooding))
+            await load.ask(alone, plan.seconds / 3, ALONE, {QUIET: 1.0})
+        crowding = asyncio.create_task(_crowd(load, urls[0], folder, say)) if plan.crowd_seconds else None
+        begun_at, ended_at = await load.ask(pace, plan.seconds, tenants=tenants_of(plan))
+        if crowding is not None:
+            await crowding
         remains = remains_of(room, environment)
         rested_at = await wait_for_rest(remains, plan.bound_seconds)
         stopping.set()
@@ -159,6 +180,20 @@ async def run(plan: Plan, stage: Stage, forks: ForkServer, folder: Path, say: Sa
         write_terms(terms_of(outcome, environment), folder)
         (folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
     return outcome
+
+
+async def _crowd(load: Load, url: str, folder: Path, say: Say) -> None:
+    """A crowd calls from the end of the first third on, in a process of its own; `crowd.json` has what it met."""
+    plan = load.plan
+    await pause(plan.seconds / 3)
+    turns = await asyncio.gather(*(load.way(followed(number, plan.crowd_seconds)) for number in range(FOLLOWED)))
+    many = {"pollers": POLLERS, "readers": READERS, "slow": SLOW}
+    options = [f"--{name}={max(1, round(plan.crowd_scale * count))}" for name, count in many.items()]
+    about = (url, str(plan.crowd_seconds), str(folder / "crowd.json"), *filter(None, turns))
+    calling = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.proof.load.crowd", *options, *about)
+    if await calling.wait():
+        raise RuntimeError("the crowd has failed: see above")
+    say(f"{plan.name}: the crowd has left")
 
 
 async def _scale(

@@ -2,12 +2,12 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.proof.load.plan import PACED, Outcome, Plan
+from tests.proof.load.plan import ALONE, PACED, Outcome, Plan
 from tests.proof.load.sampling import HARNESS, MACHINE
 
 SERVERS = ("postgres", "redis", "emulator")
@@ -26,6 +26,7 @@ class Turn:
 
     due: float
     burst: bool
+    tenant: str
     lag: float
     """From when it was due until it was submitted: what the harness itself was late."""
     answered: float | None
@@ -41,6 +42,10 @@ class Loaded:
     name: str
     outcome: Outcome
     turns: Sequence[Turn]
+    alone: Sequence[Turn]
+    """Of a flood: the turns of the quiet tenant before it. `due` counts from the beginning of the flood, so it is negative."""
+    crowd: Mapping[str, int]
+    """What a crowd was answered, by kind of client and status."""
     samples: Sequence[dict[str, Any]]
 
     @property
@@ -62,23 +67,32 @@ def read(folder: Path) -> Loaded:
     claimed: dict[str, float] = {}
     for record in _lines(folder / "attempts.jsonl"):
         claimed.setdefault(record["turn_id"], record["started_at"])
-    turns = []
+    turns: dict[str, list[Turn]] = {PACED: [], ALONE: []}
     for asked in _lines(folder / "arrivals.jsonl"):
-        if asked["phase"] != PACED:
+        if asked["phase"] not in turns:
             continue
         row, due = rows.get(asked["turn_id"], {}), asked["due"]
         started, finished = claimed.get(asked["turn_id"]), row.get("finished_at")
-        turns.append(
+        turns[asked["phase"]].append(
             Turn(
                 due=due - outcome.begun_at,
                 burst=asked["burst"],
+                tenant=asked.get("tenant", ""),
                 lag=1000 * (asked["at"] - due),
                 answered=None if asked["turn_id"] is None else 1000 * (asked["until"] - due),
                 waited=None if started is None else 1000 * (started - row["created_at"]),
                 ended=None if finished is None else 1000 * (finished - due),
             )
         )
-    return Loaded(name=folder.name, outcome=outcome, turns=turns, samples=list(_lines(folder / "samples.jsonl")))
+    crowd = folder / "crowd.json"
+    return Loaded(
+        name=folder.name,
+        outcome=outcome,
+        turns=turns[PACED],
+        alone=turns[ALONE],
+        crowd=json.loads(crowd.read_text()) if crowd.exists() else {},
+        samples=list(_lines(folder / "samples.jsonl")),
+    )
 
 
 def series(loaded: Loaded, name: str, unit: float = 1.0) -> list[Point]:

@@ -6,6 +6,8 @@ from tests.proof.load.arrivals import Pace
 
 PACED = "paced"
 """The phase of the run that counts; while it is found out what can be done, no times are taken."""
+ALONE = "alone"
+"""Of a flood: the phase before, in which the quiet tenant is alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +36,20 @@ class Plan:
     bound_seconds: float = 60.0
     """After the last turn was due, everything must have ended within this."""
     seed: int = 1
+    flooding: float = 0.0
+    """The share of the load that one tenant sends. The other one sends its own alone first, for a third of the time. 0: all send
+    alike."""
+    crowd_seconds: float = 0.0
+    """How long a crowd of clients calls the API besides, from the end of the first third on. 0: none does."""
+    crowd_scale: float = 1.0
+    """The share of the crowd that calls."""
 
     @property
     def name(self) -> str:
+        if self.flooding:
+            return "flood"
+        if self.crowd_seconds:
+            return "crowd"
         return "api" if self.over_http else "queue"
 
     def pace(self, capacity: float) -> Pace:

@@ -1,22 +1,30 @@
 """From a load's evidence to text: tables for the terminal and for docs/load.md."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.experiment import percentile
 from bench.rendering import write_between
 from bench.results import read_surroundings
+from tests.proof.load.abuse import FLOODER, FORMS, MOST_DELAY_SECONDS, QUIET
 from tests.proof.load.loaded import MB, Loaded, Turn, cores, memory, read, series, spent
 
-BEGIN, END = "<!-- load:begin -->", "<!-- load:end -->"
-TITLES = {"queue": "Straight to the queue", "api": "Through the API"}
+TITLES = {
+    "queue": "Straight to the queue",
+    "api": "Through the API",
+    "flood": "One tenant sends 95 % of the load",
+    "crowd": "A crowd calls, and ten times the load for a while",
+}
 TIMES = ("answered", "waited", "ended")
 SHARES = (0.5, 0.95, 0.99)
 
 
 def render(folder: Path, page: Path) -> None:
-    """Writes a run's tables into the page."""
-    write_between(page, BEGIN, END, as_text(folder))
+    """Writes a run's tables into the page: both ways in at one place, each form of abuse at its own."""
+    [first, *_] = _ways(folder)
+    place = first if first in FORMS else "load"
+    write_between(page, f"<!-- {place}:begin -->", f"<!-- {place}:end -->", as_text(folder))
 
 
 def as_text(folder: Path) -> str:
@@ -31,8 +39,28 @@ def as_text(folder: Path) -> str:
 
 def way_as_text(loaded: Loaded) -> str:
     """One way in: what was asked of it, how long turns took, what everything cost."""
-    tables = (_table_of_times(loaded), _table_of_parts(loaded), _table_of_servers(loaded))
-    return "\n\n".join([f"### {TITLES[loaded.name]}", _outcome_as_text(loaded), *tables])
+    tables = [_table_of_times(loaded), _table_of_parts(loaded), _table_of_servers(loaded)]
+    if loaded.crowd:
+        tables.append(_table_of_crowd(loaded))
+    verdict = [flood_as_text(loaded)] if loaded.alone else []
+    return "\n\n".join([f"### {TITLES[loaded.name]}", _outcome_as_text(loaded), *verdict, *tables])
+
+
+def delay_seconds(loaded: Loaded) -> float:
+    """By how much the flood has delayed the p95 of the quiet tenant's turns. Infinite if one of them has not ended."""
+    flooded = [turn for turn in loaded.turns if turn.tenant == QUIET]
+    before, after = (
+        [math.inf if turn.ended is None else turn.ended for turn in turns] or [math.inf]
+        for turns in (loaded.alone, flooded)
+    )
+    return (percentile(after, 0.95) - percentile(before, 0.95)) / 1000
+
+
+def flood_as_text(loaded: Loaded) -> str:
+    return (
+        f"The p95 of the other tenant's turns, from when they were due to their end, was {delay_seconds(loaded):.2f} s later "
+        f"in the flood than alone; {MOST_DELAY_SECONDS:g} s is the most."
+    )
 
 
 def _ways(folder: Path) -> list[str]:
@@ -61,6 +89,7 @@ def _table_of_times(loaded: Loaded) -> str:
     even = [turn for turn in loaded.turns if not turn.burst]
     groups: dict[str, Sequence[Turn]] = {
         "all": loaded.turns,
+        **_groups_of_tenants(loaded),
         "due in bursts": [turn for turn in loaded.turns if turn.burst],
         "outside of them, first third": [turn for turn in even if turn.due < third],
         "outside of them, last third": [turn for turn in even if turn.due >= 2 * third],
@@ -74,6 +103,18 @@ def _table_of_times(loaded: Loaded) -> str:
             cells += [f"{percentile(values, share):,.0f}" if values else "" for share in SHARES]
         lines.append(f"| {name} | {' | '.join(cells)} | {max(values, default=0):,.0f} |")
     return "\n".join(lines)
+
+
+def _groups_of_tenants(loaded: Loaded) -> dict[str, Sequence[Turn]]:
+    if not loaded.alone:
+        return {}
+    of = {tenant: [turn for turn in loaded.turns if turn.tenant == tenant] for tenant in (FLOODER, QUIET)}
+    return {"the flooder's": of[FLOODER], "the other's, in the flood": of[QUIET], "the other's, alone": loaded.alone}
+
+
+def _table_of_crowd(loaded: Loaded) -> str:
+    lines = ["| the crowd: client, and status of its answer | answers |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {answer} | {count:,} |" for answer, count in sorted(loaded.crowd.items()))])
 
 
 def _table_of_parts(loaded: Loaded) -> str:

@@ -1,17 +1,21 @@
 """Which times and which CPU a load reports: a run has nothing that would notice a wrong one."""
 
 import json
-from dataclasses import asdict
+import math
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.proof.load.abuse import FLOODER, QUIET
 from tests.proof.load.loaded import cores, memory, read, spent
 from tests.proof.load.plan import Outcome, Plan
+from tests.proof.load.report import delay_seconds
 from tests.proof.load.sampling import Sample
 
 BEGUN = 1000.0
+DELAYS = ((FLOODER, 60_000.0), (QUIET, 100.0), (QUIET, 1500.0))
 PLAN = Plan(
     over_http=False,
     seconds=10.0,
@@ -99,3 +103,14 @@ def test_a_worker_that_came_later_counts_from_when_it_was_seen(folder: Path) -> 
     assert spent(loaded, "workers") == pytest.approx(3.0)
     assert cores(loaded)["workers"] == [(2.5, pytest.approx(0.2)), (7.5, pytest.approx(0.4))]
     assert memory(loaded)["workers"][0] == (0.0, pytest.approx(80.0))
+
+
+def test_the_delay_of_a_flood_is_that_of_the_other_tenants_slowest_turns(folder: Path) -> None:
+    loaded = read(folder)
+    [flooder, quick, slow] = [replace(loaded.turns[0], tenant=tenant, ended=ended) for tenant, ended in DELAYS]
+
+    calm = replace(loaded, alone=[quick] * 20, turns=[quick] * 20 + [flooder])
+    flooded = replace(loaded, alone=[quick] * 20, turns=[quick] * 10 + [slow] * 10 + [flooder])
+    lost = replace(loaded, alone=[quick] * 20, turns=[replace(quick, ended=None)] * 20)
+
+    assert [delay_seconds(one) for one in (calm, flooded, lost)] == [0.0, pytest.approx(1.4), math.inf]
