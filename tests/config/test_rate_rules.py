@@ -52,6 +52,10 @@ def test_rate_limits_alone_declare_no_queue(tmp_path: Path, monkeypatch: pytest.
         ('per = "tenant"\nlimit = 0', "turnstile.toml, rate limit 1: limit: Input should be greater than"),
         ('per = "address"\nlimit = 1', "turnstile.toml, rate limit 1: per: Input should be"),
         ('per = "tenant"\nlimit = 1\nburst = 2', "rate limit 1: burst: is not an option of a rate limit"),
+        (
+            'per = "session"\nlimit = 1\nseconds = 3601',
+            "rate limit 'a': seconds (3601) must be at most 3600 per session",
+        ),
         (f'per = "tenant"\nlimit = 1\n{RATE}{RATE}', "each rate limit needs a name of its own"),
     ],
 )

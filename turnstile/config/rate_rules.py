@@ -9,6 +9,8 @@ from turnstile.turn.identifiers import ID_PATTERN
 
 MAX_REQUESTS = 1_000_000
 MAX_WINDOW_SECONDS = 86_400
+MAX_SESSION_SECONDS = 3600
+"""A client may name any number of sessions, and Redis keeps the count of each for up to two windows."""
 MAX_OPEN_TURNS = 100_000
 
 OpenTurns = Annotated[int, Field(ge=1, le=MAX_OPEN_TURNS)] | None
@@ -30,7 +32,7 @@ class RateRule(BaseModel):
     limit: Annotated[int, Field(ge=1, le=MAX_REQUESTS)]
     """Most requests in a window."""
     seconds: Annotated[int, Field(ge=1, le=MAX_WINDOW_SECONDS)] = 60
-    """Length of the window."""
+    """Length of the window; of a rule per session an hour at most."""
     window: Literal["sliding", "fixed"] = "sliding"
     """`sliding`: about `limit` requests in any `seconds`. `fixed`: a window begins with the first request, and the next may begin
     with all of its requests at once."""
@@ -38,5 +40,11 @@ class RateRule(BaseModel):
 
 def find_rate_conflicts(rules: Sequence[RateRule]) -> list[str]:
     """Conflicts between the rules: one sentence for each."""
-    names = {rule.name for rule in rules}
-    return ["each rate limit needs a name of its own"] if len(names) != len(rules) else []
+    conflicts = [
+        f"rate limit {rule.name!r}: seconds ({rule.seconds}) must be at most {MAX_SESSION_SECONDS} per session"
+        for rule in rules
+        if rule.per == "session" and rule.seconds > MAX_SESSION_SECONDS
+    ]
+    if len({rule.name for rule in rules}) != len(rules):
+        conflicts.append("each rate limit needs a name of its own")
+    return conflicts
