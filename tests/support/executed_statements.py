@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from turnstile.archive import move, reads
 from turnstile.audit import record as audit
 from turnstile.backends.postgres.table_version import READ_VERSION
+from turnstile.erasure import remains
+from turnstile.erasure import rows as erasure
 from turnstile.memory import durable_items
 from turnstile.ops.audit import read_audit
 from turnstile.ops.dead_letters import drop_failed, failed_turns, redrive_log, redriven_turns
@@ -25,7 +27,7 @@ from turnstile.queries import (
     turns,
     workers,
 )
-from turnstile.retention import delete_turns
+from turnstile.retention import delete_archived, delete_records, delete_turns
 from turnstile.statements import (
     advance_fences,
     cancel,
@@ -92,6 +94,7 @@ def _of_clients() -> Iterator[str]:
 
 def _of_api() -> Iterator[str]:
     yield from _of_clients()
+    yield from (erasure.OPEN, erasure.READ_OPEN, erasure.HALT, erasure.BEGIN)
     yield from (api_keys.READ, api_keys.EXISTS, key_changes.NOTE_USE, audit.RECORD)
 
 
@@ -117,14 +120,26 @@ def _of_relay() -> Iterator[str]:
     yield from (place_scheduled.PLACE_SCHEDULED, place_scheduled.FIND_UNPLACED, join.WAKE_JOINED)
     yield from (lost_turns.MARK_LOST, lost_turns.ANY_LOST, renew_lease.RENEW)
     yield from (submit.FORGET_SUBMISSIONS, cancel_before_submit.FORGET_CHOSEN_IDS, durable_items.PRUNE_ITEMS)
-    yield from (delete_turns.DECLARE, delete_turns.DELETE_ENDED)
+    yield from (delete_turns.DECLARE, delete_turns.DELETE_ENDED, delete_archived.DELETE_ARCHIVED)
+    yield from (delete_records.FORGET_REDRIVES, delete_records.FORGET_AUDIT, delete_records.FORGET_ERASURES)
+    yield delete_records.FORGET_WORKERS
+    yield from _erasure()
     yield from (webhooks.TAKE, webhooks.FIND, webhooks.COUNT_DUE, webhooks.NOTE_DELIVERED, webhooks.NOTE_FAILED)
     yield from _REPORTS
+
+
+def _erasure() -> Iterator[str]:
+    """What goes on with an erasure, and what it begins in the sessions of children."""
+    yield from (erasure.TAKE, erasure.PUT_BACK, erasure.HALT, erasure.BEGIN, erasure.FIND, erasure.ERASE_TURNS)
+    yield from (erasure.FIND_ARCHIVED, erasure.ERASE_ARCHIVED, erasure.ERASE_MEMORY, erasure.END_SESSION)
+    yield from (erasure.END_PART, erasure.END, erasure.FIND_SESSIONS, *erasure.ERASE_KEYS_OF_SUBMITS)
+    yield from (*_CANCEL_SESSION, cancel.CANCEL_PENDING, cancel.REQUEST_CANCEL, session_head.WAKE_HEAD, audit.RECORD)
 
 
 def _of_operator() -> Iterator[str]:
     # `submit --direct`, `cancel`, `list` and `status` do what clients do.
     yield from _of_clients()
+    yield from (erasure.OPEN, erasure.READ_OPEN, erasure.READ, remains.LEFT, *_erasure())
     yield from (
         audit.RECORD,
         read_audit.READ,

@@ -35,6 +35,7 @@ from turnstile.producer.rates.rate_limits import open_rate_limits
 from turnstile.producer.routes import (
     cancel_route,
     docs_page,
+    erase_route,
     error_handlers,
     openapi,
     stream_route,
@@ -192,7 +193,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
     if settings.serves_docs:
         app.include_router(docs_page.routes)
         openapi.serve(app)
-    for routes in (submit_route.v1, turn_routes.v1, cancel_route.v1, stream_route.v1):
+    for routes in (submit_route.v1, turn_routes.v1, cancel_route.v1, erase_route.v1, stream_route.v1):
         app.include_router(
             routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(414, 422, 431)
         )

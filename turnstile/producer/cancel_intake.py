@@ -8,6 +8,7 @@ from uuid import UUID
 from turnstile.archive.reads import TurnKey
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
+from turnstile.erasure.request import Erasure, request_erasure
 from turnstile.producer.session_gate import LOCKED_LANES, SessionGate
 from turnstile.queries.turns import Standing, read_standings
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel, cancel_ahead, cancel_session
@@ -69,3 +70,17 @@ class Cancelling:
         if met.woken is not None:
             await self._sending.send(*met.woken)
         return met
+
+    async def erase_session(self, tenant_id: str, session_id: str, requested_by: str) -> Erasure | None:
+        """Begins the erasure of a session, which the relays go on with; None if the tenant has no such session.
+
+        Raises as `cancel_session`. May be repeated.
+        """
+        async with self._gate.enter((tenant_id, session_id)):
+            requested = await request_erasure(self._database, tenant_id, session_id, requested_by)
+        if requested is None:
+            return None
+        erasure, canceled = requested
+        await self._hints.publish(canceled.asked)
+        await self._hints.tell_watchers(tenant_id, session_id, canceled.canceled)
+        return erasure

@@ -3,23 +3,23 @@
 from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
-from turnstile.statements.delete_old_rows import AT_ONCE, FORGET, OLDER
+from turnstile.statements.delete_old_rows import AT_ONCE
 
-# In the order of the ids, which is that of the starts: no index for so few rows.
-FORGET_REDRIVES: LiteralString = f"""
+# Without a lock of the rows, which needs the right to change them: nobody changes what is in the audit. Two relays that delete the
+# same rows at the same moment do no harm.
+_OLDEST: LiteralString = f"""
 WITH gone AS (
-    DELETE FROM redrives WHERE id = ANY (ARRAY(
-        SELECT o.id FROM (SELECT r.id, r.started_at FROM redrives r ORDER BY r.id LIMIT {AT_ONCE}) o
-         WHERE o.started_at < now() - make_interval(secs => %(older_than)s))) RETURNING 1
+    DELETE FROM {{table}} WHERE {{key}} = ANY (ARRAY(
+        SELECT o.{{key}} FROM {{table}} o WHERE o.{{time}} < now() - make_interval(secs => %(older_than)s)
+         ORDER BY o.{{time}} LIMIT {AT_ONCE})) RETURNING 1
 ) SELECT count(*) AS gone FROM gone
 """
-FORGET_AUDIT: LiteralString = FORGET.format(table="audit", over=OLDER, by="created_at")
-FORGET_ERASURES: LiteralString = FORGET.format(
-    table="erasures", over="finished_at < now() - make_interval(secs => %(older_than)s)", by="finished_at"
-)
-FORGET_WORKERS: LiteralString = FORGET.format(
-    table="workers", over="seen_at < clock_timestamp() - interval '1 day'", by="seen_at"
-)
+FORGET_REDRIVES: LiteralString = _OLDEST.format(table="redrives", key="id", time="started_at")
+FORGET_AUDIT: LiteralString = _OLDEST.format(table="audit", key="id", time="created_at")
+FORGET_ERASURES: LiteralString = _OLDEST.format(table="erasures", key="id", time="finished_at")
+FORGET_WORKERS: LiteralString = _OLDEST.format(table="workers", key="worker_id", time="seen_at")
+
+VANISHED_SECONDS = 86_400.0
 
 
 async def delete_records(database: Database, older_than_seconds: float) -> bool:
@@ -32,5 +32,5 @@ async def delete_records(database: Database, older_than_seconds: float) -> bool:
 
 async def delete_vanished_workers(database: Database) -> bool:
     """Deletes the workers that were last seen more than a day ago. True if there may be more. Raises DatabaseUnavailableError."""
-    [row] = await database.fetch(FORGET_WORKERS, {})
+    [row] = await database.fetch(FORGET_WORKERS, {"older_than": VANISHED_SECONDS})
     return bool(row["gone"] == AT_ONCE)

@@ -30,9 +30,9 @@ WITHOUT_RIGHTS = {
         "turn_values",
         "webhook_secrets",
     },
-    Kind.WORKER: {"api_keys", "audit", "retention", "webhook_secrets", "webhooks"},
-    Kind.RELAY: {"api_keys", "audit", "limit_overrides"},
-    Kind.OPERATOR: {"memory_items", "retention"},
+    Kind.WORKER: {"api_keys", "audit", "erasures", "retention", "webhook_secrets", "webhooks"},
+    Kind.RELAY: {"api_keys", "limit_overrides"},
+    Kind.OPERATOR: {"retention"},
 }
 """A new table stands here, or in the rights of the kind."""
 

@@ -22,9 +22,12 @@ GRANT SELECT, INSERT (kind, actor, tenant_id, subject, counts, reason) ON audit 
 GRANT SELECT, INSERT (key_id, digest, tenant_id, role, note, created_by, expires_at),
       UPDATE (expires_at, replaced_by, revoked_at, revoked_by)
    ON api_keys TO {role};
--- `archive` moves turns, with all that belongs to them.
-GRANT INSERT ON archived_turns TO {role};
-GRANT DELETE ON turns, sessions, messages, turn_values, turn_attempts, webhooks TO {role};
+-- `archive` moves turns, with all that belongs to them, and `erase` deletes them wherever they are.
+GRANT INSERT, DELETE ON archived_turns TO {role};
+GRANT DELETE ON turns, sessions, messages, turn_values, turn_attempts, turn_traces, webhooks, submissions, chosen_ids TO {role};
+GRANT SELECT, DELETE ON memory_items TO {role};
+GRANT SELECT, INSERT (id, tenant_id, session_id, part_of, requested_by), UPDATE (due_at, up_to_seq, reached, turns, finished_at), DELETE
+   ON erasures TO {role};
 -- `doctor` reads the last fence, and `doctor --fix` advances it.
 GRANT SELECT ON SEQUENCE fence_seq TO {role};
 GRANT EXECUTE ON FUNCTION advance_sequences TO {role};

@@ -148,6 +148,13 @@ class SessionCancelAnswer(BaseModel):
     stopping: int
 
 
+class ErasureAnswer(BaseModel):
+    """The erasure of a session that is under way. Once nothing is left of the session, a repeated DELETE is answered 404."""
+
+    session_id: str
+    erasing: Literal[True] = True
+
+
 class SessionMessage(BaseModel):
     """One message of a session."""
 
