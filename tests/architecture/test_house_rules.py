@@ -64,6 +64,7 @@ MAY_SLEEP = {
     "tests/e2e/handlers.py": "handlers under test, which are slow on purpose",
     "tests/e2e/forking_handlers.py": "children of handlers, which live until they are ended",
     "tests/proof/chaos/handler.py": "the same",
+    "tests/proof/load/crowd.py": "clients that pause between two requests",
     "tests/proof/chaos/family_acts.py": "the same",
     "tests/proof/chaos/recovery.py": "its handler, likewise",
     "tests/proof/chaos/memory_acts.py": "the same",

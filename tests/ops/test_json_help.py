@@ -61,6 +61,7 @@ LINES = {
     "key rotate": ["{key} --yes"],
     "key revoke": ["{key} --yes"],
     "archive": ["--older-than 90d --yes"],
+    "erase": ["--tenant t --session gone --verify", "--tenant t --session failed --yes"],
     "submit": ["s hello --direct", "s hello --direct --idempotency-key k", "s other --direct --idempotency-key k"],
 }
 """The options with which each command is run, in an order in which none spoils the facts of a later one."""
@@ -80,6 +81,7 @@ KEYS_ARE_DATA = {
     "counts",
     "failed",
     "filter",
+    "left",
     "letters",
     "metadata",
     "open",

@@ -36,6 +36,7 @@ from turnstile.statements import (
     compensate,
     defer,
     join,
+    limit_overrides,
     lost_turns,
     once_values,
     owed_messages,
@@ -102,7 +103,7 @@ def _of_worker() -> Iterator[str]:
     yield from (advance_fences.ADVANCE, claim.CLAIM, read_claims.READ_CLAIMS, settle.SETTLE, settle.REREAD_SETTLED)
     yield from (renew_lease.RENEW, defer.DEFER, compensate.COMPENSATE_FAILED, join.WAKE_PARENTS, lost_turns.FIND_LOST)
     yield from (worker_registry.ANNOUNCE, worker_registry.WITHDRAW, paused_queues.READ_PAUSED)
-    yield from (peek_heads.PEEK_HEADS, turns_ahead.FIND_AHEAD, worker_registry.COUNT_ALIVE)
+    yield from (peek_heads.PEEK_HEADS, turns_ahead.FIND_AHEAD, limit_overrides.READ_OVERRIDES)
     yield from (waiting_tenants.FIND_WAITING_TENANT, earlier_attempts.READ_EARLIER_ATTEMPTS)
     # What a handler may ask for.
     yield from (*_SUBMIT, *_CANCEL, start_children.READ_CHILDREN, start_children.READ_DEPTH)
@@ -147,6 +148,9 @@ def _of_operator() -> Iterator[str]:
         key_changes.CREATE,
         key_changes.ROTATE,
         key_changes.REVOKE,
+        limit_overrides.SET,
+        limit_overrides.CLEAR,
+        limit_overrides.READ_OVERRIDES,
     )
     yield from _REPORTS
     everything = frozenset({"queue", "tenant_id", "session_id", "error_class", "trace_id", "older_than_seconds"})

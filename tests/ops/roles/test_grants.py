@@ -21,7 +21,6 @@ Connection = psycopg.Connection[Any]
 WITHOUT_RIGHTS = {
     Kind.API: {
         "limit_overrides",
-        "memory_items",
         "paused_queues",
         "redrives",
         "retention",

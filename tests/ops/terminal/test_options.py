@@ -152,6 +152,9 @@ def test_a_tenant_is_named_in_one_way_everywhere() -> None:
     # A turn or a key that is made has a tenant; all other commands look for rows, of every tenant unless one is named.
     assert "tenant of the new turns" in found.pop("submit")
     assert "turns the key is for" in found.pop("key create")
+    assert found.pop("erase") == "The tenant."
+    secrets = [name for name in found if name.startswith("webhook-secret")]
+    assert {found.pop(name) for name in secrets} <= {"The tenant whose webhooks it signs.", "Only of this tenant."}
     assert {"list", "status", "cancel", "redrive", "dlq list", "dlq show", "dlq export", "dlq drop"} <= found.keys()
     assert set(found.values()) == {"Only of this tenant."}
 
