@@ -95,6 +95,10 @@ FORBIDDEN = "DATABASE_URL's role lacks rights on the tables: their owner runs `t
 """What to do after `insufficient_privilege`."""
 
 
+class IssuerUnavailableError(TurnstileError):
+    """The keys of the issuer of JWTs could not be read: nobody can say whether a token is valid."""
+
+
 class ListTooBroadError(TurnstileError):
     """A list query ran into its time limit. The server is healthy, and a retry would take as long."""
 

@@ -89,6 +89,8 @@ def _explain(fault: Any, config: Path, in_file: dict[str, Any]) -> str:
             declared_by = str(config) if table in in_file else f"{PREFIX}{table.upper()}"
             # Of a field with several types, the last part of the place names one of them.
             return ": ".join([f"{declared_by}, {TABLES[table]} {index + 1}", *map(str, keys[:1]), message])
+        case ("jwt", str(key), *_):
+            return f"{PREFIX}JWT: {key}: {message}"
         case place:
             name = str(place[0])
             return f"{name if name.isupper() else f'{PREFIX}{name.upper()}'}: {message}"

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
 from turnstile.config import validators
+from turnstile.config.jwt_settings import JwtSettings
 from turnstile.config.limit_settings import LimitSettings, find_repeated
 from turnstile.config.queue_settings import (
     FOREVER,
@@ -26,7 +27,6 @@ from turnstile.config.rate_rules import OpenTurns, RateRule, find_rate_conflicts
 from turnstile.errors import UnknownQueueError
 
 PREFIX = "TURNSTILE_"
-LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Settings(BaseSettings):
@@ -102,6 +102,8 @@ class Settings(BaseSettings):
     everything in its tenant, and changes with a restart. Other set-ups make keys with `turnstile key create`; both can be
     in use. Tenants appear in messages and logs: do not use a person's name. Left out, and while no key was ever made: an
     API at the loopback address needs no key, and everything is tenant `default`."""
+    jwt: JwtSettings | None = None
+    """Which JWTs the API accepts, as a JSON object ([its fields](#jwts)). Left out: none."""
     api_serves_strangers_without_keys: bool = False
     """Dangerous: whether an API without keys serves everybody who reaches its address, from other machines too."""
     api_url: Annotated[str, AfterValidator(validators.check_api_url)] = "http://127.0.0.1:8080"
@@ -330,11 +332,11 @@ class Settings(BaseSettings):
     @property
     def may_be_open(self) -> bool:
         """Whether the API serves everybody until the first key is made."""
-        return self.api_host in LOCAL_HOSTS or self.api_serves_strangers_without_keys
+        return self.api_host in validators.LOCAL_HOSTS or self.api_serves_strangers_without_keys
 
     @property
     def serves_docs(self) -> bool:
-        return self.api_host in LOCAL_HOSTS if self.api_docs is None else self.api_docs
+        return self.api_host in validators.LOCAL_HOSTS if self.api_docs is None else self.api_docs
 
     def find_queue(self, name: str) -> QueueSettings:
         """The declaration of queue `name`; raises UnknownQueueError."""

@@ -14,6 +14,7 @@ from turnstile.turn.identifiers import ID_RULE, is_valid_id
 from turnstile.webhooks.signature import read_secret
 from turnstile.webhooks.webhook_url import is_rule
 
+LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 MIN_API_KEY_CHARACTERS = 8
 
 _SCHEMA = re.compile(r"(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,62}")

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from sqlalchemy import Column, DefaultClause, Identity, Table
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
+from turnstile.config.jwt_settings import JwtSettings
 from turnstile.config.limit_settings import LimitSettings
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.rate_rules import RateRule
@@ -53,6 +54,14 @@ They are declared in `turnstile.toml` ([example](../turnstile.toml.example)) or 
 | field | default | meaning |
 |---|---|---|
 {rates}
+
+## JWTs
+
+`TURNSTILE_JWT` is a JSON object with these fields ([how a token is checked](clients.md#jwts)).
+
+| field | default | meaning |
+|---|---|---|
+{jwt}
 
 ## Limits
 
@@ -154,6 +163,7 @@ def pages() -> dict[Path, str]:
     ]
     queues = [_row(name, name, field) for name, field in QueueSettings.model_fields.items()]
     rates = [_row(name, name, field) for name, field in RateRule.model_fields.items()]
+    jwt = [_row(name, name, field) for name, field in JwtSettings.model_fields.items()]
     limits = [_row(name, name, field) for name, field in LimitSettings.model_fields.items()]
     meanings = {**MEANINGS, EXIT_STUCK: "a worker's event loop was stuck; the watchdog ended it"}
     codes = [f"| {int(code)} | {meaning} |" for code, meaning in sorted(meanings.items())]
@@ -161,7 +171,11 @@ def pages() -> dict[Path, str]:
         DOCS / "metrics.md": METRICS.format(metrics="\n\n".join(_metrics(process) for process in PROCESSES)),
         DOCS / "tables.md": TABLES.format(tables="\n\n".join(_table(table) for table in METADATA.tables.values())),
         DOCS / "settings.md": SETTINGS.format(
-            settings="\n".join(settings), queues="\n".join(queues), rates="\n".join(rates), limits="\n".join(limits)
+            settings="\n".join(settings),
+            queues="\n".join(queues),
+            rates="\n".join(rates),
+            limits="\n".join(limits),
+            jwt="\n".join(jwt),
         ),
         DOCS / "exit-codes.md": EXIT_CODES.format(codes="\n".join(codes)),
     }
@@ -209,8 +223,10 @@ def _row(variable: str, name: str, field: FieldInfo) -> str:
 
 def _default(name: str, default: Any) -> str:
     match default:
-        case None | "" | ():
+        case None | "" | () | {}:
             return "none"
+        case (str(), *_):
+            return ", ".join(f"`{one}`" for one in default)
         case bool():
             return "on" if default else "off"
         case int() | float():

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from resource import RLIMIT_NOFILE, getrlimit
 
+import aiohttp
 import uvicorn
 from fastapi import Depends, FastAPI
 
@@ -24,6 +25,8 @@ from turnstile.producer import cancel_intake, session_gate, submit_intake
 from turnstile.producer.backend import Backend
 from turnstile.producer.cancel_intake import Cancelling
 from turnstile.producer.credentials.credentials import Credentials
+from turnstile.producer.credentials.issuer_keys import IssuerKeys
+from turnstile.producer.credentials.jwts import Jwts
 from turnstile.producer.entrance import Entrance
 from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
@@ -148,6 +151,10 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
             hints = CancelHints(settings, redis)
             watch = TurnWatch(settings, reads, redis.memory)
             stack.push_async_callback(watch.close)
+            jwts = None
+            if settings.jwt is not None:
+                http = await stack.enter_async_context(aiohttp.ClientSession())
+                jwts = Jwts(settings.jwt, IssuerKeys(settings.jwt.jwks_url, http))
             refused_keys = RefusedKeys(reads)
             stack.push_async_callback(refused_keys.close)
             rates = open_rate_limits(settings) if settings.rates else None
@@ -155,7 +162,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
                 stack.push_async_callback(rates.close)
             app.state.backend = Backend(
                 settings=settings,
-                credentials=Credentials(settings.api_keys, keys, may_be_open=settings.may_be_open),
+                credentials=Credentials(settings.api_keys, keys, may_be_open=settings.may_be_open, jwts=jwts),
                 tenants=shared,
                 rates=rates,
                 intake=Intake(

@@ -11,7 +11,8 @@ from starlette.types import Scope
 from turnstile.access.caller import Caller
 from turnstile.access.role import Role
 from turnstile.producer.backend import Backend, FoundBackend
-from turnstile.producer.credentials.credentials import ANYBODY, Refused
+from turnstile.producer.credentials.credentials import ANYBODY
+from turnstile.producer.credentials.refusal import Refused
 from turnstile.producer.http.local_only import refuse_other_sites
 from turnstile.producer.http.problems import Kind, ProblemError
 
@@ -25,8 +26,8 @@ HELD = "turnstile.held"
 
 _bearer = HTTPBearer(
     auto_error=False,
-    description="A key of `turnstile key create`, or one of TURNSTILE_API_KEYS. The scope of an operation is the role that "
-    "it needs: `read`, `submit`, `operate` or `admin`, each of which includes those before it.",
+    description="A key of `turnstile key create`, one of TURNSTILE_API_KEYS, or a JWT. The scope of an operation is the role "
+    "that it needs: `read`, `submit`, `operate` or `admin`, each of which includes those before it.",
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.producer.credentials.conftest import Clock
 from tests.support.probes import until
 from tests.support.stored_keys import id_of, revoke, store_key
 from turnstile.backends.postgres.database import Database
@@ -40,24 +41,11 @@ class Reads:
         return await self._really(database, key_ids)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     made = Reads(key_cache.read_keys)
     monkeypatch.setattr(key_cache, "read_keys", made)
     return made
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

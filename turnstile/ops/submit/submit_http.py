@@ -7,7 +7,8 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from turnstile.config.settings import LOCAL_HOSTS, Settings
+from turnstile.config.settings import Settings
+from turnstile.config.validators import LOCAL_HOSTS
 from turnstile.errors import SET_BY_LOCAL_ENV
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 

@@ -3,42 +3,27 @@
 import hmac
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 from turnstile.access.api_key import read_key
 from turnstile.access.caller import Caller
 from turnstile.access.role import Role
 from turnstile.backends.postgres.database import Database
 from turnstile.producer.credentials.configured_keys import ConfiguredKeys
+from turnstile.producer.credentials.jwts import Jwts, looks_like_jwt
 from turnstile.producer.credentials.key_cache import KeyCache
 from turnstile.producer.credentials.last_use import LastUse
+from turnstile.producer.credentials.refusal import Reason, Refused
 from turnstile.turn.identifiers import DEFAULT_TENANT
 
 ANYBODY = Caller(DEFAULT_TENANT, Role.ADMIN, "none")
 """The caller of every request to an API that needs no key."""
 
 
-class Reason(StrEnum):
-    """Why a credential is refused. Only the log tells: to a client, one refusal is like another."""
-
-    MISSING = "missing"
-    UNKNOWN = "unknown"
-    REVOKED = "revoked"
-    EXPIRED = "expired"
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    reason: Reason
-    key_id: str | None = None
-    """Of a key that was valid once."""
-
-
 class Credentials:
     """Checks the credentials of requests. One per process.
 
-    `may_be_open`: without `configured` keys the API serves everybody, as the default tenant, until the first key is made.
+    `may_be_open`: without `configured` keys and `jwts` the API serves everybody, as the default tenant, until the first key is
+    made.
     """
 
     def __init__(
@@ -47,18 +32,20 @@ class Credentials:
         database: Database,
         *,
         may_be_open: bool,
+        jwts: Jwts | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._configured = ConfiguredKeys(configured)
         self._stored = KeyCache(database, clock)
         self._last_use = LastUse(database, clock)
-        self._may_be_open = may_be_open and not configured
+        self._jwts = jwts
+        self._may_be_open = may_be_open and not configured and jwts is None
         self._clock = clock
 
     async def check(self, key: str | None) -> Caller | Refused:
-        """The caller with this key, or why it is refused.
+        """The caller with this key or JWT, or why it is refused.
 
-        Raises DatabaseUnavailableError or ProblemError (503) if nobody can say now.
+        Raises DatabaseUnavailableError, IssuerUnavailableError or ProblemError (503) if nobody can say now.
         """
         if key is not None and (caller := self._configured.find(key)) is not None:
             return caller
@@ -66,6 +53,8 @@ class Credentials:
             return ANYBODY
         if key is None:
             return Refused(Reason.MISSING)
+        if self._jwts is not None and looks_like_jwt(key):
+            return await self._jwts.check(key)
         presented = read_key(key)
         known = None if presented is None else await self._stored.find(presented.key_id)
         if presented is None or known is None or not hmac.compare_digest(known.stored.digest, presented.digest):

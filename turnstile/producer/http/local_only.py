@@ -7,7 +7,7 @@ A browser says in `Host` by which name it calls, and in `Origin` for which page.
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from turnstile.config.settings import LOCAL_HOSTS
+from turnstile.config.validators import LOCAL_HOSTS
 from turnstile.producer.http.problems import Kind, ProblemError
 
 

@@ -25,6 +25,7 @@ from turnstile.errors import (
     DatabaseUnfitError,
     FirstRequestSealedError,
     IdempotencyMismatchError,
+    IssuerUnavailableError,
     ListTooBroadError,
     RowLockedError,
     SessionBusyError,
@@ -161,6 +162,7 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     FirstRequestSealedError: lambda _: unavailable(
         "this process can't compare the request with the first one of this key; tell its operator"
     ),
+    IssuerUnavailableError: lambda _: unavailable("the keys of the tokens' issuer can't be read now; try again"),
     ListTooBroadError: lambda _: ProblemError(Kind.LIST_TOO_BROAD, "list one session, or use another filter, or none"),
     ClientDisconnect: lambda _: ProblemError(Kind.BAD_REQUEST, "the body is incomplete"),
 }
