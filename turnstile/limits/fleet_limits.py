@@ -4,11 +4,9 @@ One call for a batch of steps, and all keys have one hash tag (`limits.fleet_scr
 caller has another way (`worker.limiting`).
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
-from uuid import UUID
+from typing import assert_never
 
 from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.backends.redis.redis_client import script
@@ -20,13 +18,14 @@ from turnstile.limits.rules import Want
 class Places:
     """What one claim has taken. Kept until it is given back, or not kept alive for a lease."""
 
-    claim_id: UUID
+    id: str
+    """New for each claim that asks, also if it asks again: what it gives back may arrive later than what it takes anew."""
     wants: tuple[Want, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingSession:
-    """A session that waits for a place, since a time in milliseconds of Redis's clock."""
+    """A session that waits for a place, since a time in microseconds of Redis's clock."""
 
     tenant_id: str
     session_id: str
@@ -89,6 +88,9 @@ class Done:
     """Taken, given back, kept or paused."""
 
 
+DONE = Done()
+
+
 @dataclass(frozen=True, slots=True)
 class Gone:
     """Some of the places were not there any more."""
@@ -121,13 +123,16 @@ class FleetLimits:
     async def run(self, steps: Sequence[Step]) -> Outcome | None:
         """Runs the steps in their order, in one call. None: Redis is away, or did not respond and may have run them."""
         keys: dict[str, int] = {}
-        asked = {"lease": self._milliseconds, "steps": [self._write(step, keys) for step in steps]}
-        command = script(RUN_STEPS, list(keys), json.dumps(asked, separators=(",", ":")))
+        written = ",".join([self._write(step, keys) for step in steps])
+        command = script(RUN_STEPS, list(keys), f'{{"lease":{self._milliseconds},"steps":[{written}]}}')
         answered = await self._redis.run([command])
         if answered is None or isinstance(answered[0], Exception):
             return None
         [[numbers, called]] = answered
-        answers = [_read(step, numbers[3 * place : 3 * place + 3]) for place, step in enumerate(steps)]
+        answers = [
+            DONE if not numbers[3 * place] else _read(step, *numbers[3 * place : 3 * place + 3])
+            for place, step in enumerate(steps)
+        ]
         pairs = zip(called[::2], called[1::2], strict=True)
         return Outcome(answers, [WaitingSession.read(name, since) for name, since in pairs])
 
@@ -135,46 +140,41 @@ class FleetLimits:
         """The Redis key of a limit's value."""
         return limit_key(self._prefix, want.limit, want.value)
 
-    def _write(self, step: Step, keys: dict[str, int]) -> dict[str, Any]:
+    def _write(self, step: Step, keys: dict[str, int]) -> str:
+        # By hand, because every turn is written twice. Ids have no character that JSON would escape, and values are only in keys.
         match step:
             case Take(places, session):
-                written = self._wants(places, keys) | {"name": "take", "session": session.name}
-                return written | {"since": session.since} if session.since else written
+                since = f',"since":{session.since}' if session.since else ""
+                return f'{{"name":"take","session":"{session.name}"{since},"wants":{self._wants(places, keys)}}}'
             case GiveBack(places, unused):
-                return self._wants(places, keys) | {"name": "give_back", "unused": unused}
+                return f'{{"name":"give_back","unused":{_word(unused)},"wants":{self._wants(places, keys)}}}'
             case Keep(places, anew):
-                return self._wants(places, keys) | {"name": "keep", "anew": anew}
+                return f'{{"name":"keep","anew":{_word(anew)},"wants":{self._wants(places, keys)}}}'
             case Pause(want, seconds):
-                paused = self._wants(Places(UUID(int=0), (want,)), keys)
-                return paused | {"name": "pause", "pause": int(seconds * 1000)}
+                paused = self._wants(Places("", (want,)), keys)
+                return f'{{"name":"pause","pause":{int(seconds * 1000)},"wants":{paused}}}'
             case _:
                 assert_never(step)
 
-    def _wants(self, places: Places, keys: dict[str, int]) -> dict[str, Any]:
-        return {
-            "wants": [
-                {
-                    "key": keys.setdefault(self.key(want), len(keys) + 1),
-                    "member": f"{want.places}:{places.claim_id}",
-                    "places": want.places,
-                    "most": want.amounts.concurrency or 0,
-                    "tokens": want.tokens,
-                    "rate": want.amounts.rate or 0,
-                    "burst": want.amounts.tokens,
-                }
-                for want in places.wants
-            ]
-        }
+    def _wants(self, places: Places, keys: dict[str, int]) -> str:
+        wants = []
+        for want in places.wants:
+            number = keys.setdefault(self.key(want), len(keys) + 1)
+            wants.append(f'{{"key":{number},"member":"{want.places}:{places.id}",{want.written}}}')
+        return f"[{','.join(wants)}]"
 
 
-def _read(step: Step, numbers: Sequence[int]) -> Answer:
-    by, milliseconds, exact = (int(number) for number in numbers)
+def _word(yes: bool) -> str:
+    return "true" if yes else "false"
+
+
+def _read(step: Step, by: int, milliseconds: int, exact: int) -> Answer:
     match step:
-        case Take(places) if by:
+        case Take(places):
             return Refused(places.wants[by - 1], milliseconds / 1000, bool(exact))
-        case Keep() if by:
+        case Keep():
             return Gone()
-        case Take() | GiveBack() | Keep() | Pause():
-            return Done()
+        case GiveBack() | Pause():
+            return DONE
         case _:
             assert_never(step)

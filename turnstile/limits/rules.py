@@ -3,13 +3,15 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from turnstile.config.limit_settings import MOST, LimitSettings
 
 MOST_VALUE_CHARACTERS = 128
 """A longer value of a key is replaced by its digest."""
+MOST_REMEMBERED = 10_000
+"""Of so many keys a worker remembers what a turn takes."""
 
 
 LimitKey = tuple[str, str]
@@ -46,17 +48,27 @@ class Want:
     value: str
     weight: int
     amounts: Amounts
+    places: int = field(init=False)
+    """0: the limit has no places."""
+    tokens: int = field(init=False)
+    """0: the limit has no rate."""
+    written: str = field(init=False, repr=False, compare=False)
+    """Its numbers as members of a JSON object, for the script. Written once, because every turn of the key has them."""
 
-    @property
-    def places(self) -> int:
-        """0: the limit has no places."""
-        most = self.amounts.concurrency
-        return 0 if most is None else min(self.weight, most)
-
-    @property
-    def tokens(self) -> int:
-        """0: the limit has no rate."""
-        return 0 if self.amounts.rate is None else min(self.weight, math.floor(self.amounts.tokens))
+    def __post_init__(self) -> None:
+        amounts = self.amounts
+        places = 0 if amounts.concurrency is None else min(self.weight, amounts.concurrency)
+        tokens = 0 if amounts.rate is None else min(self.weight, math.floor(amounts.tokens))
+        numbers = {
+            "places": places,
+            "most": amounts.concurrency or 0,
+            "tokens": tokens,
+            "rate": amounts.rate or 0,
+            "burst": amounts.tokens,
+        }
+        written = ",".join(f'"{name}":{number}' for name, number in numbers.items())
+        for name, value in (("places", places), ("tokens", tokens), ("written", written)):
+            object.__setattr__(self, name, value)
 
 
 class LimitRules:
@@ -64,16 +76,28 @@ class LimitRules:
 
     def __init__(self, declared: Sequence[LimitSettings]) -> None:
         self.declared = tuple(declared)
-        self.overrides: Mapping[LimitKey, Amounts] = {}
         self.needs_metadata = any(limit.needs_metadata for limit in declared)
         """Whether a turn's metadata must be known to say what it takes."""
+        self._overrides: Mapping[LimitKey, Amounts] = {}
+        self._wants: dict[tuple[str, str, int], Want] = {}
+        """Made before, because most turns have the keys of others."""
+
+    @property
+    def overrides(self) -> Mapping[LimitKey, Amounts]:
+        return self._overrides
+
+    @overrides.setter
+    def overrides(self, found: Mapping[LimitKey, Amounts]) -> None:
+        if found != self._overrides:
+            self._overrides = found
+            self._wants.clear()
 
     def amounts(self, limit: LimitSettings, value: str) -> Amounts:
         """How much there is of the key's `value`."""
         amounts = Amounts(concurrency=limit.concurrency, rate=limit.rate, burst=limit.burst)
         # Those of the value itself count most.
         for name in ("", value):
-            if (override := self.overrides.get((limit.name, name))) is not None:
+            if (override := self._overrides.get((limit.name, name))) is not None:
                 amounts = override.instead_of(amounts)
         return amounts
 
@@ -83,9 +107,17 @@ class LimitRules:
         for limit in self.declared:
             value = value_of(limit.key, tenant_id, queue, metadata)
             if value is not None:
-                weight = weight_of(limit.weight, metadata)
-                found.append(Want(limit=limit.name, value=value, weight=weight, amounts=self.amounts(limit, value)))
+                found.append(self._want(limit, value, weight_of(limit.weight, metadata)))
         return tuple(found)
+
+    def _want(self, limit: LimitSettings, value: str, weight: int) -> Want:
+        key = (limit.name, value, weight)
+        if (want := self._wants.get(key)) is None:
+            if len(self._wants) >= MOST_REMEMBERED:
+                self._wants.clear()
+            amounts = self.amounts(limit, value)
+            want = self._wants[key] = Want(limit=limit.name, value=value, weight=weight, amounts=amounts)
+        return want
 
 
 def value_of(key: str, tenant_id: str, queue: str, metadata: Mapping[str, Any]) -> str | None:

@@ -36,7 +36,7 @@ async def rows(turnstile: Turnstile, **more: str) -> dict[tuple[str, str | None]
 async def test_the_list_shows_what_runs_waits_and_is_paused(turnstile: Turnstile, settings: Settings) -> None:
     redis = connect_lock(settings)
     fleet = FleetLimits(redis, settings.redis_prefix, 600.0)
-    steps = [Take(Places(uuid4(), (LARGE,)), WaitingSession("t", str(number))) for number in range(3)]
+    steps = [Take(Places(uuid4().hex, (LARGE,)), WaitingSession("t", str(number))) for number in range(3)]
     await fleet.run([*steps, Pause(LARGE, 600.0)])
     await redis.close()
 

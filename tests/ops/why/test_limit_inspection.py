@@ -30,7 +30,7 @@ async def test_a_full_and_a_paused_limit_are_named_and_a_free_one_is_not(
     free = await reason()
     redis = connect_lock(settings)
     fleet = FleetLimits(redis, settings.redis_prefix, 600.0)
-    await fleet.run([Take(Places(uuid4(), (ONE,)), WaitingSession("t", "other"))])
+    await fleet.run([Take(Places(uuid4().hex, (ONE,)), WaitingSession("t", "other"))])
     full = await reason()
     await fleet.run([Pause(ONE, 600.0)])
     paused = await reason()

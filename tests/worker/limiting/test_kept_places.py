@@ -24,7 +24,7 @@ class Room:
     def __init__(self, fleet: FleetLimits, keys: redis.asyncio.Redis) -> None:
         self.fleet = fleet
         self.keys = keys
-        self.places = Places(uuid4(), (ONE,))
+        self.places = Places(uuid4().hex, (ONE,))
         self.entry = HeartbeatEntry(None, None, CLAIMED, places=self.places)
 
     async def members(self) -> dict[str, float]:

@@ -6,7 +6,8 @@ If a limit depends on the turn's metadata, the head is read first, and the claim
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from uuid import UUID
+from itertools import count
+from uuid import UUID, uuid4
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
@@ -49,6 +50,8 @@ class LimitedClaims:
         self._heads: Batcher[ClaimRequest, Head | None] = Batcher(
             partial(peek_heads, database, queue), limit=PEEK_BATCH, lanes=2
         )
+        life = uuid4().hex
+        self._ids = (f"{life}-{number}" for number in count(1))
         self._taken: dict[UUID, Places] = {}
         """What is taken for claims whose result is not known yet, or not picked up."""
 
@@ -84,7 +87,7 @@ class LimitedClaims:
             # The earlier call may have made the claim, so this one is never refused.
             self.limiter.keep(earlier)
         elif wants:
-            places = Places(request.claim_id, wants)
+            places = Places(next(self._ids), wants)
             refused = await self.limiter.take(places, request.tenant_id, request.session_id)
             if refused is not None:
                 return Limited(refused.want.limit, deferral(refused))

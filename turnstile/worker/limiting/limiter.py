@@ -6,17 +6,18 @@ begins that session at once, without a message, or wakes it through the queue if
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from functools import partial
+from typing import Any
 
 from turnstile.backends.batcher import Batcher
 from turnstile.backends.jitter import CHANCE
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.limits.fleet_limits import (
+    DONE,
     Answer,
-    Done,
     FleetLimits,
     GiveBack,
     Keep,
@@ -33,6 +34,8 @@ from turnstile.telemetry.own_log import log
 from turnstile.worker.limiting.local_share import LocalShare
 
 BATCH = 50
+MOMENT_SECONDS = 0.002
+"""How long places that are given back wait for a call that takes them along."""
 AWAY_SECONDS = 5.0
 """The deferral of a session that the worker's own share refuses."""
 JITTER = 0.5
@@ -42,22 +45,26 @@ MOST_CALLED = 10_000
 
 
 class Limiter:
-    """`begin`: begins a called session, or returns False if this worker can't."""
+    """`begin_called`: begins a called session, or returns False if this worker can't."""
 
     def __init__(
         self,
         fleet: FleetLimits,
         database: Database,
-        begin: Callable[[WaitingSession], bool],
+        begin_called: Callable[[WaitingSession], bool],
         nudge_relay: Callable[[], None],
     ) -> None:
         self._fleet = fleet
-        self._begin = begin
+        self._begin_called = begin_called
         self._nudge_relay = nudge_relay
         self.share = LocalShare()
         self._steps: Batcher[Step, Answer] = Batcher(self._run, limit=BATCH)
         self._wakes: Batcher[Defer, object] = Batcher(partial(defer, database), limit=BATCH)
-        self._waking: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._owed: list[GiveBack] = []
+        """Places that the next call gives back."""
+        self._is_due = False
+        """Whether a call is due soon, if no other comes first."""
         self._called: dict[str, int] = {}
         """Since when a called session has waited."""
 
@@ -73,9 +80,17 @@ class Limiter:
         return answer
 
     def give_back(self, places: Places, *, unused: bool = False) -> None:
-        """Frees the places, in the background. `unused`: no turn began."""
+        """Frees the places, in a moment: with the next call, which another turn is about to make. `unused`: no turn began."""
         self.share.leave(places.wants)
-        self._steps(GiveBack(places, unused))
+        self._owed.append(GiveBack(places, unused))
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_later(MOMENT_SECONDS, self._send_owed)
+
+    def _send_owed(self) -> None:
+        self._is_due = False
+        if self._owed:
+            self._begin(self._run(()))
 
     def keep(self, places: Places) -> None:
         """Makes the places last for a lease more, in the background."""
@@ -86,26 +101,31 @@ class Limiter:
         self._steps(Pause(want, seconds))
 
     async def _run(self, steps: Sequence[Step]) -> list[Answer]:
-        outcome = await self._fleet.run(steps)
+        owed, self._owed = self._owed, []
+        outcome = await self._fleet.run([*owed, *steps])
         if outcome is None:
+            # What was owed is lost: those places expire.
             return [self._answer_alone(step) for step in steps]
         for session in outcome.called:
             self._call(session)
-        return outcome.answers
+        return outcome.answers[len(owed) :]
 
     def _answer_alone(self, step: Step) -> Answer:
         if isinstance(step, Take) and (want := self.share.take(step.places.wants, time.monotonic())) is not None:
             return Refused(want, AWAY_SECONDS, exact=False)
-        return Done()
+        return DONE
 
     def _call(self, session: WaitingSession) -> None:
         if len(self._called) < MOST_CALLED:
             self._called[session.name] = session.since
-        if not self._begin(session):
-            # Another session than that of any caller: an empty context, without ids that are bound to a log.
-            task = asyncio.create_task(self._wake(session), context=Context())
-            self._waking.add(task)
-            task.add_done_callback(self._waking.discard)
+        if not self._begin_called(session):
+            self._begin(self._wake(session))
+
+    def _begin(self, work: Coroutine[Any, Any, object]) -> None:
+        # Nothing of the caller's session: an empty context, without ids that are bound to a log.
+        task = asyncio.create_task(work, context=Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _wake(self, session: WaitingSession) -> None:
         try:

@@ -42,7 +42,9 @@ class LocalShare:
 
     def enter(self, wants: Sequence[Want]) -> None:
         """Counts a turn, whoever let it begin."""
-        self._used.update({_key(want): want.places for want in wants if want.places})
+        for want in wants:
+            if want.places:
+                self._used[want.limit, want.value] += want.places
 
     def leave(self, wants: Sequence[Want]) -> None:
         for want in wants:
