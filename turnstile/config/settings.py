@@ -118,6 +118,9 @@ class Settings(BaseSettings):
     ([how](api-limits.md))."""
     session_open_turns: OpenTurns = None
     """The same for one session."""
+    personal_session_ids: bool = False
+    """Whether clients may submit to a session whose id looks like an e-mail address or a phone number (9 to 15 digits). Ids
+    travel in messages and logs."""
     max_body_bytes: Annotated[int, Field(ge=1024, le=900_000)] = 65_536
     """Largest request body, in bytes."""
 

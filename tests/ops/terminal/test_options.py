@@ -34,6 +34,7 @@ from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
         "submit",
         "submit alice",
         "submit compensation:alice hello",
+        "submit 4915112345678 hello --direct",
         "submit alice hello --direct --wait 1",
         "submit alice hello --tenant acme",
         "submit --file -",

@@ -10,8 +10,11 @@ from uuid import uuid4
 import pytest
 from httpx import AsyncClient
 
+from tests.producer.api.conftest import Connect
 from tests.producer.api.expectations import expect_problem, expect_unavailable
+from turnstile.config.settings import Settings
 from turnstile.turn.identifiers import ID_RULE, RESERVED_RULE
+from turnstile.turn.personal_id import PERSONAL_RULE
 
 NO_TURN = "0190c5a4-8d1e-7000-8000-000000000000"
 
@@ -77,6 +80,24 @@ async def test_the_session_of_a_compensation_accepts_no_turns_of_clients(offline
     # It can be read and cancelled: both pass the checks.
     expect_unavailable(await offline.get(f"{session}/messages"))
     expect_unavailable(await offline.post(f"{session}/cancel"))
+
+
+async def test_a_session_that_looks_like_a_person_gets_no_new_turn(offline: AsyncClient) -> None:
+    session = "/v1/sessions/4915112345678"
+    answer = await offline.post(f"{session}/turns", content=REQUEST, headers=JSON)
+
+    expect_problem(answer, 422, "invalid-parameter")
+    assert answer.json()["errors"] == [{"parameter": "session_id", "detail": PERSONAL_RULE}]
+    # What it has is there to be read and cancelled.
+    expect_unavailable(await offline.get(f"{session}/messages"))
+    expect_unavailable(await offline.post(f"{session}/cancel"))
+
+
+async def test_a_deployment_may_take_such_a_session(settings: Settings, connect: Connect) -> None:
+    async with connect(settings.model_copy(update={"personal_session_ids": True})) as client:
+        answer = await client.post("/v1/sessions/4915112345678/turns", content=REQUEST, headers=JSON)
+
+    assert answer.status_code == 202
 
 
 @pytest.mark.parametrize("session", ["alice@example.com", "x" * 129, "a%0A", "%2E", "%2E%2E"])

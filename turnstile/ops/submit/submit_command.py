@@ -124,8 +124,9 @@ def submit(
 async def _submit_over_http(
     settings: Settings, session: str, body: dict[str, Any], key: str | None, wait: float | None, *, as_json: bool
 ) -> None:
-    # Checked before the request: invalid characters in a header or a path would give an unclear HTTP error.
-    check_session(session)
+    # Checked before the request: invalid characters in a header or a path would give an unclear HTTP error. Whether the id may
+    # look like a person's is the API's to say.
+    check_session(session, settings.model_copy(update={"personal_session_ids": True}))
     if key is not None:
         check_key(key)
     api = ApiClient(settings)

@@ -40,6 +40,7 @@ from turnstile.submit.turn_request import (
 )
 from turnstile.turn.identifiers import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
 from turnstile.turn.on_busy import OnBusy
+from turnstile.turn.personal_id import PERSONAL_RULE, is_personal
 
 BATCH = 100
 
@@ -115,11 +116,13 @@ def _read_object(line: bytes) -> dict[str, Any]:
     )
 
 
-def check_session(session_id: Any) -> None:
+def check_session(session_id: Any, settings: Settings) -> None:
     """Raises CommandError unless clients may submit turns to a session of that name."""
     _check_id("the session", session_id)
     if is_reserved_session(session_id):
         raise CommandError(RESERVED_RULE, ExitCode.USAGE)
+    if not settings.personal_session_ids and is_personal(session_id):
+        raise CommandError(f"the session {PERSONAL_RULE}", ExitCode.USAGE)
 
 
 def check_key(key: Any) -> None:
@@ -139,7 +142,7 @@ def _check_id(name: str, value: Any) -> None:
 def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str, Any], key: Any) -> Submission:
     """Validates one submission as the API does. Raises CommandError."""
     _check_id("the tenant", tenant_id)
-    check_session(session_id)
+    check_session(session_id, settings)
     if key is not None:
         check_key(key)
     try:

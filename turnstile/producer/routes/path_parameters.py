@@ -15,7 +15,8 @@ SessionId = Annotated[
     str,
     Path(
         pattern=rf"^{ID_PATTERN}$",
-        description=f"The conversation's id, chosen by the client: {ID_RULE}. Not a person's name: queues and logs have the id.",
+        description=f"The conversation's id, chosen by the client: {ID_RULE}. It names no person: queues and logs have the id. A"
+        " submit refuses what looks like an e-mail address or a phone number (9 to 15 digits), unless the deployment takes it.",
     ),
 ]
 TurnIdText = Annotated[str, Path(alias="turn_id", json_schema_extra={"format": "uuid"})]

@@ -32,6 +32,7 @@ from turnstile.statements.submit import Accepted
 from turnstile.submit.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.submit.turn_request import RANDOM_BITS, read_submission
 from turnstile.turn.identifiers import RESERVED_RULE, is_reserved_session
+from turnstile.turn.personal_id import PERSONAL_RULE, is_personal
 from turnstile.turn.turn_record import TurnRecord
 
 IdempotencyKey = Annotated[
@@ -113,7 +114,7 @@ class SubmitTurn:
         # One pass: Starlette scans all headers for each lookup. Of two headers with the same name, the first counts.
         headers = {name: value.decode("latin-1") for name, value in reversed(request.scope["headers"])}
         key = headers.get(b"idempotency-key")
-        _check_parameters(session_id, key)
+        _check_parameters(session_id, key, personal=backend.settings.personal_session_ids)
         body = await read_json_body(request, backend.settings.max_body_bytes)
         # Not before the body is there: until then the connection waits for its client, and may be closed for another one.
         admit(backend, request.scope, caller)
@@ -138,7 +139,8 @@ class SubmitTurn:
         return _respond(accepted, seconds, ended)
 
 
-def _check_parameters(session_id: str, key: str | None) -> None:
+def _check_parameters(session_id: str, key: str | None, *, personal: bool) -> None:
+    """`personal`: whether a session's id may look like a person's."""
     faults = []
     for name, rule, value in (("session_id", _SESSION_ID, session_id), ("Idempotency-Key", _IDEMPOTENCY_KEY, key)):
         try:
@@ -149,6 +151,8 @@ def _check_parameters(session_id: str, key: str | None) -> None:
         raise RequestValidationError(faults)
     if is_reserved_session(session_id):
         raise invalid_parameters(Fault(detail=RESERVED_RULE, parameter="session_id"))
+    if not personal and is_personal(session_id):
+        raise invalid_parameters(Fault(detail=PERSONAL_RULE, parameter="session_id"))
 
 
 def _respond(accepted: Accepted, waited_seconds: int | None, ended: TurnRecord | None) -> Response:
