@@ -1,23 +1,14 @@
 """Pools of processes with and without keys, on one database."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.sealing import contents, key_text
+from tests.support.sealing import contents, key_text, pool
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.sealing.contents import PLAIN, Contents
-
-
-@asynccontextmanager
-async def pool(settings: Settings, sealed_with: Contents) -> AsyncIterator[Database]:
-    async with Database(
-        settings.database, "test", size=2, pinned=True, wait_seconds=30.0, contents=sealed_with
-    ) as opened:
-        yield opened
+from turnstile.sealing.contents import PLAIN
 
 
 @pytest.fixture

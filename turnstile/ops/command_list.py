@@ -54,6 +54,7 @@ COMMANDS = {
     "doctor": ("ops.doctor.doctor_command:doctor", "Check a live system."),
     "archive": ("ops.archive_command:archive", "Move the turns of sessions at rest into the archive."),
     "erase": ("ops.erase_command:erase", "Erase all that a session or a tenant has said and was told."),
+    "reseal": ("ops.reseal.reseal_command:reseal", "Bring stored contents under the key that seals."),
     "queues": ("ops.queues.queues_command:commands", "The declared SQS queues: list, pause, resume, create."),
     "key": ("ops.keys.key_command:commands", "The API's keys: create, list, rotate, revoke."),
     "limits": ("ops.limits.limits_command:commands", "The limits that hold for all workers: list, set, clear."),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from turnstile.errors import BrokenSealError, ContentsUnreadableError, KeyMissingError
-from turnstile.sealing.envelope import MARK, NONCE_BYTES, is_left_plain, is_marked, leave_plain, seal, unseal
+from turnstile.sealing.envelope import MARK, NONCE_BYTES, is_left_plain, is_marked, key_of, leave_plain, seal, unseal
 from turnstile.sealing.place import Place
 
 if TYPE_CHECKING:
@@ -108,6 +108,24 @@ class Contents:
             return self.open_json(stored, place)
         except ContentsUnreadableError as error:
             return Unopened(error)
+
+    # --- other keys
+
+    @property
+    def sealing_key_id(self) -> str | None:
+        """The id of the key that seals; None: this process seals nothing."""
+        return None if self._key is None else self._key.id
+
+    def reseal(self, stored: str, place: Place) -> str:
+        """The stored form under the key that seals; the same text if it is under that key. Raises ContentsUnreadableError."""
+        is_current = is_marked(stored) and key_of(stored) == self.sealing_key_id
+        return stored if is_current else self.seal(self.open(stored, place), place)
+
+    def reseal_json(self, stored: str, place: Place) -> str:
+        """The same for JSON texts."""
+        if stored.startswith(_JSON_MARK) and key_of(stored[1:-1]) == self.sealing_key_id:
+            return stored
+        return self.seal_json(self.open_json_text(stored, place), place)
 
     # --- fingerprints
 

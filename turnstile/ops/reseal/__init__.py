@@ -1,0 +1,1 @@
+"""`turnstile reseal`: brings all stored contents under the present key."""
