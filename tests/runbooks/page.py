@@ -19,8 +19,9 @@ _HEADING = re.compile(r"^#.*$", re.MULTILINE)
 _COMMENT = re.compile(r"(^| +)#.*$")
 
 NAMED = frozenset({
-    "turnstile archive", "turnstile dlq drop", "turnstile list", "turnstile migrate", "turnstile redrive", "turnstile retry",
-    "turnstile skip", "turnstile status", "turnstile trace", "turnstile worker",
+    "turnstile archive", "turnstile dlq drop", "turnstile erase", "turnstile list", "turnstile migrate",
+    "turnstile redrive", "turnstile retry", "turnstile skip", "turnstile status", "turnstile trace",
+    "turnstile worker",
 })  # fmt: skip
 """Commands that sentences only name and do not ask anybody to run: each needs more words, or would ask for all that there is."""
 

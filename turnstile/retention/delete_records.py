@@ -5,8 +5,8 @@ from typing import LiteralString
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.delete_old_rows import AT_ONCE
 
-# Without a lock of the rows, which needs the right to change them: nobody changes what is in the audit. Two relays may delete the
-# same rows at the same moment.
+# Without a lock of the rows, which needs the right to change them: nobody changes what is in the audit. Two relays that delete
+# the same rows at the same moment do no harm.
 _OLDEST: LiteralString = f"""
 WITH gone AS (
     DELETE FROM {{table}} WHERE {{key}} = ANY (ARRAY(

@@ -252,6 +252,20 @@ async def test_a_session_that_no_failed_turn_halts_is_stuck(
     assert await codes(settings) == ["session-stuck"]
 
 
+async def test_an_erasure_that_does_not_end_is_found(database: Database, settings: Settings) -> None:
+    for hours in (0, 2):
+        await database.fetch(
+            """INSERT INTO erasures (id, tenant_id, session_id, requested_by, requested_at, turns)
+               VALUES (gen_random_uuid(), 't', %(name)s, 'o', now() - make_interval(hours => %(hours)s), 3)""",
+            {"name": f"s{hours}", "hours": hours},
+        )
+
+    found = await only(settings)
+
+    assert (found.code, found.subject) == ("erasure-open", "session s2 of tenant t")
+    assert found.detail == "turns erased so far: 3"
+
+
 async def test_webhooks_that_no_relay_delivers_are_found(database: Database, settings: Settings) -> None:
     wanted = make_submission(settings.queue, webhook_url="https://hooks.example.com/")
     await submit(database, [wanted], resend_seconds=60)

@@ -98,6 +98,14 @@ SELECT {_TURN}, t.finished_at AS since,
  WHERE s.halted_by IS NOT NULL AND t.status = 'FAILED' ORDER BY t.finished_at LIMIT %(limit)s
 """
 
+_ERASURE_OPEN: LiteralString = """
+SELECT coalesce('session ' || e.session_id, 'all sessions') || ' of tenant ' || e.tenant_id AS subject, e.requested_at AS since,
+       'turns erased so far: ' || e.turns AS detail
+  FROM erasures e
+ WHERE e.finished_at IS NULL AND e.part_of IS NULL AND e.requested_at < now() - interval '1 hour'
+ ORDER BY e.requested_at LIMIT %(limit)s
+"""
+
 # `since` is the last heartbeat of any worker, if one is on record. A paused queue needs no worker.
 _NO_WORKER: LiteralString = f"""
 SELECT q.queue AS subject, q.queue, '' AS detail,
@@ -272,6 +280,13 @@ CHECKS: tuple[Check, ...] = (
         "turns of this trace keep starting children",
         "if this is not intended: repeat `turnstile cancel --trace {subject}` until no open turn matches",
         statement=_TRACE_GROWS,
+    ),
+    Check(
+        "erasure-open",
+        _WARNING,
+        "the erasure was requested more than an hour ago, and something is left",
+        "see docs/runbooks/erase.md: a turn runs, Redis is away (erasure.redis_away), or no relay runs",
+        statement=_ERASURE_OPEN,
     ),
     Check(
         "session-halted",
