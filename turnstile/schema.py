@@ -372,6 +372,20 @@ api_keys = _table(
     CheckConstraint("octet_length(digest) = 32", name="api_keys_digest_is_sha256"),
 )
 
+browser_tokens = _table(
+    "browser_tokens",
+    "The tokens of pages (`POST /v1/tokens`). Relays delete those that have expired.",
+    _key("token_id", Text, "The token's first part, which finds it and is no secret."),
+    _column("digest", LargeBinary, "SHA-256 of the whole token. The token itself is stored nowhere."),
+    _column("tenant_id", Text, "The tenant that its requests belong to."),
+    _column("session_id", Text, "The session that it is for."),
+    _column("verbs", ARRAY(Text), "What it may do there: `read`, `submit`, `cancel`."),
+    _column("made_by", Text, "The credential that asked for it. If it is a key that expires or is revoked, so does the token."),
+    _column("expires_at", TIME, "From then on it is refused."),
+    Index("browser_tokens_expires_at", "expires_at"),
+    CheckConstraint("octet_length(digest) = 32", name="browser_tokens_digest_is_sha256"),
+)
+
 archived_turns = _table(
     "archived_turns",
     "The turns that `turnstile archive` or the retention has moved, each with its rows of the other tables as JSON.",

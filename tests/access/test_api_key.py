@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from turnstile.access.api_key import is_key_id, make_key, read_key
+from turnstile.access.api_key import is_key_id, make_key, make_token, read_key
 
 TEXT, KEY = make_key(bytes(range(8)), bytes(range(32)))
 
@@ -13,6 +13,12 @@ def test_a_key_begins_with_its_id_and_is_stored_as_a_digest() -> None:
     assert TEXT == "tsk_0001020304050607_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
     assert (KEY.key_id, KEY.digest) == ("tsk_0001020304050607", hashlib.sha256(TEXT.encode()).digest())
     assert read_key(TEXT) == KEY
+
+
+def test_a_token_of_a_page_has_another_mark() -> None:
+    text, token = make_token(bytes(8), bytes(32))
+    assert (text[:4], token.is_token, KEY.is_token, read_key(text)) == ("tst_", True, False, token)
+    assert not is_key_id(token.key_id)
 
 
 def test_a_digest_is_not_printed() -> None:

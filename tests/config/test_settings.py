@@ -251,47 +251,6 @@ def test_only_at_the_loopback_address_may_an_api_be_open_unless_told_otherwise(
     assert load(**overrides).may_be_open is may_be_open
 
 
-ISSUER = {"issuer": "https://login.example/", "audience": "turnstile", "jwks_url": "https://login.example/keys"}
-
-
-def test_the_issuer_of_jwts_is_a_json_object(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNSTILE_JWT", json.dumps({**ISSUER, "roles": {"chat.write": "submit"}}))
-
-    found = load().jwt
-
-    assert found is not None
-    assert (found.jwks_url, found.algorithms, found.roles) == (
-        ISSUER["jwks_url"],
-        ("RS256", "ES256"),
-        {"chat.write": "submit"},
-    )
-
-
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"jwks_url": "http://login.example/keys"}, "TURNSTILE_JWT: jwks_url"),
-        ({"jwks_url": "https:///keys"}, "TURNSTILE_JWT: jwks_url"),
-        ({"algorithms": ["HS256"]}, "TURNSTILE_JWT: algorithms"),
-        ({"algorithms": ["none"]}, "TURNSTILE_JWT: algorithms"),
-        ({"algorithms": []}, "TURNSTILE_JWT: algorithms"),
-        ({"roles": {"x": "owner"}}, "TURNSTILE_JWT: roles"),
-        ({"issuer": ""}, "TURNSTILE_JWT: issuer"),
-        ({"leeway": 3600}, "TURNSTILE_JWT: leeway"),
-    ],
-    ids=str,
-)
-def test_an_issuer_that_could_be_forged_or_is_misspelt_is_refused(given: dict[str, object], named: str) -> None:
-    assert named in refusal(jwt={**ISSUER, **given})
-
-
-@pytest.mark.parametrize("text", ["https://login.example/", "{", "[]"])
-def test_an_issuer_that_is_no_json_object_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("TURNSTILE_JWT", text)
-
-    assert "jwt" in refusal().lower()
-
-
 def test_keys_are_pairs_of_tenant_and_key() -> None:
     assert load(api_keys=" acme:0123:4567,other:fedcba9876543210,").api_keys == (
         ("acme", "0123:4567"),

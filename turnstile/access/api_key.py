@@ -1,7 +1,7 @@
-"""The form of an API key that Turnstile makes: `tsk_`, 16 hex digits, `_`, 43 characters of secret. Pure.
+"""The form of the credentials that Turnstile makes: `tsk_`, 16 hex digits, `_`, 43 characters of secret. Pure.
 
-The first part is the key's id. It is no secret: lists and logs show it, and the API finds the key's row by it. The table has only
-the SHA-256 of the whole key. A slow hash would protect nothing: nobody can try 2^256 secrets.
+Those of browser tokens begin with `tst_`. The first part is the id. It is no secret: lists and logs show it, and the API finds
+the row by it. The tables have only the SHA-256 of the whole. A slow hash would protect nothing: nobody can try 2^256 secrets.
 """
 
 import hashlib
@@ -14,20 +14,33 @@ SECRET_BYTES = 32
 ID_RULE = "`tsk_` and 16 hex digits"
 
 _ID = re.compile(r"tsk_[0-9a-f]{16}")
-_KEY = re.compile(rf"({_ID.pattern})_[A-Za-z0-9_-]{{43}}")
+_KEY = re.compile(r"(ts[kt]_[0-9a-f]{16})_[A-Za-z0-9_-]{43}")
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as a client presents it."""
+    """A key, or a browser token, as a client presents it."""
 
     key_id: str
     digest: bytes = field(repr=False)
 
+    @property
+    def is_token(self) -> bool:
+        return self.key_id.startswith("tst_")
+
 
 def make_key(random_id: bytes, secret: bytes) -> tuple[str, ApiKey]:
     """A new key of ID_BYTES and SECRET_BYTES random bytes: its text, and what is stored of it."""
-    key_id = f"tsk_{random_id.hex()}"
+    return _make("tsk", random_id, secret)
+
+
+def make_token(random_id: bytes, secret: bytes) -> tuple[str, ApiKey]:
+    """The same of a browser token."""
+    return _make("tst", random_id, secret)
+
+
+def _make(mark: str, random_id: bytes, secret: bytes) -> tuple[str, ApiKey]:
+    key_id = f"{mark}_{random_id.hex()}"
     text = f"{key_id}_{urlsafe_b64encode(secret).decode().rstrip('=')}"
     return text, ApiKey(key_id, _digest(text))
 

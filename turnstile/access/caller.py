@@ -3,6 +3,15 @@
 from dataclasses import dataclass
 
 from turnstile.access.role import Role
+from turnstile.access.verb import Verb
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimit:
+    """What a browser token is for: nothing but these verbs, in this session."""
+
+    session_id: str
+    verbs: frozenset[Verb]
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,5 +21,7 @@ class Caller:
     tenant_id: str
     role: Role
     key_id: str
-    """Names the credential in logs, and is no secret: a stored key's id, `settings:N` for the Nth key of TURNSTILE_API_KEYS, or
-    `none` where the API needs no key."""
+    """Names the credential in logs, and is no secret: a stored key's id, `settings:N` for the Nth key of TURNSTILE_API_KEYS, a
+    browser token's id, `jwt:` and a hash of the subject, or `none` where the API needs no key."""
+    limit: SessionLimit | None = None
+    """Of a browser token."""

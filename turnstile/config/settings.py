@@ -106,6 +106,9 @@ class Settings(BaseSettings):
     """Which JWTs the API accepts, as a JSON object ([its fields](#jwts)). Left out: none."""
     api_serves_strangers_without_keys: bool = False
     """Dangerous: whether an API without keys serves everybody who reaches its address, from other machines too."""
+    api_cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    """Origins whose pages may call the API from a browser, such as `https://chat.example`, separated by commas. Left out: none.
+    Give pages [tokens](clients.md#pages), never keys."""
     api_url: Annotated[str, AfterValidator(validators.check_api_url)] = "http://127.0.0.1:8080"
     """URL of the API that `turnstile submit` calls."""
     api_key: Annotated[str | None, AfterValidator(validators.check_api_key), Field(repr=False)] = None
@@ -241,7 +244,10 @@ class Settings(BaseSettings):
     _check_redis_urls = field_validator("redis_url", "memory_redis_url")(validators.check_redis_url)
     _parse_api_keys = field_validator("api_keys", mode="before")(validators.parse_api_keys)
     _check_api_keys = field_validator("api_keys")(validators.check_api_keys)
-    _parse_lists = field_validator("webhook_hosts", "webhook_secrets", mode="before")(validators.parse_list)
+    _parse_lists = field_validator("webhook_hosts", "webhook_secrets", "api_cors_origins", mode="before")(
+        validators.parse_list
+    )
+    _check_origins = field_validator("api_cors_origins")(validators.check_origins)
     _check_webhook_hosts = field_validator("webhook_hosts")(validators.check_webhook_hosts)
     _check_webhook_secrets = field_validator("webhook_secrets")(validators.check_webhook_secrets)
 

@@ -158,6 +158,22 @@ def parse_list(value: Any) -> Any:
     return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
 
+def check_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
+    """Accepts origins as browsers send them: https, or http at the loopback; no path, no wildcard."""
+    for origin in origins:
+        try:
+            parts = urlsplit(origin)
+            local = parts.scheme == "http" and parts.hostname in LOCAL_HOSTS
+            fits = parts.port != 0 and bool(parts.hostname) and (parts.scheme == "https" or local)
+        except ValueError:
+            fits = False
+        if not fits or origin != f"{parts.scheme}://{parts.netloc}".lower() or "@" in origin or "*" in origin:
+            raise ValueError(
+                "must be https://HOST, optionally with :PORT, in lower case and without a path, separated by commas"
+            )
+    return origins
+
+
 def check_webhook_hosts(rules: tuple[str, ...]) -> tuple[str, ...]:
     """Accepts valid host rules for completion webhooks; returns them in lower case."""
     if not all(is_rule(rule.lower()) for rule in rules):

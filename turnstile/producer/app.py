@@ -30,6 +30,7 @@ from turnstile.producer.credentials.jwts import Jwts
 from turnstile.producer.entrance import Entrance
 from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
+from turnstile.producer.http.pages import allow_pages
 from turnstile.producer.http.parameters import refuse_unknown_parameters
 from turnstile.producer.http.problems import Kind
 from turnstile.producer.http.refused_keys import RefusedKeys
@@ -43,9 +44,11 @@ from turnstile.producer.routes import (
     openapi,
     stream_route,
     submit_route,
+    token_route,
     turn_routes,
 )
 from turnstile.producer.routes.health_routes import health, readiness_of
+from turnstile.producer.routes.session_limit import keep_in_session
 from turnstile.producer.server import Server, listen
 from turnstile.producer.session_gate import SessionGate
 from turnstile.producer.sharing.fair_lanes import FairPool
@@ -56,6 +59,7 @@ from turnstile.producer.submit_intake import Intake
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submit.commit_then_wake import Submitting
+from turnstile.submit.turn_request import TurnRequest
 from turnstile.submit.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
 from turnstile.telemetry.own_log import log
@@ -72,8 +76,8 @@ LIST_TIMEOUT_SECONDS = 2
 lists must not block reads of single turns."""
 LIST_WAIT_SECONDS = LIST_TIMEOUT_SECONDS + 1
 """Longest wait of a list for a connection. Longer than the lists before it may take: then the next line has its turn."""
-KEY_CONNECTIONS = 2
-"""One for the keys that the process knows, one for those that it does not know and for notes of their use."""
+KEY_CONNECTIONS = 3
+"""One for the keys that the process knows, one for those that it does not know and for notes of their use, one for new tokens."""
 KEY_SECONDS = 2
 """Statement timeout of a read of keys: every request may wait for one."""
 DATABASE_WAIT_SECONDS = 1.5
@@ -175,6 +179,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
                 reads=FairPool(
                     reads, READ_LANES, DATABASE_WAIT_SECONDS, FairPlaces(MOST_WAITING, "reads", shared=shared)
                 ),
+                tokens=FairPool(keys, 1, DATABASE_WAIT_SECONDS, FairPlaces(MOST_WAITING, "tokens", shared=shared)),
                 lists=FairPool(
                     lists, LIST_CONNECTIONS, LIST_WAIT_SECONDS, FairPlaces(MOST_WAITING, "lists", shared=shared)
                 ),
@@ -200,16 +205,20 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
     if settings.serves_docs:
         app.include_router(docs_page.routes)
         openapi.serve(app)
-    for routes in (submit_route.v1, turn_routes.v1, cancel_route.v1, erase_route.v1, stream_route.v1):
+    for routes in (submit_route.v1, turn_routes.v1, cancel_route.v1, erase_route.v1, stream_route.v1, token_route.v1):
         app.include_router(
-            routes, dependencies=[Depends(refuse_unknown_parameters)], responses=openapi.problems(414, 422, 431)
+            routes,
+            dependencies=[Depends(refuse_unknown_parameters), Depends(keep_in_session)],
+            responses=openapi.problems(414, 422, 431),
         )
     app.include_router(health)
     app.state.connections = connections
     error_handlers.install(app)
-    openapi.describe(app)
+    openapi.describe(app, TurnRequest, token_route.TokenRequest)
     app.add_middleware(Entrance, state=app.state, submits=submit_route.SubmitTurn(app.state))
     app.add_middleware(error_handlers.LastResort)
+    if settings.api_cors_origins:
+        allow_pages(app, settings.api_cors_origins)
     app.add_middleware(RequestMetrics)
     return app
 

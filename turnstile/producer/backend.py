@@ -38,6 +38,8 @@ class Backend:
     """For the requests of tenants that are in progress, from the whole request to the end of its response."""
     reads: FairPool
     """For reads of turns and sessions by id."""
+    tokens: FairPool
+    """For new browser tokens."""
     lists: FairPool
     """For reads with filters that the caller chooses; these may be slow."""
     watch: TurnWatch

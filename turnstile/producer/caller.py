@@ -10,6 +10,7 @@ from starlette.types import Scope
 
 from turnstile.access.caller import Caller
 from turnstile.access.role import Role
+from turnstile.access.verb import Verb
 from turnstile.producer.backend import Backend, FoundBackend
 from turnstile.producer.credentials.credentials import ANYBODY
 from turnstile.producer.credentials.refusal import Refused
@@ -26,8 +27,8 @@ HELD = "turnstile.held"
 
 _bearer = HTTPBearer(
     auto_error=False,
-    description="A key of `turnstile key create`, one of TURNSTILE_API_KEYS, or a JWT. The scope of an operation is the role "
-    "that it needs: `read`, `submit`, `operate` or `admin`, each of which includes those before it.",
+    description="A key of `turnstile key create`, one of TURNSTILE_API_KEYS, a JWT, or a token of `POST /v1/tokens`. The "
+    "scope of an operation is the role that it needs: `read`, `submit`, `operate` or `admin`. Each includes those before it.",
 )
 
 
@@ -51,11 +52,13 @@ async def identify(backend: Backend, scope: Scope) -> Caller:
     return found
 
 
-def require(caller: Caller, needed: Role) -> None:
-    """Raises the 403 if the caller's role does not include the one that is needed."""
+def require(caller: Caller, needed: Role, verb: Verb) -> None:
+    """Raises the 403 if the caller's role does not include the one that is needed, or its token has not the verb."""
     if not caller.role.includes(needed):
         detail = f"this needs the role `{needed}`, and the key has the role `{caller.role}`"
         raise ProblemError(Kind.FORBIDDEN, detail)
+    if caller.limit is not None and verb not in caller.limit.verbs:
+        raise ProblemError(Kind.FORBIDDEN, f"this needs a token with the verb `{verb}`")
 
 
 def admit(backend: Backend, scope: Scope, caller: Caller) -> None:
@@ -64,22 +67,32 @@ def admit(backend: Backend, scope: Scope, caller: Caller) -> None:
     held.enter_context(backend.requests.take(caller.tenant_id))
 
 
-# A coroutine although it awaits nothing, like `find_backend`.
-async def find_caller(
-    backend: FoundBackend, request: Request, needed: SecurityScopes, _: Annotated[object, Depends(_bearer)]
-) -> Caller:
-    """The caller, whom `identify` has found, and whose request is admitted. Raises the 403, or NoPlaceError.
+class NeedsRole:
+    """The dependency of a route: finds the caller, and refuses one whose role does not suffice (403).
 
-    The last dependency is only for the OpenAPI document.
+    `verb`: the verb that a browser token needs for the route. `routes.session_limit` keeps the token in its session.
     """
-    caller = cast("Caller", request.scope[CALLER])
-    for role in needed.scopes:
-        require(caller, Role(role))
-    admit(backend, request.scope, caller)
-    return caller
+
+    def __init__(self, verb: Verb) -> None:
+        self._verb = verb
+
+    # A coroutine although it awaits nothing, like `find_backend`.
+    async def __call__(
+        self, backend: FoundBackend, request: Request, needed: SecurityScopes, _: Annotated[object, Depends(_bearer)]
+    ) -> Caller:
+        """The caller, whom `identify` has found, and whose request is admitted. Raises the 403, or NoPlaceError.
+
+        The last dependency is only for the OpenAPI document.
+        """
+        caller = cast("Caller", request.scope[CALLER])
+        for role in needed.scopes:
+            require(caller, Role(role), self._verb)
+        admit(backend, request.scope, caller)
+        return caller
 
 
-Reader = Annotated[Caller, Security(find_caller, scopes=[Role.READ.value])]
+Reader = Annotated[Caller, Security(NeedsRole(Verb.READ), scopes=[Role.READ.value])]
 """A caller that may read. Each route under `/v1` has a parameter of one of these types: the role that it needs."""
-Submitter = Annotated[Caller, Security(find_caller, scopes=[Role.SUBMIT.value])]
-Operator = Annotated[Caller, Security(find_caller, scopes=[Role.OPERATE.value])]
+Submitter = Annotated[Caller, Security(NeedsRole(Verb.SUBMIT), scopes=[Role.SUBMIT.value])]
+Canceller = Annotated[Caller, Security(NeedsRole(Verb.CANCEL), scopes=[Role.SUBMIT.value])]
+Operator = Annotated[Caller, Security(NeedsRole(Verb.CANCEL), scopes=[Role.OPERATE.value])]

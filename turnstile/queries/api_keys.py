@@ -1,10 +1,12 @@
-"""Reads of the API keys: for the API, which checks a client's key, and for operators."""
+"""Reads of the API keys and browser tokens: for the API, which checks a client's credential, and for operators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import LiteralString
+from typing import Any, LiteralString
 
+from turnstile.access.caller import SessionLimit
 from turnstile.access.role import Role
+from turnstile.access.verb import Verb
 from turnstile.backends.postgres.database import Database
 from turnstile.statements.api_keys import KeyRecord
 
@@ -13,6 +15,13 @@ READ: LiteralString = """
 SELECT key_id, digest, tenant_id, role, revoked_at IS NOT NULL AS revoked,
        extract(epoch FROM expires_at - clock_timestamp())::float8 AS seconds_left
   FROM api_keys WHERE key_id = ANY(%(key_ids)s::text[])
+"""
+
+# A token ends with the key that has asked for it.
+READ_TOKENS: LiteralString = """
+SELECT t.token_id AS key_id, t.digest, t.tenant_id, t.session_id, t.verbs, k.revoked_at IS NOT NULL AS revoked,
+       extract(epoch FROM least(t.expires_at, k.expires_at) - clock_timestamp())::float8 AS seconds_left
+  FROM browser_tokens t LEFT JOIN api_keys k ON k.key_id = t.made_by WHERE t.token_id = ANY(%(key_ids)s::text[])
 """
 
 EXISTS: LiteralString = "SELECT EXISTS (SELECT FROM api_keys) AS found"
@@ -29,7 +38,7 @@ SELECT key_id, tenant_id, role, note, created_by, created_at, expires_at, last_u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKey:
-    """What the API needs of a key's row."""
+    """What the API needs of the row of a key or a token."""
 
     key_id: str
     digest: bytes = field(repr=False)
@@ -38,6 +47,8 @@ class StoredKey:
     revoked: bool
     seconds_left: float | None
     """Until it expires, at the time of the read. None: never."""
+    limit: SessionLimit | None = None
+    """Of a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +61,18 @@ async def read_keys(database: Database, key_ids: Sequence[str]) -> dict[str, Sto
     """The keys with these ids that exist. Raises DatabaseUnavailableError."""
     rows = await database.fetch(READ, {"key_ids": list(key_ids)})
     return {row["key_id"]: StoredKey(**{**row, "role": Role(row["role"])}) for row in rows}
+
+
+async def read_tokens(database: Database, token_ids: Sequence[str]) -> dict[str, StoredKey]:
+    """The browser tokens with these ids that exist. Raises DatabaseUnavailableError."""
+    rows = await database.fetch(READ_TOKENS, {"key_ids": list(token_ids)})
+    return {row["key_id"]: _token(row) for row in rows}
+
+
+def _token(row: dict[str, Any]) -> StoredKey:
+    limit = SessionLimit(row.pop("session_id"), frozenset(Verb(verb) for verb in row.pop("verbs")))
+    highest = max((verb.role for verb in limit.verbs), key=tuple(Role).index)
+    return StoredKey(**row, role=highest, limit=limit)
 
 
 async def any_key_exists(database: Database) -> bool:

@@ -26,6 +26,7 @@ from turnstile.relay.renewal_evidence import RenewalEvidence
 from turnstile.relay.wake_ups_and_dead_letters import Load, RelaySends, Sender
 from turnstile.retention.delete_archived import delete_archived
 from turnstile.retention.delete_records import delete_records, delete_vanished_workers
+from turnstile.statements.browser_tokens import forget_tokens
 from turnstile.statements.cancel_before_submit import forget_chosen_ids
 from turnstile.statements.join import wake_joined
 from turnstile.statements.owed_messages import FIND_DUE, TAKE_DUE, DueRow
@@ -187,6 +188,7 @@ class Relay:
         more = [
             await alone("forget_submissions", forget_submissions(self._database, older_than_seconds)),
             await alone("forget_chosen_ids", forget_chosen_ids(self._database, older_than_seconds)),
+            await alone("forget_tokens", forget_tokens(self._database)),
             await alone("prune_items", prune_items(self._database)),
             await alone("delete_archived", delete_archived(self._database, find_kept(self._settings))),
             await alone("delete_vanished_workers", delete_vanished_workers(self._database)),

@@ -8,7 +8,7 @@ Unknown fields are refused: a misspelt `max_attemps` that is silently ignored wo
 import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from pydantic import (
@@ -85,6 +85,7 @@ def _as_utc(value: datetime) -> str:
     return value.astimezone(UTC).isoformat()
 
 
+Request = TypeVar("Request", bound=BaseModel)
 Moment = Annotated[AwareDatetime, PlainSerializer(_as_utc)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
 WebhookUrl = Annotated[
@@ -171,14 +172,7 @@ class NotJsonError(InvalidRequestError):
 
 def read_turn_request(body: bytes, now: datetime) -> TurnRequest:
     """Validates a JSON text. Raises InvalidRequestError, which names invalid fields, MOST_FAULTS at most, but quotes no value."""
-    try:
-        request = TurnRequest.model_validate_json(body)
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False)
-        if details[0]["type"] == "json_invalid":
-            raise _unreadable(details[0]) from None
-        raise InvalidRequestError([_fault(detail) for detail in details[:MOST_FAULTS]]) from None
-    refuse_repeated_members(body)
+    request = read_request(TurnRequest, body)
     if request.execute_at is not None and not EARLIEST <= request.execute_at <= now + MAX_AHEAD:
         fault = f"must lie between {EARLIEST:%Y-%m-%d} and {MAX_AHEAD.days} days from now"
         raise InvalidRequestError([("/execute_at", fault)])
@@ -191,6 +185,19 @@ def read_turn_request(body: bytes, now: datetime) -> TurnRequest:
         raise InvalidRequestError(
             [("/on_busy", "merged input does not become a turn of its own; leave out webhook_url")]
         )
+    return request
+
+
+def read_request(kind: type[Request], body: bytes) -> Request:
+    """Validates a JSON text by a model. Raises InvalidRequestError."""
+    try:
+        request = kind.model_validate_json(body)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+        if details[0]["type"] == "json_invalid":
+            raise _unreadable(details[0]) from None
+        raise InvalidRequestError([_fault(detail) for detail in details[:MOST_FAULTS]]) from None
+    refuse_repeated_members(body)
     return request
 
 

@@ -31,7 +31,10 @@ OPEN = {("get", "/healthz"), ("get", "/readyz")}
 """The operations that need no key."""
 CREATES = {("post", "/v1/sessions/{session_id}/turns")}
 """The operations that make what they name, in the caller's tenant. All others find nothing."""
-BODIES = {("post", "/v1/sessions/{session_id}/turns"): {"input": "x"}}
+BODIES: dict[tuple[str, str], Any] = {
+    ("post", "/v1/sessions/{session_id}/turns"): {"input": "x"},
+    ("post", "/v1/tokens"): {"session_id": "theirs", "verbs": ["read"]},
+}
 ABSENT = {"turn_id": "01900000-0000-7000-8000-000000000000", "session_id": "absent"}
 """For each path parameter, what no tenant has. Nobody may choose the turn's id: a cancel of it leaves nothing."""
 SECRET = "canary"
@@ -198,6 +201,25 @@ async def test_what_another_tenant_has_is_answered_like_what_does_not_exist(
             assert scrubbed(there, *values.values()) == scrubbed(nowhere, *ABSENT.values())
             assert SECRET not in there.text
         assert not any(one in nowhere.text for one in (SECRET, *theirs.values["turn_id"]))
+    assert await read_all(database) == before
+
+
+@every_operation
+async def test_a_page_with_a_token_finds_nothing_outside_of_its_session(
+    client: AsyncClient, database: Database, theirs: Theirs, operation: Operation
+) -> None:
+    """Its session is of the same tenant."""
+    if operation.needed is None:
+        return
+    wanted = {"session_id": "mine", "verbs": ["read", "submit", "cancel"]}
+    token = (await client.post("/v1/tokens", json=wanted)).json()["token"]
+    before = await read_all(database)
+
+    nowhere = await ask(client, f"Bearer {token}", **operation.call(ABSENT))
+    assert nowhere.status_code in {403, 404}
+    for values in theirs.named_by(operation):
+        there = await ask(client, f"Bearer {token}", **operation.call(values))
+        assert scrubbed(there, *values.values()) == scrubbed(nowhere, *ABSENT.values())
     assert await read_all(database) == before
 
 

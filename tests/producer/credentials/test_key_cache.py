@@ -21,6 +21,7 @@ from turnstile.producer.credentials.key_cache import (
     KeyCache,
 )
 from turnstile.producer.http.problems import ProblemError
+from turnstile.queries.api_keys import read_keys
 
 
 class Reads:
@@ -42,15 +43,13 @@ class Reads:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    made = Reads(key_cache.read_keys)
-    monkeypatch.setattr(key_cache, "read_keys", made)
-    return made
+def reads() -> Reads:
+    return Reads(read_keys)
 
 
 @pytest.fixture
 def cache(database: Database, clock: Clock, reads: Reads) -> KeyCache:
-    return KeyCache(database, clock)
+    return KeyCache(database, clock, read=reads)
 
 
 async def is_revoked(cache: KeyCache, key_id: str) -> bool:
@@ -120,7 +119,7 @@ async def test_unknown_keys_share_a_statement_at_a_time_and_few_may_wait(
     async def wait(seconds: float) -> None:
         waited.append(seconds)
 
-    cache = KeyCache(database, clock, wait)
+    cache = KeyCache(database, clock, wait, read=reads)
     known = id_of(await store_key(database))
     await cache.find(known)
     clock.now += FRESH_SECONDS

@@ -14,7 +14,7 @@ AREAS = (
 )  # fmt: skip
 
 DOWNGRADE = """
-DROP TABLE erasures, limit_overrides, api_keys, audit, webhook_secrets, retention, archived_turns;
+DROP TABLE erasures, limit_overrides, browser_tokens, api_keys, audit, webhook_secrets, retention, archived_turns;
 DROP TABLE redrives, paused_queues, workers, memory_items, webhooks, chosen_ids, submissions, turn_traces, turn_attempts,
            turn_values, messages, turns, sessions;
 DROP FUNCTION advance_sequences, turns_owe_webhook, turns_refuse_illegal_transition, turns_refuse_illegal_birth;

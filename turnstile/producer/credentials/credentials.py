@@ -13,6 +13,7 @@ from turnstile.producer.credentials.jwts import Jwts, looks_like_jwt
 from turnstile.producer.credentials.key_cache import KeyCache
 from turnstile.producer.credentials.last_use import LastUse
 from turnstile.producer.credentials.refusal import Reason, Refused
+from turnstile.queries.api_keys import read_tokens
 from turnstile.turn.identifiers import DEFAULT_TENANT
 
 ANYBODY = Caller(DEFAULT_TENANT, Role.ADMIN, "none")
@@ -37,6 +38,7 @@ class Credentials:
     ) -> None:
         self._configured = ConfiguredKeys(configured)
         self._stored = KeyCache(database, clock)
+        self._tokens = KeyCache(database, clock, read=read_tokens)
         self._last_use = LastUse(database, clock)
         self._jwts = jwts
         self._may_be_open = may_be_open and not configured and jwts is None
@@ -56,13 +58,16 @@ class Credentials:
         if self._jwts is not None and looks_like_jwt(key):
             return await self._jwts.check(key)
         presented = read_key(key)
-        known = None if presented is None else await self._stored.find(presented.key_id)
-        if presented is None or known is None or not hmac.compare_digest(known.stored.digest, presented.digest):
+        if presented is None:
+            return Refused(Reason.UNKNOWN)
+        known = await (self._tokens if presented.is_token else self._stored).find(presented.key_id)
+        if known is None or not hmac.compare_digest(known.stored.digest, presented.digest):
             return Refused(Reason.UNKNOWN)
         stored = known.stored
         if stored.revoked:
             return Refused(Reason.REVOKED, stored.key_id)
         if known.expires_at is not None and self._clock() >= known.expires_at:
             return Refused(Reason.EXPIRED, stored.key_id)
-        self._last_use.note(stored.key_id)
-        return Caller(stored.tenant_id, stored.role, stored.key_id)
+        if not presented.is_token:
+            self._last_use.note(stored.key_id)
+        return Caller(stored.tenant_id, stored.role, stored.key_id, stored.limit)

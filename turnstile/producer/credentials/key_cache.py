@@ -10,7 +10,7 @@ it. The reads of known keys are apart, so strangers do not delay them.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from turnstile.backends.batcher import Batcher
@@ -42,17 +42,23 @@ class KnownKey:
 
 
 class KeyCache:
-    """Finds keys by their ids. One per process. `clock` is monotonic, in seconds; so is what `pause` waits for."""
+    """Finds keys by their ids, and with another `read` browser tokens. One of each per process.
+
+    `clock` is monotonic, in seconds; so is what `pause` waits for.
+    """
 
     def __init__(
         self,
         database: Database,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        *,
+        read: Callable[[Database, Sequence[str]], Awaitable[Mapping[str, StoredKey]]] = read_keys,
     ) -> None:
         self._database = database
         self._clock = clock
         self._pause = pause
+        self._read_rows = read
         self._known: dict[str, KnownKey] = {}
         self._again: Batcher[str, KnownKey | None] = Batcher(self._read, limit=MOST_READ)
         self._first: Batcher[str, KnownKey | None] = Batcher(self._read_slowly, limit=MOST_READ)
@@ -116,7 +122,7 @@ class KeyCache:
     async def _read(self, key_ids: Sequence[str]) -> Sequence[KnownKey | None]:
         # Before the read: an answer counts from when it was asked for.
         now = self._clock()
-        found = await read_keys(self._database, sorted({*key_ids}))
+        found = await self._read_rows(self._database, sorted({*key_ids}))
         for key_id in key_ids:
             # The newest is the last.
             self._known.pop(key_id, None)

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from turnstile.producer.backend import FoundBackend
-from turnstile.producer.caller import Operator, Submitter
+from turnstile.producer.caller import Canceller, Operator
 from turnstile.producer.routes.openapi import functions, problems
 from turnstile.producer.routes.path_parameters import SessionId, TurnIdText, no_session, no_turn, read_turn_id
 from turnstile.producer.routes.turn_responses import CancelAnswer, SessionCancelAnswer
@@ -20,7 +20,7 @@ v1 = APIRouter(prefix="/v1", responses=problems(401, 403, 429, 503))
     responses=problems(404),
     openapi_extra=functions("F15"),
 )
-async def cancel_turn(backend: FoundBackend, caller: Submitter, text: TurnIdText) -> CancelAnswer:
+async def cancel_turn(backend: FoundBackend, caller: Canceller, text: TurnIdText) -> CancelAnswer:
     """A waiting turn is CANCELED at once, a running one is asked to stop. A turn that has ended does not change.
 
     The cancel may come before the submit if the client chooses the turn's id: the turn is then CANCELED from the start.

@@ -5,18 +5,17 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
 
 from turnstile.producer.http.problems import MEDIA_TYPE, Kind, ProblemBody
-from turnstile.submit.turn_request import TurnRequest
 
 _REFERENCE = "#/components/schemas/{model}"
 
-SUBMIT_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(model="TurnRequest")}}},
-    }
-}
+
+def body_of(model: str) -> dict[str, Any]:
+    """The `openapi_extra` of a route that parses its body itself, by one of the models of `describe`."""
+    schema = {"$ref": _REFERENCE.format(model=model)}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def functions(*ids: str) -> dict[str, Any]:
@@ -29,13 +28,17 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: _response(status) for status in statuses}
 
 
-def describe(app: FastAPI) -> None:
-    """Completes `app.openapi()`. Does not document the 500, which any operation may return."""
+def describe(app: FastAPI, *bodies: type[BaseModel]) -> None:
+    """Completes `app.openapi()` with the problems and the models of `bodies`.
+
+    Does not document the 500, which any operation may return.
+    """
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
         document = generate()
-        for model in (TurnRequest, ProblemBody):
+        models: tuple[type[BaseModel], ...] = (*bodies, ProblemBody)
+        for model in models:
             schema = model.model_json_schema(ref_template=_REFERENCE)
             document["components"]["schemas"] |= {**schema.pop("$defs", {}), model.__name__: schema}
         return document

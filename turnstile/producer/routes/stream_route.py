@@ -22,6 +22,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from turnstile.access.role import Role
+from turnstile.access.verb import Verb
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.backend import Backend, FoundBackend
 from turnstile.producer.caller import Reader, require
@@ -141,7 +142,7 @@ async def get_events(
     `on_disconnect=cancel` needs the role `submit`.
     """
     if on_disconnect == "cancel":
-        require(caller, Role.SUBMIT)
+        require(caller, Role.SUBMIT, Verb.CANCEL)
     turn = await backend.watch.find(caller.tenant_id, read_turn_id(text))
     if turn is None:
         raise no_turn()

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from turnstile.access.caller import Caller
 from turnstile.access.role import Role
+from turnstile.access.verb import Verb
 from turnstile.producer.backend import Backend
 from turnstile.producer.caller import CALLER, Submitter, admit, require
 from turnstile.producer.http.parameters import refuse_wrong_parameters
@@ -24,8 +25,9 @@ from turnstile.producer.http.problems import Fault, invalid_parameters
 from turnstile.producer.http.request_body import read_json_body
 from turnstile.producer.http.request_metrics import ROUTE
 from turnstile.producer.routes.error_handlers import answer
-from turnstile.producer.routes.openapi import SUBMIT_BODY, functions, problems
+from turnstile.producer.routes.openapi import body_of, functions, problems
 from turnstile.producer.routes.path_parameters import SessionId
+from turnstile.producer.routes.session_limit import stay_in_session
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
 from turnstile.producer.watch.wait_for_end import wait_for_end, wanted_wait
 from turnstile.statements.submit import Accepted
@@ -64,7 +66,7 @@ v1 = APIRouter(prefix="/v1", responses=problems(401, 403, 429, 503))
     summary="Submit a turn",
     response_model=None,
     responses={**problems(400, 408, 409, 413, 415, 422), 200: {"model": TurnDetail}, 202: {"model": SubmittedTurn}},
-    openapi_extra=SUBMIT_BODY | functions("F1", "F2"),
+    openapi_extra=body_of("TurnRequest") | functions("F1", "F2"),
 )
 async def submit_turn(
     caller: Submitter,
@@ -108,7 +110,8 @@ class SubmitTurn:
 
     async def _answer(self, backend: Backend, request: Request, session_id: str) -> Response:
         caller: Caller = request.scope[CALLER]
-        require(caller, Role.SUBMIT)
+        require(caller, Role.SUBMIT, Verb.SUBMIT)
+        await stay_in_session(backend, caller, {"session_id": session_id})
         if request.scope["query_string"]:
             refuse_wrong_parameters(request, known=())
         # One pass: Starlette scans all headers for each lookup. Of two headers with the same name, the first counts.

@@ -17,3 +17,16 @@ CREATE TABLE api_keys (
     CONSTRAINT api_keys_role_known CHECK (role IN ('read', 'submit', 'operate', 'admin')),
     CONSTRAINT api_keys_digest_is_sha256 CHECK (octet_length(digest) = 32)
 );
+
+-- Tokens of pages: for one session, for a quarter of an hour. Relays delete those that have expired.
+CREATE TABLE browser_tokens (
+    token_id   text NOT NULL PRIMARY KEY,
+    digest     bytea NOT NULL,
+    tenant_id  text NOT NULL,
+    session_id text NOT NULL,
+    verbs      text[] NOT NULL,
+    made_by    text NOT NULL,
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT browser_tokens_digest_is_sha256 CHECK (octet_length(digest) = 32)
+);
+CREATE INDEX browser_tokens_expires_at ON browser_tokens (expires_at);
