@@ -380,7 +380,11 @@ browser_tokens = _table(
     _column("tenant_id", Text, "The tenant that its requests belong to."),
     _column("session_id", Text, "The session that it is for."),
     _column("verbs", ARRAY(Text), "What it may do there: `read`, `submit`, `cancel`."),
-    _column("made_by", Text, "The credential that asked for it. If it is a key that expires or is revoked, so does the token."),
+    _column(
+        "made_by",
+        Text,
+        "The credential that asked for it. If it is a key that expires or is revoked, so does the token.",
+    ),
     _column("expires_at", TIME, "From then on it is refused."),
     Index("browser_tokens_expires_at", "expires_at"),
     CheckConstraint("octet_length(digest) = 32", name="browser_tokens_digest_is_sha256"),

@@ -165,7 +165,9 @@ async def test_a_token_counts_in_the_header_alone(client: AsyncClient, path: str
     del client.headers["authorization"]
 
     expect_problem(await client.get(path.format(token)), 401, "unauthorized")
-    expect_problem(await client.get("/v1/sessions/mine/turns", headers={"Cookie": f"token={token}"}), 401, "unauthorized")
+    expect_problem(
+        await client.get("/v1/sessions/mine/turns", headers={"Cookie": f"token={token}"}), 401, "unauthorized"
+    )
 
 
 @pytest.mark.parametrize(

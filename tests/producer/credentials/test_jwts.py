@@ -5,6 +5,7 @@ import hmac
 import json
 import time
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import aiohttp
@@ -22,7 +23,15 @@ from turnstile.producer.credentials.jwts import LEEWAY_SECONDS, Jwts, looks_like
 from turnstile.producer.credentials.refusal import Reason, Refused
 
 UNKNOWN = Refused(Reason.UNKNOWN)
-NOW = int(time.time())
+
+
+def at_present(claims: dict[str, Any]) -> dict[str, Any]:
+    """The claims, with each time counted from now. So no test has the time of its collection in its name."""
+    now = int(time.time())
+    return {
+        name: now + int(value.total_seconds()) if isinstance(value, timedelta) else value
+        for name, value in claims.items()
+    }
 
 
 @pytest.fixture
@@ -106,8 +115,8 @@ async def test_a_token_whose_algorithm_is_not_that_of_its_key_is_refused(
         ({"exp": "soon"}, UNKNOWN),
         ({"sub": None}, UNKNOWN),
         ({"sub": 7}, UNKNOWN),
-        ({"exp": NOW - LEEWAY_SECONDS - 60}, Refused(Reason.EXPIRED)),
-        ({"nbf": NOW + LEEWAY_SECONDS + 600}, UNKNOWN),
+        ({"exp": timedelta(seconds=-LEEWAY_SECONDS - 60)}, Refused(Reason.EXPIRED)),
+        ({"nbf": timedelta(seconds=LEEWAY_SECONDS + 600)}, UNKNOWN),
         ({"tenant": None}, Refused(Reason.NO_TENANT)),
         ({"tenant": ".acme"}, Refused(Reason.NO_TENANT)),
         ({"tenant": ["acme"]}, Refused(Reason.NO_TENANT)),
@@ -120,16 +129,20 @@ async def test_a_token_whose_algorithm_is_not_that_of_its_key_is_refused(
 async def test_a_claim_that_is_wrong_or_missing_is_refused(
     jwts: Jwts, issuer: Issuer, claims: dict[str, Any], refused: Refused
 ) -> None:
-    assert await jwts.check(issuer.sign(**claims)) == refused
+    assert await jwts.check(issuer.sign(**at_present(claims))) == refused
 
 
 @pytest.mark.parametrize(
     "claims",
-    [{"aud": ["other", AUDIENCE]}, {"exp": NOW - LEEWAY_SECONDS // 2}, {"nbf": NOW + LEEWAY_SECONDS // 2}],
+    [
+        {"aud": ["other", AUDIENCE]},
+        {"exp": timedelta(seconds=-LEEWAY_SECONDS // 2)},
+        {"nbf": timedelta(seconds=LEEWAY_SECONDS // 2)},
+    ],
     ids=["one audience of several", "expired within the leeway", "not yet valid, within the leeway"],
 )
 async def test_clocks_may_differ_a_little(jwts: Jwts, issuer: Issuer, claims: dict[str, Any]) -> None:
-    assert isinstance(await jwts.check(issuer.sign(**claims)), Caller)
+    assert isinstance(await jwts.check(issuer.sign(**at_present(claims))), Caller)
 
 
 @pytest.mark.parametrize(
