@@ -15,7 +15,7 @@ from psycopg.rows import dict_row
 from tests.proof.chaos import memory_audit
 
 INSTALL: LiteralString = """
-CREATE TABLE audit (
+CREATE TABLE audit_turns (
     n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     txid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
@@ -28,7 +28,7 @@ CREATE TABLE audit (
 -- Of an insert, OLD is null.
 CREATE FUNCTION audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO audit (turn_id, tenant, session, seq, before, after, attempt_before, attempt, failures, crashes, generation,
+    INSERT INTO audit_turns (turn_id, tenant, session, seq, before, after, attempt_before, attempt, failures, crashes, generation,
                        fence_before, fence, worker, lease_until, lease_before, execute_at, send_at, cancel_requested,
                        error_class)
     VALUES (NEW.id, NEW.tenant_id, NEW.session_id, NEW.seq, OLD.status, NEW.status, OLD.attempt, NEW.attempt, NEW.failures,
@@ -38,7 +38,7 @@ BEGIN
 END $$;
 
 CREATE TABLE audit_halts (
-    n bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('audit', 'n')),
+    n bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('audit_turns', 'n')),
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     txid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
     tenant text NOT NULL, session text NOT NULL, before uuid, after uuid);
@@ -51,7 +51,7 @@ BEGIN
 END $$;
 
 CREATE TABLE audit_joins (
-    n bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('audit', 'n')),
+    n bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('audit_turns', 'n')),
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     turn_id uuid NOT NULL, after uuid[], policy text, expires_at timestamptz NOT NULL);
 
@@ -82,7 +82,7 @@ COLLECT: dict[str, LiteralString] = {
                extract(epoch FROM lease_until)::float8 AS lease_until, extract(epoch FROM lease_before)::float8 AS lease_before,
                extract(epoch FROM execute_at)::float8 AS execute_at, extract(epoch FROM send_at)::float8 AS send_at,
                cancel_requested, error_class
-          FROM audit ORDER BY n""",
+          FROM audit_turns ORDER BY n""",
     "halts": """
         SELECT n, extract(epoch FROM at)::float8 AS at, txid, tenant, session, before::text, after::text
           FROM audit_halts ORDER BY n""",

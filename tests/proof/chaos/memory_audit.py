@@ -8,7 +8,7 @@ from typing import LiteralString
 
 INSTALL: LiteralString = """
 CREATE TABLE audit_memory (
-    n bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('audit', 'n')),
+    n bigint NOT NULL DEFAULT nextval(pg_get_serial_sequence('audit_turns', 'n')),
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     tenant text NOT NULL, session text NOT NULL, kind text NOT NULL, key text NOT NULL, version bigint NOT NULL,
     fence bigint NOT NULL, content json, context text, tags text[] NOT NULL);

@@ -20,7 +20,7 @@ from turnstile.config.settings import Settings
 REDIS_PREFIX = "load:"
 
 UNLOGGED = """
-ALTER TABLE audit SET UNLOGGED;
+ALTER TABLE audit_turns SET UNLOGGED;
 ALTER TABLE audit_halts SET UNLOGGED;
 ALTER TABLE audit_joins SET UNLOGGED;
 """
