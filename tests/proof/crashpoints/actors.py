@@ -204,7 +204,7 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
         async with Database(settings.database, "turnstile-api", size=SUBMIT_CONNECTIONS, pinned=True) as database:
             sending = WakeUpSending(queues, list(settings.queues_by_name))
             hints = CancelHints(settings, RedisClients.open(settings))
-            intake = Intake(settings, Submitting(settings, database, sending), hints, SessionGate())
+            intake = Intake(settings, Submitting(settings, database, sending), hints, SessionGate(), shared=False)
             await asyncio.gather(*(submit(intake, *numbered) for numbered in enumerate(part.requests)))
     finally:
         await queues.close()
