@@ -30,6 +30,7 @@ from turnstile.queries import (
 from turnstile.retention import delete_archived, delete_records, delete_turns
 from turnstile.statements import (
     advance_fences,
+    browser_tokens,
     cancel,
     cancel_before_submit,
     claim,
@@ -96,7 +97,14 @@ def _of_clients() -> Iterator[str]:
 def _of_api() -> Iterator[str]:
     yield from _of_clients()
     yield from (erasure.OPEN, erasure.READ_OPEN, erasure.HALT, erasure.BEGIN)
-    yield from (api_keys.READ, api_keys.EXISTS, key_changes.NOTE_USE, audit.RECORD)
+    yield from (
+        api_keys.READ,
+        api_keys.READ_TOKENS,
+        api_keys.EXISTS,
+        key_changes.NOTE_USE,
+        browser_tokens.MAKE,
+        audit.RECORD,
+    )
 
 
 def _of_worker() -> Iterator[str]:
@@ -121,6 +129,7 @@ def _of_relay() -> Iterator[str]:
     yield from (place_scheduled.PLACE_SCHEDULED, place_scheduled.FIND_UNPLACED, join.WAKE_JOINED)
     yield from (lost_turns.MARK_LOST, lost_turns.ANY_LOST, renew_lease.RENEW)
     yield from (submit.FORGET_SUBMISSIONS, cancel_before_submit.FORGET_CHOSEN_IDS, durable_items.PRUNE_ITEMS)
+    yield browser_tokens.FORGET_TOKENS
     yield from (delete_turns.DECLARE, delete_turns.DELETE_ENDED, delete_archived.DELETE_ARCHIVED)
     yield from (delete_records.FORGET_REDRIVES, delete_records.FORGET_AUDIT, delete_records.FORGET_ERASURES)
     yield delete_records.FORGET_WORKERS

@@ -29,9 +29,9 @@ WITHOUT_RIGHTS = {
         "turn_values",
         "webhook_secrets",
     },
-    Kind.WORKER: {"api_keys", "audit", "erasures", "retention", "webhook_secrets", "webhooks"},
+    Kind.WORKER: {"api_keys", "audit", "browser_tokens", "erasures", "retention", "webhook_secrets", "webhooks"},
     Kind.RELAY: {"api_keys", "limit_overrides"},
-    Kind.OPERATOR: {"retention"},
+    Kind.OPERATOR: {"browser_tokens", "retention"},
 }
 """A new table stands here, or in the rights of the kind."""
 

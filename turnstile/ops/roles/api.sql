@@ -7,6 +7,7 @@ GRANT SELECT, INSERT, UPDATE (turn_id, answer) ON submissions TO {role};
 GRANT SELECT, INSERT, UPDATE (submitted_at, canceled_at, reason) ON chosen_ids TO {role};
 -- It finds a client's key by its id and notes its use, and records keys that it has refused.
 GRANT SELECT (key_id, digest, tenant_id, role, expires_at, revoked_at, last_used_at), UPDATE (last_used_at) ON api_keys TO {role};
+GRANT SELECT, INSERT ON browser_tokens TO {role};
 GRANT INSERT (kind, actor, tenant_id, subject, counts, reason) ON audit TO {role};
 -- It begins the erasure of a session, which the relays go on with. A session may have nothing left but its memory.
 GRANT SELECT, INSERT (id, tenant_id, session_id, requested_by), UPDATE (up_to_seq) ON erasures TO {role};

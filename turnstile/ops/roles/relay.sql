@@ -15,7 +15,7 @@ GRANT SELECT, DELETE ON redrives TO {role};
 GRANT SELECT, INSERT (kind, actor, tenant_id, subject, counts, reason), DELETE ON audit TO {role};
 -- It locks what it deletes, and a lock needs the right to write a column.
 GRANT SELECT, UPDATE (created_at), DELETE ON submissions, chosen_ids TO {role};
-GRANT SELECT, UPDATE (expires_at), DELETE ON memory_items TO {role};
+GRANT SELECT, UPDATE (expires_at), DELETE ON memory_items, browser_tokens TO {role};
 -- The retention deletes old turns with all that belongs to them, or moves them to the archive.
 GRANT SELECT, DELETE ON messages, turn_values, turn_attempts, turn_traces TO {role};
 GRANT SELECT, INSERT, UPDATE (archived_at), DELETE ON archived_turns TO {role};

@@ -29,7 +29,7 @@ class TokenRequest(BaseModel):
 
     session_id: Annotated[str, Field(pattern=rf"^{ID_PATTERN}$", description="The session that the token is for.")]
     verbs: Annotated[
-        frozenset[Verb],
+        list[Verb],
         Field(
             min_length=1,
             description="What the page may do: `read` the session, `submit` turns to it, `cancel` its turns.",
@@ -62,10 +62,10 @@ async def make_page_token(backend: FoundBackend, caller: Reader, request: Reques
     earlier if the key that has asked for it does.
     """
     wanted = read_request(TokenRequest, await read_json_body(request, MOST_BYTES))
-    for verb in wanted.verbs:
+    verbs = sorted({*wanted.verbs})
+    for verb in verbs:
         require(caller, verb.role, verb)
     text, made = make_token(secrets.token_bytes(ID_BYTES), secrets.token_bytes(SECRET_BYTES))
-    verbs = sorted(wanted.verbs)
     async with backend.tokens.lend(caller.tenant_id) as database:
         expires_at = await make_browser_token(
             database,
