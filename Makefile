@@ -4,7 +4,7 @@
 .SUFFIXES:
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long test-servers test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints planted-bugs soak \
-	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load short-measurements short-bench short-load bench-lock infra-check \
+	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load year short-measurements short-bench short-load bench-lock infra-check \
 	sbom audit-dependencies supply-lock
 
 VENV := .venv
@@ -108,6 +108,9 @@ bench: setup ## how fast it is, beside its peers (ARGS='--quick' only shows that
 
 load: setup ## a quarter of an hour at 70 % straight to the queue, then through the API (ARGS='--quick' only shows that it works)
 	@$(BIN)/python -m tests.proof.load $(ARGS)
+
+year: setup ## what a year of turns leaves behind while the retention deletes them (ARGS='--turns-a-day 10000')
+	@$(BIN)/python -m tests.proof.year $(ARGS)
 
 # What continuous integration wants to know of both: that they work. In parallel, so their figures say nothing.
 short-measurements: setup ## the short forms of bench and load
