@@ -60,6 +60,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--fifo", action="store_true", help="on a FIFO queue")
     add("--halt", action="store_true", help="on a queue where a FAILED turn halts its session")
     add("--places", type=int, help="a limit: turns of one tenant that all workers run at a time")
+    add("--erasures", type=float, default=usual.erasures, help="the share of calls that erase a session")
     add("--clients", type=int, default=usual.clients)
     add("--lanes", type=int, default=usual.lanes, help="faults at the same time")
     add(

@@ -90,7 +90,9 @@ class Client:
             dice = self.rng.random()
             if self.options.is_calm and self.webhook_url and self.rng.random() < LONG_WAITS:
                 self._spawn(self._wait_for_long())
-            if dice < SUBMITS and len(self._open) < MAX_OPEN:
+            if self.options.erasures and self.rng.random() < self.options.erasures:
+                await self._erase_one()
+            elif dice < SUBMITS and len(self._open) < MAX_OPEN:
                 await self._submit_some()
             elif dice < 1 - self.options.cancels or self.options.is_calm:
                 await self._read_some()
@@ -243,6 +245,13 @@ class Client:
         elif self._open:
             turn_id = self.rng.choice(list(self._open))
             await self._cancel(turn_id, self._open[turn_id])
+
+    async def _erase_one(self) -> None:
+        """The session goes on with the next submit, which begins a clean one."""
+        session = self.rng.choice(self._sessions)
+        await self._call("DELETE", f"/v1/sessions/{session.id}", {"op": "erase", "session": session.id})
+        # Also without an answer: it may have been carried out, and then these turns never end for anybody.
+        self._open = {turn_id: its for turn_id, its in self._open.items() if its != session.id}
 
     async def _cancel(self, turn_id: str, session: str) -> None:
         fields = {"op": "cancel", "session": session, "turn_id": turn_id}

@@ -16,6 +16,7 @@ from tests.proof.checker.evidence import QueuedMessage, RedisKey
 OWED = """
 SELECT (SELECT count(*) FROM turns WHERE status IN ('PENDING', 'RUNNING') OR send_at IS NOT NULL)
      + (SELECT count(*) FROM webhooks WHERE due_at IS NOT NULL)
+     + (SELECT count(*) FROM erasures WHERE finished_at IS NULL)
 """
 COUNTS = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"]
 FRUITLESS_RECEIVES = 3

@@ -48,6 +48,8 @@ class Options:
     """With the bundled handler, at a time."""
     cancels: float = 0.05
     """The share of calls that cancel something."""
+    erasures: float = 0.0
+    """The share of calls that erase a session in which turns run."""
     families: float = 0.05
     """The share of turns that start others, or do something once."""
     pause_seconds: float = 0.15

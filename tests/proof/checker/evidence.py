@@ -53,8 +53,8 @@ class Call:
 
     client: str
     op: str
-    """submit, cancel, cancel_session, read, list, redrive. A submit's key is its Idempotency-Key, or `turn:<id>` where the client
-    chose the id."""
+    """submit, cancel, cancel_session, erase, read, list, redrive. A submit's key is its Idempotency-Key, or `turn:<id>` where
+    the client chose the id."""
     at: float
     until: float
     outcome: str

@@ -11,7 +11,7 @@ class Violation:
     """A broken rule, for one turn or session. The turn's story (`story.stories_of`) is the proof."""
 
     invariant: str
-    """"I1" to "I24", or "LOGS"."""
+    """"I1" to "I25", or "LOGS"."""
     claim: str
     """One line: what was seen, and what should have been."""
     turn_id: str | None = None

@@ -7,6 +7,7 @@ from tests.proof.checker import (
     compensations,
     conversations,
     durable_memory,
+    erasures,
     families,
     fences,
     locks,
@@ -35,7 +36,12 @@ RULES: tuple[Rule, ...] = tuple(one for file in _FILES for one in vars(file).val
 """In the order in which their violations are reported."""
 
 
+OF_ERASURES = tuple(one for one in vars(erasures).values() if isinstance(one, Rule))
+"""Of the whole evidence. The others judge the sessions that nobody has erased."""
+
+
 def check(evidence: Evidence) -> list[Violation]:
     """All violations. Pure: the same evidence gives the same answer."""
-    ledger = Ledger(evidence)
-    return [violation for rule in RULES for violation in rule.violations(ledger)]
+    whole, ledger = Ledger(evidence), Ledger(erasures.without_erased(evidence))
+    found = [violation for rule in RULES for violation in rule.violations(ledger)]
+    return found + [violation for rule in OF_ERASURES for violation in rule.violations(whole)]
