@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, LiteralString
 
 import pytest
@@ -61,6 +62,7 @@ LINES = {
     "key rotate": ["{key} --yes"],
     "key revoke": ["{key} --yes"],
     "archive": ["--older-than 90d --yes"],
+    "reseal": ["--dry-run"],
     "erase": ["--tenant t --session gone --verify", "--tenant t --session failed --yes"],
     "submit": ["s hello --direct", "s hello --direct --idempotency-key k", "s other --direct --idempotency-key k"],
 }
@@ -70,6 +72,8 @@ NEEDED = {
     "TURNSTILE_LIMITS": json.dumps([{"name": "models", "key": "metadata.model", "rate": 1}]),
     "TURNSTILE_WEBHOOK_SECRETS": "whsec_" + "QUJD" * 8,
 }
+
+SEALING_KEYS = json.dumps({"seal_with": "k", "keys": {"k": "QUJD" * 10 + "QUI="}})
 
 OWES_WEBHOOK: LiteralString = """
 INSERT INTO webhooks (turn_id, generation, tenant_id, url, event)
@@ -132,8 +136,11 @@ def check(command: str, documents: list[Any]) -> list[str]:
 
 @pytest.mark.not_on("aws", "it makes queues")
 async def test_the_help_of_each_command_explains_its_document(
-    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings, stack: Stack
+    turnstile: Turnstile, database: Database, queues: MessageQueues, settings: Settings, stack: Stack, tmp_path: Path
 ) -> None:
+    keys_file = tmp_path / "sealing.json"
+    keys_file.write_text(SEALING_KEYS)
+    needed = {**NEEDED, "TURNSTILE_SEALING_KEYS_FILE": str(keys_file)}
     (failed,) = await make_dead(database, queues, settings, ["failed"])
     await make_failed(database, settings, ["a"])
     (halting,) = await make_failed(database, settings, ["halted"], halt=True)
@@ -161,7 +168,7 @@ async def test_the_help_of_each_command_explains_its_document(
         if command == "archive":
             await end_turn(database, settings, "old")
             await age(database)
-        ran = [await turnstile(*command.split(), *line.format(**names).split(), "--json", **NEEDED) for line in lines]
+        ran = [await turnstile(*command.split(), *line.format(**names).split(), "--json", **needed) for line in lines]
         assert all(one.out for one in ran), (command, ran)
         wrong += check(command, [json.loads(one.out) for one in ran])
 
