@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from tests.proof.chaos.scaled_settings import TENANTS
+from tests.proof.chaos.supervisor import pause
 from tests.proof.load.abuse import FLOODER
 
 POLLERS = 2000
@@ -67,14 +68,14 @@ async def _repeat(kind: str, client: Callable[[int], Awaitable[str]], number: in
         counts[f"{kind} {answer}"] += 1
         if answer == "cut":
             # Not in a tight loop, or the crowd would take the CPU that it means to take from others.
-            await asyncio.sleep(0.1)
+            await pause(0.1)
 
 
 async def _get(http: aiohttp.ClientSession, path: str, pause_seconds: float) -> str:
     async with http.get(path) as response:
         async for _ in response.content.iter_any():
             pass
-    await asyncio.sleep(pause_seconds)
+    await pause(pause_seconds)
     return str(response.status)
 
 
