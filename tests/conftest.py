@@ -20,6 +20,7 @@ import redis.asyncio
 from tests.support.databases import Databases
 from tests.support.given_queues import LONGEST_RECEIVE_SECONDS, empty, find_given_queues
 from tests.support.log_restoring import log_restored
+from tests.support.process_roles import KINDS, make_roles
 from tests.support.stacks.aws import AwsStack, protect
 from tests.support.stacks.choice import (
     leave_out,
@@ -40,6 +41,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.migration_run import apply
+from turnstile.ops.roles.grants import grant
 
 # What pytest finds here by its name.
 __all__ = [
@@ -96,9 +98,12 @@ def stack(pytestconfig: pytest.Config) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def template(stack: Stack) -> str:
-    """A migrated database that each test's own is cloned from."""
+    """A migrated database that each test's own is cloned from, with the rights of the processes' roles."""
     name = "template_turnstile"
-    apply(DatabasePlace(stack.postgres.create_database(name)))
+    place = DatabasePlace(stack.postgres.create_database(name))
+    apply(place)
+    make_roles(stack.postgres.url)
+    grant(place, KINDS)
     return name
 
 

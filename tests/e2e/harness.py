@@ -14,6 +14,7 @@ from tests.e2e.forks import fork
 from tests.support.factories import make_submission
 from tests.support.given_queues import find_given_queues
 from tests.support.probes import until
+from tests.support.process_roles import url_of_command
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -26,7 +27,7 @@ def process_environment(settings: Settings, command: str) -> dict[str, str]:
     """What one of the product's commands runs under: the test's settings, and the role of the command if there are roles."""
     queue = settings.find_queue(settings.queue)
     variables = {
-        "DATABASE_URL": settings.database_url,
+        "DATABASE_URL": url_of_command(command, settings.database_url),
         "REDIS_URL": settings.redis_url,
         **({"AWS_ENDPOINT_URL_SQS": settings.sqs_endpoint_url} if settings.sqs_endpoint_url else {}),
         "TURNSTILE_QUEUES": json.dumps([queue.model_dump()]),

@@ -60,7 +60,7 @@ async def request_erasure(
     commit on. Raises DatabaseUnavailableError (RowLockedError: another transaction has locked the session); may be repeated.
     """
     wanted = {"tenant": tenant_id, "session": session_id, "requested_by": requested_by}
-    async with database.connection() as connection, connection.transaction():
+    async with database.transaction(tenant_id) as connection:
         if session_id is not None:
             await connection.execute(LOCK_NAMED_SESSION, wanted)
         await connection.execute(OPEN, wanted)

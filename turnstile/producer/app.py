@@ -127,6 +127,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
                 lock_timeout_seconds=ROW_WAIT_SECONDS,
                 first=READ_VERSION,
                 contents=contents,
+                names_tenants=True,
             )
             # Pools of their own: a row lock or a slow statement in one pool does not delay the others.
             submits = await stack.enter_async_context(pool("turnstile-api", size=SUBMIT_CONNECTIONS, pinned=True))

@@ -88,7 +88,9 @@ async def _find(
     wanted: Sequence[TurnKey],
     answer: Callable[[DictRow], Result],
 ) -> list[Result | None]:
-    rows = await database.fetch(in_table, {"ids": [key.id for key in wanted]})
+    # The statement reads by ids alone. The tenants are for the row-level security, which hides the rows of others.
+    keys = {"ids": [key.id for key in wanted], "tenants": [key.tenant_id for key in wanted]}
+    rows = await database.fetch(in_table, keys)
     found = {TurnKey(row["tenant_id"], row["id"]): row for row in rows}
     found |= await read_archived(database, in_archive, [key for key in wanted if key not in found])
     return [answer(found[key]) if key in found else None for key in wanted]

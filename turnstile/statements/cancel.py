@@ -107,7 +107,7 @@ async def cancel(database: Database, tenant_id: str, turn_id: UUID, reason: Canc
     """
     whose = {"id": turn_id, "tenant": tenant_id}
     how = {"ids": [turn_id], "reason": reason.value}
-    async with database.connection() as connection, connection.transaction():
+    async with database.transaction(tenant_id) as connection:
         await connection.execute(LOCK_SESSION, whose)
         turn = await (await connection.execute(LOCK_TURN, whose)).fetchone()
         # A separate statement: the lock's snapshot lacks what was archived meanwhile.
@@ -152,7 +152,7 @@ async def cancel_session(
     Raises as `cancel`; may be called again.
     """
     session = {"tenant": tenant_id, "session": session_id}
-    async with database.connection() as connection, connection.transaction():
+    async with database.transaction(tenant_id) as connection:
         if await (await connection.execute(LOCK_NAMED_SESSION, session)).fetchone() is None:
             return None
         canceled, asked = await cancel_open(connection, tenant_id, session_id, reason, scheduled=True)
@@ -172,7 +172,7 @@ async def cancel_some(
 
     Raises as `cancel`; may be called again.
     """
-    async with database.connection() as connection, connection.transaction():
+    async with database.transaction(tenant_id) as connection:
         await connection.execute(LOCK_NAMED_SESSION, {"tenant": tenant_id, "session": session_id})
         canceled, asked = await cancel_open(connection, tenant_id, session_id, reason, scheduled=True, chosen=chosen)
         woken = await wake_head(connection, tenant_id, session_id) if canceled else None

@@ -127,7 +127,7 @@ async def submit_on_busy(
     contents = database.contents
     fingerprint = contents.hide_fingerprint(submission.fingerprint, submission.tenant_id)
     taking = {**whose, "fingerprint": fingerprint, "id": submission.turn_id, "meets": meets}
-    async with database.connection() as connection, connection.transaction():
+    async with database.transaction(submission.tenant_id) as connection:
         taken = await _first(connection, TAKE_KEY, taking)
         if taken is None:
             return OnBusyResult(await _replay(connection, contents, submission, key))

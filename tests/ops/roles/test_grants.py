@@ -122,7 +122,7 @@ def test_what_a_process_may_do_beyond_tables(owner: Connection, roles: RoleUrls,
     advances = "function advance_sequences EXECUTE"
     draws = {"sequence fence_seq USAGE", "sequence memory_version_seq USAGE"}
     expected = {
-        Kind.API: set(),
+        Kind.API: {"function is_of_other_tenant EXECUTE"},
         Kind.WORKER: {advances, *draws},
         Kind.RELAY: set(),
         Kind.OPERATOR: {advances, "sequence fence_seq SELECT"},

@@ -13,10 +13,14 @@ from httpx import ASGITransport, AsyncClient
 from tests.producer.api.calls import KEYS
 from tests.producer.api.conversation import Conversation, conversing
 from tests.producer.api.network_faults import Cable, at_port, cable_to
+from tests.support.process_roles import url_of
 from tests.support.stacks.stack import Stack
+from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.dev.stack.ports import choose_free
+from turnstile.ops.roles.kinds import Kind
 from turnstile.producer.app import create_app
 
 Connect = Callable[[Settings], AbstractAsyncContextManager[AsyncClient]]
@@ -24,8 +28,16 @@ Connect = Callable[[Settings], AbstractAsyncContextManager[AsyncClient]]
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """The shared settings, with a key each for two tenants."""
-    return settings.model_copy(update={"api_keys": tuple(KEYS.items())})
+    """The shared settings, with a key each for two tenants, and the API's own role of the database."""
+    url = url_of(Kind.API, settings.database_url)
+    return settings.model_copy(update={"api_keys": tuple(KEYS.items()), "database_url": url})
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """Of a superuser, who sees the rows of all tenants, and does what the API may not."""
+    async with Database(DatabasePlace(database_url), "test", size=4, pinned=True, wait_seconds=30.0) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -9,13 +9,16 @@ from uuid import UUID
 import httpx
 
 from tests.producer.api.sse_client import Served, Transcript, read_events, serving
+from tests.support.process_roles import url_of
 from tests.support.processors import message_about, processing
 from tests.support.redis_hands import OwnEventWriter, OwnSessionLock
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.sealing_keys import read_contents
 from turnstile.config.settings import Settings
 from turnstile.handlers.context import Context, Turn
 from turnstile.handlers.handler import Handler
+from turnstile.ops.roles.kinds import Kind
 from turnstile.telemetry.tracing import Traces
 from turnstile.worker.attempt.emitters import Emitters
 from turnstile.worker.processor import Processor
@@ -108,9 +111,10 @@ async def conversing(
 ) -> AsyncIterator[Conversation]:
     """All of it, on the real stack. The server may have settings of its own, for instance another way to Postgres."""
     lock = OwnSessionLock(settings)
+    worker = DatabasePlace(url_of(Kind.WORKER, settings.database_url))
     emitters = Emitters(settings, OwnEventWriter(settings))
     async with (
-        Database(settings.database, "worker", size=4, pinned=True, contents=read_contents(settings)) as database,
+        Database(worker, "worker", size=4, pinned=True, contents=read_contents(settings)) as database,
         serving(served_by or settings) as served,
     ):
         async with served.client() as client:

@@ -15,7 +15,9 @@ from structlog.testing import capture_logs
 from tests.producer.api.calls import filled, submit
 from tests.producer.api.expectations import expect_problem
 from tests.support.probes import let_the_loop_turn, until
+from tests.support.process_roles import url_of
 from turnstile.config.settings import Settings
+from turnstile.ops.roles.kinds import Kind
 from turnstile.producer import app as app_module
 from turnstile.producer.routes import error_handlers, turn_routes
 
@@ -43,8 +45,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def locked(settings: Settings, session: str) -> Iterator[None]:
     """Another transaction has locked the session for the duration of the block."""
-    with psycopg.connect(settings.database_url) as another:
-        another.execute("SELECT 1 FROM sessions WHERE session_id = %s FOR NO KEY UPDATE", [session])
+    with psycopg.connect(url_of(Kind.WORKER, settings.database_url)) as another:
+        another.execute("SELECT 1 FROM turnstile.sessions WHERE session_id = %s FOR NO KEY UPDATE", [session])
         yield
 
 

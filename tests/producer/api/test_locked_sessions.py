@@ -14,8 +14,10 @@ from httpx import AsyncClient, Response
 from tests.producer.api.calls import submit
 from tests.producer.api.expectations import expect_unavailable
 from tests.support.probes import until
+from tests.support.process_roles import url_of
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.ops.roles.kinds import Kind
 from turnstile.producer import app as app_module
 from turnstile.producer import session_gate
 from turnstile.producer.routes import turn_routes
@@ -35,8 +37,8 @@ def short_row_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def locked(settings: Settings) -> Iterator[None]:
     """Another transaction has locked the sessions `held…` for the duration of the block."""
-    with psycopg.connect(settings.database_url) as another:
-        another.execute("SELECT 1 FROM sessions WHERE session_id LIKE 'held%' FOR NO KEY UPDATE")
+    with psycopg.connect(url_of(Kind.WORKER, settings.database_url)) as another:
+        another.execute("SELECT 1 FROM turnstile.sessions WHERE session_id LIKE 'held%' FOR NO KEY UPDATE")
         yield
 
 

@@ -17,6 +17,7 @@ from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.postgres.table_version import MISSING
 from turnstile.config.settings import Settings
 from turnstile.ops.migration_run import apply
+from turnstile.ops.roles.grants import grant_again
 
 PATH = "/v1/sessions/s/turns"
 
@@ -135,17 +136,21 @@ async def test_newer_tables_take_down_only_a_program_that_they_do_not_serve(
 
 
 @pytest.mark.usefixtures("long_wait")
-async def test_a_running_api_whose_tables_go_down_responds_503(settings: Settings, connect: Connect) -> None:
+async def test_a_running_api_whose_tables_go_down_responds_503(
+    settings: Settings, connect: Connect, database_url: str
+) -> None:
+    place = DatabasePlace(database_url)
     async with connect(settings) as client:
         for _ in range(2):
             await asyncio.gather(*(answers(client) for _ in range(3)))
 
-        await asyncio.to_thread(apply, settings.database, "base", down=True)
+        await asyncio.to_thread(apply, place, "base", down=True)
 
         with capture_logs() as lines:
             found = await answers(client)
             not_ready = await client.get("/readyz")
-        await asyncio.to_thread(apply, settings.database)
+        await asyncio.to_thread(apply, place)
+        await asyncio.to_thread(grant_again, place)
         assert await until(lambda: is_ready(client))
 
     for answer in found:

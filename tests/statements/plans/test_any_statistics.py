@@ -11,13 +11,16 @@ from typing import LiteralString
 import psycopg
 import pytest
 
-from tests.statements.plans.crowd import MANY, arrive, end_all
+from tests.statements.plans.crowd import MANY, TENANT, arrive, end_all
 from tests.statements.plans.statements import Call, calls
 from tests.statements.plans.touched import Touched, execute, prepare
 from tests.support.databases import Databases
+from tests.support.executed_statements import executed_by
+from tests.support.process_roles import url_of
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import conninfo
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.ops.roles.kinds import Kind
 
 MOST_ROWS = MANY // 3
 MOST_PAGES = 900
@@ -101,12 +104,24 @@ def test_a_statement_reads_no_more_rows_in_a_burst(
         databases.drop(name)
 
 
-def greedy(url: str, state: str) -> dict[str, Touched]:
-    """The statements that read too much in a burst, if these were the statistics before."""
-    asked = list(calls())
+@pytest.mark.parametrize("state", STATES)
+def test_the_policies_of_the_api_change_no_plan(
+    stack: Stack, databases: Databases, template: str, used: str, state: str
+) -> None:
+    name = f"policies_{state}"
+    url = stack.postgres.create_database(name, template=template if state in WITHOUT_TURNS else used)
+    try:
+        assert greedy(url, state, of_api=True) == {}
+    finally:
+        databases.drop(name)
+
+
+def greedy(url: str, state: str, *, of_api: bool = False) -> dict[str, Touched]:
+    """The statements that read too much in a burst, if these were the statistics before. `of_api`: the API's, under its role."""
+    asked = [call for call in calls() if not of_api or call.statement in executed_by(Kind.API)]
     # As the product's connections do: each text is prepared once, and its plan is pinned at the first call.
     names = {call.statement: f"hot_{number}" for number, call in enumerate(asked)}
-    pinned = conninfo(DatabasePlace(url), "test", pinned=True)
+    pinned = conninfo(DatabasePlace(url_of(Kind.API, url) if of_api else url), "test", pinned=True)
     with (
         psycopg.connect(url, autocommit=True) as connection,
         psycopg.connect(pinned, autocommit=True) as before,
@@ -121,6 +136,7 @@ def greedy(url: str, state: str) -> dict[str, Touched]:
             return execute(planned, names[call.statement], call.statement, call.parameters)
 
         for planned in (before, during, fitted):
+            planned.execute("SELECT set_config('turnstile.tenants', %s, false)", [TENANT])
             for statement, name in names.items():
                 prepare(planned, name, statement)
         for call in asked:

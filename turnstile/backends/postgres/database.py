@@ -29,6 +29,7 @@ from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.postgres.placeholders import Parameters, bound, number_placeholders
 from turnstile.backends.postgres.startup_options import FORM, StartupOptions, as_flags
 from turnstile.backends.postgres.table_version import TableCheck
+from turnstile.backends.postgres.tenant_setting import NAME_TENANTS, names_of, tenants_in
 from turnstile.backends.postgres.unanswered import Unanswered
 from turnstile.errors import MISFIT, MISFITS, DatabaseUnavailableError, TablesUnfitError
 from turnstile.sealing.contents import PLAIN, Contents
@@ -123,11 +124,14 @@ class Database:
         patience_seconds: float | None = None,
         first: LiteralString | None = None,
         contents: Contents = PLAIN,
+        names_tenants: bool = False,
     ) -> None:
         """`first` is a statement that each new connection runs before its first use: one that reads the version of the tables, as
         READ_VERSION does. Without it, any tables will do. `patience_seconds` bounds the wait for a response; by default it is as
-        long as a healthy server may take. `contents`: what the statements seal and open contents with."""
+        long as a healthy server may take. `contents`: what the statements seal and open contents with. `names_tenants`: as the
+        API, whose role sees only the rows of the tenants that a call names (`tenant_setting`)."""
         self.contents = contents
+        self._names_tenants = names_tenants
         self._options = StartupOptions(
             _options(place.schema, pinned, statement_timeout_seconds, lock_timeout_seconds),
             transaction_timeout_seconds=TRANSACTION_TIMEOUT_SECONDS if pinned else None,
@@ -276,9 +280,21 @@ class Database:
 
     async def fetch_pipelined(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
         """Runs several statements in one round trip and one commit; each sees the writes of the earlier ones."""
-        numbered = [(*number_placeholders(statement), parameters) for statement, parameters in statements]
+        named: list[tuple[LiteralString, Parameters]] = []
+        if self._names_tenants and (tenants := tenants_in(parameters for _, parameters in statements)):
+            named = [(NAME_TENANTS, names_of(tenants))]
+        numbered = [(*number_placeholders(statement), parameters) for statement, parameters in (*named, *statements)]
         async with self.connection() as connection:
-            return await connection.run([(text, bound(values, names)) for text, names, values in numbered])
+            rows = await connection.run([(text, bound(values, names)) for text, names, values in numbered])
+        return rows[len(named) :]
+
+    @asynccontextmanager
+    async def transaction(self, tenant_id: str) -> AsyncIterator[Connection]:
+        """A transaction of several sends, about one tenant. Raises as `connection`."""
+        async with self.connection() as connection, connection.transaction():
+            if self._names_tenants:
+                await connection.execute(NAME_TENANTS, names_of([tenant_id]))
+            yield connection
 
 
 def _read_json(stored: bytes | str) -> Any:

@@ -1,6 +1,7 @@
 -- `turnstile api`: it submits, cancels and reads. It deletes nothing, and what handlers record it neither reads nor writes.
 GRANT SELECT ON turnstile_version, archived_turns, webhooks TO {role};
 GRANT SELECT, INSERT ON messages TO {role};
+GRANT EXECUTE ON FUNCTION is_of_other_tenant TO {role};
 GRANT SELECT, INSERT, UPDATE (last_seq, halted_by, updated_at) ON sessions TO {role};
 GRANT SELECT, INSERT, UPDATE (status, send_at, sends, finished_at, cancel_requested_at, cancel_reason) ON turns TO {role};
 GRANT SELECT, INSERT, UPDATE (turn_id, answer) ON submissions TO {role};

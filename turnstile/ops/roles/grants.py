@@ -1,9 +1,6 @@
 """Gives the roles of the database their rights, and remembers which role is of which kind.
 
 Whoever owns the tables does it, in one transaction: a role that is in use is never without its rights.
-
-The memory is a policy on `turnstile_version` for each kind, which names its roles. The table has no row-level security, so these
-policies do nothing. Postgres keeps them right when a role is renamed or dropped, and a way down to `base` leaves them.
 """
 
 import time
@@ -22,6 +19,7 @@ from turnstile.backends.postgres.table_version import MISSING, OLDER
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.migrations.lock_timeouts import MIGRATION_LOCK
 from turnstile.ops.roles.kinds import Kind, grant_statement
+from turnstile.ops.roles.policies import READ_KINDS, READ_POLICIES, policy_statements
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 
 Roles = Mapping[str, frozenset[Kind]]
@@ -31,11 +29,6 @@ Connection = psycopg.Connection[Any]
 
 _WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.25
-
-_READ_KINDS: LiteralString = """
-SELECT policyname::text, roles::text[] FROM pg_policies
- WHERE schemaname = current_schema() AND tablename = 'turnstile_version' AND policyname = ANY (%s)
-"""
 
 # A member of the owner may do whatever the owner may.
 _READ_ROLE: LiteralString = """
@@ -73,8 +66,7 @@ def grant_again(place: DatabasePlace) -> Roles:
 def print_statements(place: DatabasePlace, named: Roles) -> str:
     """What `grant` would execute for the named roles, as a script for psql. It changes nothing."""
     with _connection(place) as connection:
-        known = read_roles(connection)
-        statements = [*_rights(place, named), *_memory(known, {**known, **named})]
+        statements = [*_rights(place, named), *_policies(connection, {**read_roles(connection), **named})]
         path = SQL("SET LOCAL search_path = {}").format(Identifier(place.schema))
         printed = [f"{one.as_string(connection)};" for one in (path, *statements)]
     return "\n".join(["BEGIN;", *printed, "COMMIT;"])
@@ -83,17 +75,16 @@ def print_statements(place: DatabasePlace, named: Roles) -> str:
 def read_roles(connection: Connection) -> dict[str, frozenset[Kind]]:
     """The roles that have been granted their rights, and have not been dropped since."""
     kinds: dict[str, frozenset[Kind]] = {}
-    for kind, roles in connection.execute(_READ_KINDS, [list(Kind)]).fetchall():
+    for kind, roles in connection.execute(READ_KINDS, [list(Kind)]).fetchall():
         for role in roles:
             kinds[role] = kinds.get(role, frozenset()) | {Kind(kind)}
     return kinds
 
 
 def _grant(connection: Connection, place: DatabasePlace, named: Roles) -> tuple[Roles, list[str]]:
-    known = read_roles(connection)
-    roles = {**known, **named}
+    roles = {**read_roles(connection), **named}
     advice = [line for role in roles for line in _check(connection, role)]
-    for statement in (*_rights(place, roles), *_memory(known, roles)):
+    for statement in (*_rights(place, roles), *_policies(connection, roles)):
         connection.execute(statement)
     return roles, advice
 
@@ -103,17 +94,11 @@ def _rights(place: DatabasePlace, roles: Roles) -> Iterator[Composed]:
         yield grant_statement(place.schema, role, kinds)
 
 
-def _memory(known: Roles, roles: Roles) -> Iterator[Composed]:
-    """The statements that remember `roles`. They lock the table, so only what differs is written."""
-    for kind in Kind:
-        before, after = ([role for role, kinds in of.items() if kind in kinds] for of in (known, roles))
-        if sorted(before) == sorted(after):
-            continue
-        policy = Identifier(kind)
-        yield SQL("DROP POLICY IF EXISTS {} ON turnstile_version").format(policy)
-        if after:
-            names = SQL(", ").join(map(Identifier, after))
-            yield SQL("CREATE POLICY {} ON turnstile_version TO {} USING (true)").format(policy, names)
+def _policies(connection: Connection, roles: Roles) -> Iterator[Composed]:
+    found = connection.execute(READ_POLICIES).fetchall()
+    present = {(table, name): (names, said) for table, name, names, said in found}
+    of_kinds = {kind: [role for role, kinds in roles.items() if kind in kinds] for kind in Kind}
+    return policy_statements(of_kinds, present)
 
 
 def _check(connection: Connection, role: str) -> Iterator[str]:
