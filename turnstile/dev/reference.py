@@ -124,11 +124,13 @@ open_orders = (
 )
 ```
 
-Execute it with your own engine. Its role needs two rights:
+Execute it with your own engine. Its role needs:
 
 ```sql
 GRANT USAGE ON SCHEMA turnstile TO your_role;
 GRANT SELECT ON ALL TABLES IN SCHEMA turnstile TO your_role;
+-- Row-level security hides every row from a role without a policy. One for each table that you read:
+CREATE POLICY your_role ON turnstile.turns FOR SELECT TO your_role USING (true);
 ```
 
 If the schema has another name, use `engine.execution_options(schema_translate_map={{"turnstile": "other"}})`.

@@ -13,8 +13,10 @@ from tests.support.probes import until
 from tests.support.stacks.stack import Stack
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.backends.postgres.table_version import READ_VERSION
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.ops.roles.grants import grant
+from turnstile.ops.roles.kinds import Kind
 from turnstile.statements.advance_fences import ADVANCE
 
 WHAT_TO_DO = (
@@ -77,3 +79,15 @@ def test_a_command_says_what_to_run(roles: RoleUrls, revoked: str, reason: str) 
 
     assert (ran.code, ran.err) == (4, f"turnstile: {reason}; {WHAT_TO_DO}\n")
     assert again.code == 0, again.err
+
+
+async def test_a_role_from_which_every_row_is_hidden_is_told(roles: RoleUrls) -> None:
+    as_owner(roles, "DROP POLICY worker ON turnstile.turns")
+    place = DatabasePlace(roles.of[Kind.WORKER])
+    async with Database(place, "test", size=1, first=READ_VERSION, wait_seconds=0.5) as database:
+        said = await refusal(database)
+    grant(DatabasePlace(roles.owner), {})
+    async with Database(place, "test", size=1, first=READ_VERSION) as database:
+        await database.ping()
+
+    assert said == f"row-level security hides every row from this role; {WHAT_TO_DO}"

@@ -17,7 +17,12 @@ from turnstile.telemetry.own_log import log
 VERSIONS = ("0001",)
 """The versions of the tables that this program knows, the newest last: those of `turnstile/migrations/versions`."""
 
-COLUMNS: LiteralString = "version_num AS version, serves_from FROM turnstile_version"
+_SEES_NO_ROW: LiteralString = """
+       row_security_active('turns') AND NOT EXISTS (
+           SELECT FROM pg_policy p CROSS JOIN unnest(p.polroles) r (id)
+            WHERE p.polrelid = 'turns'::regclass AND (r.id = 0 OR pg_has_role(r.id, 'USAGE')))
+"""
+COLUMNS: LiteralString = f"version_num AS version, serves_from, {_SEES_NO_ROW} AS sees_no_row FROM turnstile_version"
 READ_VERSION: LiteralString = f"SELECT {COLUMNS}"
 """For `Database(first=...)` of processes that work on the tables."""
 _HIDDEN: LiteralString = """
@@ -35,6 +40,9 @@ def tables_refused(found: Mapping[str, Any] | None) -> str | None:
     if found is None:
         return MISSING
     if found["version"] in VERSIONS:
+        if found.get("sees_no_row"):
+            # Without this, such a process would start, find nothing to do, and say that all is well.
+            return f"row-level security hides every row from this role; {FORBIDDEN}"
         return None if found["version"] == VERSIONS[-1] else OLDER
     return None if found["serves_from"] in VERSIONS else NEWER
 
