@@ -22,7 +22,7 @@ async def stop_ahead(store: Store, turn_id: UUID = CHOSEN, tenant_id: str = "t")
 
 
 async def stop_session(store: Store, session_id: str = "s") -> CanceledSession | None:
-    return await cancel_session(store.database, "t", session_id, CancelReason.USER)
+    return await cancel_session(store.database, "t", session_id, CancelReason.USER, requested_by="key k")
 
 
 # --- before its submit
@@ -133,6 +133,21 @@ async def test_all_open_turns_of_a_session_are_cancelled(store: Store) -> None:
         scheduled: ("CANCELED", "user"),
         elsewhere: ("PENDING", None),
     }
+
+
+async def test_a_cancel_of_several_turns_is_in_the_audit_and_one_of_a_single_turn_is_not(store: Store) -> None:
+    await submit_one(store, session_id="single")
+    for _ in range(3):
+        await submit_one(store)
+    await claimed(store)
+
+    for session_id in ("single", "s", "s"):
+        await stop_session(store, session_id)
+
+    events = await store.database.fetch("SELECT kind, actor, tenant_id, subject, counts FROM audit ORDER BY id", {})
+    about = {"kind": "turns.canceled", "actor": "key k", "tenant_id": "t", "subject": "open turns: session s"}
+    # The second time, the running one is asked again.
+    assert events == [{**about, "counts": {"turns": 3}}]
 
 
 async def test_a_compensation_is_not_canceled_with_its_session(store: Store) -> None:

@@ -55,14 +55,16 @@ class Cancelling:
             await self._sending.send(*met.woken)
         return met
 
-    async def cancel_session(self, tenant_id: str, session_id: str) -> CanceledSession | None:
+    async def cancel_session(self, tenant_id: str, session_id: str, requested_by: str) -> CanceledSession | None:
         """Cancels all open turns of the session, scheduled turns included; None if the tenant has no such session.
 
         Raises NoPlaceError, or DatabaseUnavailableError (RowLockedError: another transaction has locked the session). May be
         repeated.
         """
         async with self._gate.enter((tenant_id, session_id)):
-            met = await cancel_session(self._database, tenant_id, session_id, CancelReason.USER)
+            met = await cancel_session(
+                self._database, tenant_id, session_id, CancelReason.USER, requested_by=requested_by
+            )
         if met is None:
             return None
         await self._hints.publish(met.asked)

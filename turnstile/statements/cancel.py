@@ -20,6 +20,8 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from turnstile.archive.reads import READ_ARCHIVED_STANDINGS
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import record
 from turnstile.backends.postgres.database import Connection, Database
 from turnstile.backends.postgres.sql_terms import by_key, off_index
 from turnstile.statements.cancel_before_submit import leave_tombstone
@@ -145,9 +147,11 @@ async def cancel_ahead(database: Database, tenant_id: str, turn_id: UUID, reason
 
 
 async def cancel_session(
-    database: Database, tenant_id: str, session_id: str, reason: CancelReason
+    database: Database, tenant_id: str, session_id: str, reason: CancelReason, *, requested_by: str
 ) -> CanceledSession | None:
     """Cancels every open turn of a session, scheduled ones included; None if the tenant has no such session.
+
+    If these are several, the audit has an event of it in the same commit.
 
     Raises as `cancel`; may be called again.
     """
@@ -157,6 +161,15 @@ async def cancel_session(
             return None
         canceled, asked = await cancel_open(connection, tenant_id, session_id, reason, scheduled=True)
         woken = await wake_head(connection, tenant_id, session_id)
+        if (turns := len(canceled) + len(asked)) > 1:
+            event = AuditEvent(
+                kind=AuditKind.TURNS_CANCELED,
+                actor=requested_by,
+                subject=f"open turns: session {session_id}",
+                tenant_id=tenant_id,
+                counts={"turns": turns},
+            )
+            await record(connection, event)
     return CanceledSession(canceled, asked, woken)
 
 

@@ -73,3 +73,5 @@ async def test_a_session_cancel_cancels_all_open_turns(
     records = [(await client.get(f"/v1/turns/{turn}")).json() for turn in turns]
     assert [record["status"] for record in records] == ["RUNNING", "CANCELED", "CANCELED"]
     assert {record["cancel_reason"] for record in records} == {"user"}
+    [event] = await database.fetch("SELECT actor, tenant_id, counts FROM audit", {})
+    assert event == {"actor": "key settings:1", "tenant_id": "acme", "counts": {"turns": 3}}

@@ -45,7 +45,7 @@ async def cancel_turn(backend: FoundBackend, caller: Canceller, text: TurnIdText
 async def cancel_session_turns(backend: FoundBackend, caller: Operator, session_id: SessionId) -> SessionCancelAnswer:
     """Cancels all open turns of the session, scheduled turns included. Turns that are submitted later are not
     affected."""
-    met = await backend.cancelling.cancel_session(caller.tenant_id, session_id)
+    met = await backend.cancelling.cancel_session(caller.tenant_id, session_id, f"key {caller.key_id}")
     if met is None:
         raise no_session()
     return SessionCancelAnswer(session_id=session_id, canceled=len(met.canceled), stopping=len(met.asked))
