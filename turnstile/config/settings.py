@@ -193,7 +193,7 @@ class Settings(BaseSettings):
     """Days that a turn is in the archive after that. 0: it is deleted without the archive. A queue may have its own
     `archive_days`."""
     records_days: RetentionDays = 365.0
-    """Days that the records of what operators did are kept (`turnstile redrives`). `forever`, or 0: for good."""
+    """Days that the records of what operators did are kept (`turnstile audit`, `redrives`). `forever`, or 0: for good."""
 
     webhook_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Hosts that webhooks may be sent to: `host`, `*.domain` or `*`, separated by commas. Set it for the API and for
