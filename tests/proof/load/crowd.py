@@ -39,10 +39,10 @@ async def call(url: str, turns: Sequence[str], seconds: float, many: Sequence[in
     async with aiohttp.ClientSession(url, headers=headers, timeout=timeout, connector=connector) as http:
 
         def poll(number: int) -> Awaitable[str]:
-            return _get(http, f"/v1/turns/{turns[number % len(turns)]}", POLL_SECONDS)
+            return _get(http, f"/v1/turns/{turns[number % len(turns)]}")
 
         def follow(number: int) -> Awaitable[str]:
-            return _get(http, f"/v1/turns/{turns[number % len(turns)]}/events", 0.0)
+            return _get(http, f"/v1/turns/{turns[number % len(turns)]}/events")
 
         def dawdle(_: int) -> Awaitable[str]:
             return _dawdle(url)
@@ -66,16 +66,14 @@ async def _repeat(kind: str, client: Callable[[int], Awaitable[str]], number: in
         except (aiohttp.ClientError, TimeoutError, OSError):
             answer = "cut"
         counts[f"{kind} {answer}"] += 1
-        if answer == "cut":
-            # Not in a tight loop, or the crowd would take the CPU that it means to take from others.
-            await pause(0.1)
+        # Not in a tight loop, or the crowd would take the CPU that it means to take from others.
+        await pause(POLL_SECONDS if kind == "poll" else 0.1 if answer == "cut" else 0.0)
 
 
-async def _get(http: aiohttp.ClientSession, path: str, pause_seconds: float) -> str:
+async def _get(http: aiohttp.ClientSession, path: str) -> str:
     async with http.get(path) as response:
         async for _ in response.content.iter_any():
             pass
-    await pause(pause_seconds)
     return str(response.status)
 
 
