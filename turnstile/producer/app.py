@@ -27,6 +27,7 @@ from turnstile.producer.cancel_intake import Cancelling
 from turnstile.producer.credentials.credentials import Credentials
 from turnstile.producer.credentials.issuer_keys import IssuerKeys
 from turnstile.producer.credentials.jwts import Jwts
+from turnstile.producer.credentials.use_log import UseLog
 from turnstile.producer.entrance import Entrance
 from turnstile.producer.http.client_connections import Connections
 from turnstile.producer.http.connection_bounds import find_bounds
@@ -160,6 +161,8 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
             if settings.jwt is not None:
                 http = await stack.enter_async_context(aiohttp.ClientSession())
                 jwts = Jwts(settings.jwt, IssuerKeys(settings.jwt.jwks_url, http))
+            use_log = UseLog()
+            stack.callback(use_log.close)
             refused_keys = RefusedKeys(reads)
             stack.push_async_callback(refused_keys.close)
             rates = open_rate_limits(settings) if settings.rates else None
@@ -168,6 +171,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
             app.state.backend = Backend(
                 settings=settings,
                 credentials=Credentials(settings.api_keys, keys, may_be_open=settings.may_be_open, jwts=jwts),
+                use_log=use_log,
                 tenants=shared,
                 rates=rates,
                 intake=Intake(

@@ -10,6 +10,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.producer.cancel_intake import Cancelling
 from turnstile.producer.credentials.credentials import Credentials
+from turnstile.producer.credentials.use_log import UseLog
 from turnstile.producer.http.refused_keys import RefusedKeys
 from turnstile.producer.rates.rate_limits import RateLimits
 from turnstile.producer.sharing.fair_lanes import FairPool
@@ -26,6 +27,8 @@ class Backend:
 
     settings: Settings
     credentials: Credentials
+    use_log: UseLog
+    """Which credential has called which route."""
     tenants: SeenTenants
     """Those that have called: where several do, they share the process."""
     rates: RateLimits | None

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnstile.producer.caller import CALLER, HELD, PREFIX, identify
 from turnstile.producer.http.parameters import refuse_repeated_headers
+from turnstile.producer.http.request_metrics import name_route
 from turnstile.producer.rates.rate_headers import Header
 from turnstile.producer.rates.rate_limits import Asked, RateLimits
 from turnstile.producer.routes.error_handlers import answer
@@ -32,9 +33,15 @@ class Entrance:
         with ExitStack() as held:
             scope[HELD] = held
             chosen = await self._choose(scope) if is_http else self._app
+            if CALLER in scope:
+                held.callback(self._note_use, scope)
             if is_http and CALLER in scope and (rates := self._state.backend.rates) is not None:
                 chosen, send = await self._limit(rates, chosen, scope, send)
             await chosen(scope, receive, send)
+
+    def _note_use(self, scope: Scope) -> None:
+        # When the response has ended: the routing says which route it was.
+        self._state.backend.use_log.note(scope[CALLER], *name_route(scope))
 
     async def _choose(self, scope: Scope) -> ASGIApp:
         if not scope["path"].startswith("/"):

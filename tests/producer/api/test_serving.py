@@ -68,7 +68,7 @@ async def test_the_process_serves_prints_nothing_and_ends_in_order(settings: Set
     assert head.startswith("HTTP/1.1 202 Accepted\r\n")
     assert "server:" not in head.lower()
     assert (server.returncode, printed) == (0, b"")
-    assert [json.loads(line)["event"] for line in logged.splitlines()] == ["turn.submitted", "api.stopped"]
+    assert [json.loads(line)["event"] for line in logged.splitlines()] == ["turn.submitted", "api.used", "api.stopped"]
 
 
 async def test_a_body_that_breaks_off_leaves_nothing(settings: Settings, database: Database) -> None:

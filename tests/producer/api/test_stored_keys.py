@@ -155,6 +155,19 @@ async def test_the_use_of_a_key_is_noted(client: AsyncClient, database: Database
     assert noted == [{"key_id": id_of(used)}]
 
 
+async def test_the_log_says_which_key_has_called_what(connect: Connect, settings: Settings, database: Database) -> None:
+    key = await store_key(database)
+    with capture_logs() as lines:
+        async with connect(settings) as client:
+            for path in ("/v1/turns", TURN, f"{TURN}?nonsense=1", "/v1/nowhere"):
+                await client.get(path, headers=bearer(key))
+
+    used = {line["route"]: line["count"] for line in lines if line["event"] == "api.used"}
+    assert used == {"/v1/turns": 1, "/v1/turns/{turn_id}": 2, "none": 1}
+    assert {line["key_id"] for line in lines if line["event"] == "api.used"} == {id_of(key)}
+    assert key not in str(lines)
+
+
 # --- Postgres is away
 
 

@@ -34,13 +34,13 @@ class RequestMetrics:
         try:
             await self._app(scope, receive, watch)
         finally:
-            route = _template(scope)
-            # A client may send any word as a method.
-            method = scope["method"] if scope["method"] in METHODS else "other"
+            method, route = name_route(scope)
             HTTP_REQUESTS.add(1, route, method, str(code))
             HTTP_SECONDS.observe(time.monotonic() - began, route)
 
 
-def _template(scope: Scope) -> str:
+def name_route(scope: Scope) -> tuple[str, str]:
+    """The method and the template of the route that has answered the request."""
     own = scope.get(ROUTE) or getattr(scope.get("route"), "path", NO_ROUTE)
-    return str(own)
+    # A client may send any word as a method.
+    return scope["method"] if scope["method"] in METHODS else "other", str(own)
