@@ -39,6 +39,16 @@ class ServerTooOldError(SettingsError):
         super().__init__(f"DATABASE_URL: {reason}")
 
 
+class DataKeyRefusedError(SettingsError):
+    """KMS does not open a key of contents: this process may not use it, or KMS does not answer."""
+
+    def __init__(self, key_id: str, reason: str) -> None:
+        super().__init__(
+            f"TURNSTILE_SEALING_KEYS_FILE: KMS does not open key {key_id}: {reason}; allow this process kms:Decrypt with the"
+            f" encryption context turnstile={key_id}"
+        )
+
+
 class AddressUnusableError(TurnstileError):
     """This process can't listen on the address: the port is taken, or the host is not an address of this machine."""
 

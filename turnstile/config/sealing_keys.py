@@ -1,5 +1,7 @@
 """Reads the keys that seal contents, once, at the start of a process that stores or reads contents."""
 
+from functools import partial
+
 from turnstile.config.settings import Settings
 from turnstile.errors import SettingsError
 from turnstile.sealing.contents import PLAIN, Contents
@@ -8,7 +10,10 @@ _VARIABLE = "TURNSTILE_SEALING_KEYS_FILE"
 
 
 def read_contents(settings: Settings) -> Contents:
-    """What seals and opens the contents of this process. Raises SettingsError for a file that is not as a whole valid."""
+    """What seals and opens the contents of this process. Blocks for keys that KMS has sealed.
+
+    Raises SettingsError for a file that is not as a whole valid.
+    """
     file = settings.sealing_keys_file
     if file is None:
         return PLAIN
@@ -16,7 +21,7 @@ def read_contents(settings: Settings) -> Contents:
     from turnstile.sealing.data_keys import parse_keys
 
     try:
-        return Contents(parse_keys(file.read_text("utf-8-sig")))
+        return Contents(parse_keys(file.read_text("utf-8-sig"), partial(_open_by_kms, settings.aws_region)))
     except OSError as error:
         raise SettingsError(
             f"{_VARIABLE}: {file} can't be read: {error.strerror}; correct the variable, or the file's rights"
@@ -26,3 +31,10 @@ def read_contents(settings: Settings) -> Contents:
         raise SettingsError(f"{_VARIABLE}: {file} is not UTF-8; save it in UTF-8") from None
     except ValueError as error:
         raise SettingsError(f"{_VARIABLE}: {file}: {error}") from None
+
+
+def _open_by_kms(region: str | None, key_id: str, sealed: bytes) -> bytes:
+    # Imported here: most files have no such key.
+    from turnstile.backends.kms import open_data_key
+
+    return open_data_key(region, key_id, sealed)

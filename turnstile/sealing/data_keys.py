@@ -4,6 +4,8 @@ A process without keys does not import this module, nor the library behind it.
 
     {"seal_with": "2026-11", "keys": {"2026-11": "<32 bytes in base64>", "2026-05": "<32 bytes in base64>"}}
 
+In place of its base64, a key may be `{"kms": "<base64>"}`: sealed by AWS KMS, which opens it at the start.
+
 No error and no `repr` contains a key. Keys are told by their ids only.
 """
 
@@ -11,7 +13,7 @@ import binascii
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,8 +66,12 @@ class DataKeys:
     """None: the process opens contents, and seals none."""
 
 
-def parse_keys(text: str) -> DataKeys:
-    """Reads the whole file. Raises ValueError, which names the key by its id, and says what to do."""
+OpenByKms = Callable[[str, bytes], bytes]
+"""From the id of a key, and what KMS has sealed, to the key."""
+
+
+def parse_keys(text: str, open_by_kms: OpenByKms | None = None) -> DataKeys:
+    """Reads the whole file. Raises ValueError, which names the key by its id and says what to do; and what `open_by_kms` does."""
     try:
         document = json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
@@ -78,7 +84,7 @@ def parse_keys(text: str) -> DataKeys:
     given, seals_with = document["keys"], document["seal_with"]
     if not isinstance(given, dict) or not given:
         raise ValueError(f'"keys" must be an object with a key for each id; {_MAKE_ONE}')
-    secrets = {key_id: _read_key(key_id, value) for key_id, value in given.items()}
+    secrets = {key_id: _read_key(key_id, value, open_by_kms) for key_id, value in given.items()}
     if len(set(secrets.values())) < len(secrets):
         raise ValueError(f"two ids have the same key: give each id a key of its own; {_MAKE_ONE}")
     keys = {key_id: DataKey(key_id, secret) for key_id, secret in secrets.items()}
@@ -87,16 +93,29 @@ def parse_keys(text: str) -> DataKeys:
     return DataKeys(keys, None if seals_with is None else keys[seals_with])
 
 
-def _read_key(key_id: str, value: Any) -> bytes:
+def _read_key(key_id: str, value: Any, open_by_kms: OpenByKms | None) -> bytes:
     if not is_key_id(key_id):
         raise ValueError(f"the id of a key must be {KEY_ID_RULE}")
-    try:
-        secret = binascii.a2b_base64(value.encode("ascii"), strict_mode=True)
-    except (AttributeError, ValueError):
-        secret = b""
+    match value:
+        case str():
+            secret = _from_base64(value)
+        case {"kms": str(sealed), **others} if open_by_kms is not None and not others and _from_base64(sealed):
+            secret = open_by_kms(key_id, _from_base64(sealed))
+        case _:
+            secret = b""
     if len(secret) != KEY_BYTES:
-        raise ValueError(f"key {key_id} must be {KEY_BYTES} random bytes in base64; {_MAKE_ONE}")
+        raise ValueError(
+            f"key {key_id} must be {KEY_BYTES} random bytes in base64, or such a key sealed by KMS; {_MAKE_ONE}"
+        )
     return secret
+
+
+def _from_base64(text: str) -> bytes:
+    """Nothing for what is not base64."""
+    try:
+        return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+    except ValueError:
+        return b""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

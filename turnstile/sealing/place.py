@@ -1,7 +1,6 @@
 """Where a content is stored. A seal binds a content to its place: moved elsewhere, it does not open. Pure."""
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 INPUT: Final = "message:user"
@@ -12,8 +11,7 @@ ERROR: Final = "error"
 TRACEBACK: Final = "traceback"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A column, or a field in Redis, of one turn or of one session."""
 
     tenant_id: str
