@@ -17,6 +17,7 @@ from bench.emulated_sqs import Entry
 from bench.stage import Room
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
+from turnstile.sealing.contents import PLAIN, Contents
 from turnstile.statements.submit import Accepted, Submission, submit
 from turnstile.turn.identifiers import start_trace, uuid7
 
@@ -52,14 +53,17 @@ def fill_turns(
     count: int,
     name_session: NameSession = lambda number: f"session-{number}",
     is_traced: IsTraced = lambda number: True,
+    contents: Contents = PLAIN,
+    words: str = "",
 ) -> list[Entry]:
     """Turns, recorded by the product's own submit, and their wake-ups. Each has a session of its own, unless named.
 
-    `is_traced` is the decision of whoever submits; a worker that exports no traces does not look at it.
+    `is_traced` is the decision of whoever submits; a worker that exports no traces does not look at it. `contents` seals the
+    inputs, which have these `words`, too.
 
     With fresh statistics: only `burst` is about stale ones.
     """
-    entries = record_turns(room, count, name_session, is_traced)
+    entries = record_turns(room, count, name_session, is_traced, contents, words)
     with psycopg.connect(room.database_url, autocommit=True) as connection:
         connection.execute("ANALYZE")
     return entries
@@ -79,15 +83,22 @@ def fill_turns_of_keys(room: Room, count: int, keys: int) -> list[Entry]:
 
 
 def record_turns(
-    room: Room, count: int, name_session: NameSession, is_traced: IsTraced = lambda number: True
+    room: Room,
+    count: int,
+    name_session: NameSession,
+    is_traced: IsTraced = lambda number: True,
+    contents: Contents = PLAIN,
+    words: str = "",
 ) -> list[Entry]:
     """The same without statistics: Postgres believes of the tables what it believed before."""
 
     def make(number: int) -> Submission:
         submission = _submission(room.queue, number, name_session(number))
+        if words:
+            submission = replace(submission, content={"number": number, "words": words})
         return replace(submission, trace=submission.trace.with_decision(sampled=is_traced(number)))
 
-    return asyncio.run(_record(room, count, make))
+    return asyncio.run(_record(room, count, make, contents))
 
 
 def schedule_turns(room: Room, queue: str, count: int, execute_at: datetime) -> None:
@@ -99,9 +110,9 @@ def schedule_turns(room: Room, queue: str, count: int, execute_at: datetime) -> 
     asyncio.run(_record(room, count, make))
 
 
-async def _record(room: Room, count: int, make: Callable[[int], Submission]) -> list[Entry]:
+async def _record(room: Room, count: int, make: Callable[[int], Submission], contents: Contents = PLAIN) -> list[Entry]:
     entries: list[Entry] = []
-    async with Database(DatabasePlace(room.database_url), "bench", size=1) as database:
+    async with Database(DatabasePlace(room.database_url), "bench", size=1, contents=contents) as database:
         for start in range(0, count, BATCH):
             batch = [make(number) for number in range(start, min(start + BATCH, count))]
             answers = await submit(database, batch, resend_seconds=RESEND_SECONDS)

@@ -10,6 +10,7 @@ from bench.experiments import (
     limits,
     memory,
     relay,
+    sealing,
     slots,
     start,
     submit,
@@ -32,5 +33,6 @@ ALL = tuple(
         memory,
         telemetry,
         limits,
+        sealing,
     )
 )

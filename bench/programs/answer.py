@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bench.programs.terms import SLEEP_SECONDS, begin
+from bench.programs.terms import REPLY, SLEEP_SECONDS, begin
 from turnstile import Context, Turn
 
 
@@ -10,4 +10,4 @@ async def respond(turn: Turn, ctx: Context) -> str:
     begin(turn.input["number"])
     if SLEEP_SECONDS:
         await asyncio.sleep(SLEEP_SECONDS)
-    return "done"
+    return REPLY

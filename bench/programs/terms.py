@@ -11,6 +11,8 @@ QUEUE = os.environ.get("BENCH_QUEUE", "")
 QUEUE_URL = os.environ.get("BENCH_QUEUE_URL", "")
 SLOTS = int(os.environ.get("BENCH_SLOTS", "64"))
 SLEEP_SECONDS = float(os.environ.get("BENCH_SLEEP_SECONDS", "0"))
+REPLY = os.environ.get("BENCH_REPLY", "done")
+"""What the product's handler answers."""
 
 START = struct.Struct("<qq")
 """The job's number, and the wall clock in nanoseconds."""
