@@ -103,14 +103,22 @@ def _closed(evidence: Evidence, places: set[Place]) -> set[Place]:
     """With the sessions of what the erased turns have started: a family is judged as a whole or not at all."""
     if not places:
         return places
-    rows = {row.turn_id for row in evidence.turns}
-    gone = {
+    rows = {row.turn_id: row for row in evidence.turns}
+    closed = places | {
         (change.tenant, change.session)
         for change in evidence.audit
         if change.turn_id not in rows and change.session.startswith(_OWN_SESSIONS)
     }
-    orphans = {by_session(row) for row in evidence.turns if row.parent is not None and row.parent not in rows}
-    return places | gone | orphans
+    while True:
+        judged = {turn_id for turn_id, row in rows.items() if by_session(row) not in closed}
+        orphans = {
+            by_session(rows[turn_id])
+            for turn_id in judged
+            if rows[turn_id].parent is not None and rows[turn_id].parent not in judged
+        }
+        if not orphans:
+            return closed
+        closed |= orphans
 
 
 def _named_in(record: Any) -> Iterator[Place]:
