@@ -18,7 +18,7 @@ from turnstile.producer.routes import error_handlers
 
 CONNECTIONS = 64
 SUBMITS = 300
-POLLERS = 200
+POLLERS = 80
 ROUNDS = 3
 
 

@@ -41,6 +41,8 @@ class Floor:
         self.raises: Exception | None = None
         self._end: dict[str, asyncio.Event] = {}
         self.tasks: list[asyncio.Task[Any]] = []
+        self.is_ending = False
+        """From then on no called session begins: its run would outlive the test's database."""
 
     async def handle(self, turn: Turn, _: Any) -> str:
         name = str(turn.input)
@@ -57,6 +59,8 @@ class Floor:
             self._end.setdefault(name, asyncio.Event()).set()
 
     def begin(self, session: WaitingSession) -> bool:
+        if self.is_ending:
+            return False
         self.called.append(session)
         self.tasks.append(asyncio.create_task(self.processor.take_called(session)))
         return True
@@ -96,6 +100,7 @@ async def floor(settings: Settings, database: Database, request: pytest.FixtureR
         limited, database, lock, "w", Handler(made.handle), redis=redis, begin_called=made.begin
     ) as made.processor:
         yield made
+        made.is_ending = True
         made.end(*"abcdef")
         await asyncio.wait_for(asyncio.gather(*made.tasks), 30)
     await lock.close()
