@@ -200,6 +200,7 @@ class UnderWay:
         yield self._connection
 
     contents = PLAIN
+    _names_tenants = False
     fetch_pipelined: Any = Database.fetch_pipelined
 
 
