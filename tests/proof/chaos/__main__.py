@@ -40,6 +40,9 @@ def main(arguments: Sequence[str]) -> int:
     if judge([str(folder), "--limit", "3"]) or summary.ill or summary.late:
         print(f"replay the plan of faults with: python -m tests.proof.chaos {' '.join(arguments) or '--seed 1'}")
         return 1
+    if not summary.accepted:
+        _say("this run does not count: no turn was accepted")
+        return 2
     if summary.unused and not options.is_calm:
         _say(f"this run does not count, kinds never used: {', '.join(summary.unused)}")
         return 2

@@ -124,7 +124,8 @@ def _make_database(stack: LocalStack, name: str) -> None:
         connection.execute("SELECT pg_advisory_lock(1)")
         known = connection.execute("SELECT FROM pg_database WHERE datname = %s", [TEMPLATE]).fetchone()
         if known is None:
-            connection.execute(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{ROLE}'")
+            # One role for all kinds of processes. It sees the rows of all tenants, as that of a worker does.
+            connection.execute(f"CREATE ROLE {ROLE} LOGIN BYPASSRLS PASSWORD '{ROLE}'")
             url = stack.postgres.create_database(TEMPLATE)
             apply(DatabasePlace(url))
             audit.install(url)

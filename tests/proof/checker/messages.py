@@ -125,8 +125,10 @@ def deleted_after_commit(ledger: Ledger) -> Findings:
 
     A message means "look at this session", so most deletes are lawful at any time: of a duplicate, of one that came while
     another worker was on the session. Only where a single delivery was ever made of the whole session is it certain that
-    the delete comes from the worker that runs it; FIFO deletes after the claim, so nothing can be said.
+    the delete comes from the worker that runs it; FIFO deletes after the claim, so nothing can be said. Nor can it of a
+    message whose session a limit has put off: another worker may begin it without a message.
     """
+    put_off = {line.turn_id for line in ledger.evidence.logs if line.event == "session.limited"}
     received = (call for call in ledger.evidence.wire if call.effective and call.action == "receive" and not call.dead)
     receives = grouped(received, lambda call: call.session)
     for call in _deletes(ledger):
@@ -137,7 +139,9 @@ def deleted_after_commit(ledger: Ledger) -> Findings:
         before = [receive.at for receive in receives[call.session] if receive.at <= call.at]
         if changes[0].at > call.at:
             yield call.turn_id, f"its message {call.message_id} was deleted before the turn was recorded"
-        elif not ledger.terms.fifo and len(before) == 1 and _settled_nothing(ledger, changes, before[0], call.at):
+        elif ledger.terms.fifo or len(before) != 1 or call.turn_id in put_off:
+            continue
+        elif _settled_nothing(ledger, changes, before[0], call.at):
             says = f"its message {call.message_id} was deleted while its only session run had settled nothing"
             yield call.turn_id, says
 
