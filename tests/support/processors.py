@@ -121,8 +121,9 @@ def processing(
             given_up=asyncio.Event(),
             pause=pause or QueuePause(),
             takes_over=takes_over,
-            limits=redis
-            and LimitedClaims.open(settings, redis.lock, database, begin_called=begin_called, nudge_relay=nudge_relay),
+            limits=None
+            if redis is None
+            else LimitedClaims.open(settings, redis.lock, database, begin_called=begin_called, nudge_relay=nudge_relay),
         )
 
 

@@ -146,6 +146,7 @@ class TurnWork:
             settings, resources.redis.lock, resources.database, begin_called=begin_called, nudge_relay=nudge_relay
         )
         self._resources = resources
+        self._limits = limits
         self._shutdown = shutdown
         self._deaf_for = deaf_for
         self.in_flight = TurnsInFlight()
@@ -212,6 +213,8 @@ class TurnWork:
         """Ends the heartbeat; handler threads that still run are left behind."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._blocked_loop.stop()
+        if self._limits is not None:
+            await self._limits.limiter.finish()
         if self._cancel_signals is not None:
             self._cancel_signals.cancel()
             await in_own_thread(self.heartbeat.stop, most_seconds)

@@ -103,6 +103,7 @@ async def floor(settings: Settings, database: Database, request: pytest.FixtureR
         made.is_ending = True
         made.end(*"abcdef")
         await asyncio.wait_for(asyncio.gather(*made.tasks), 30)
+        await made.limits.limiter.finish()
     await lock.close()
     await redis.close()
 

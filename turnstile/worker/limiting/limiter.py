@@ -100,6 +100,12 @@ class Limiter:
         """Lets nothing of the key begin for so long, on any worker; in the background."""
         self._steps(Pause(want, seconds))
 
+    async def finish(self) -> None:
+        """Gives back what is still owed, before the process ends: otherwise its places would be kept for a lease."""
+        self._send_owed()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
     async def _run(self, steps: Sequence[Step]) -> list[Answer]:
         owed, self._owed = self._owed, []
         outcome = await self._fleet.run([*owed, *steps])
