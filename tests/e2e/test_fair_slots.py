@@ -24,7 +24,7 @@ async def submit_many(product: Product, tenant: str, many: int, seconds: float) 
 async def test_a_tenant_is_answered_long_before_the_flood_of_another(
     product: Product, start_worker: StartWorker
 ) -> None:
-    await submit_many(product, "loud", 50, 1.0)
+    await submit_many(product, "loud", 50, 0.5)
     start_worker(**SLOTS)
     await until(product.evidence)
 

@@ -20,7 +20,7 @@ from tests.proof.tests.checker.cases import (
     turns,
     webhooks,
 )
-from tests.proof.tests.checker.conviction import Convicts, answered, dead, end, taken_over
+from tests.proof.tests.checker.conviction import Convicts, answered, dead, end, play, taken_over
 from tests.proof.tests.checker.scene import Scene
 
 TABLES = (turns, order, messages, processes, clients, streams, webhooks, families, memory)
@@ -38,6 +38,12 @@ def test_the_checker_convicts(case: Convicts) -> None:
 @pytest.mark.parametrize("made", [answered(), dead(), taken_over()], ids=["answered", "dead", "taken over"])
 def test_the_stories_that_the_cases_change_are_acquitted(made: Scene) -> None:
     assert check(made.rest()) == []
+
+
+def test_the_message_of_a_session_that_a_limit_has_put_off_may_be_deleted_before_a_settlement() -> None:
+    made = play("submit, wire receive, claim, wire delete, settle").log("session.limited")
+
+    assert "I10" not in {one.invariant for one in check(end(made))}
 
 
 def test_every_rule_convicts_in_some_case() -> None:
