@@ -107,3 +107,15 @@ def find_conflicts(queues: Sequence[QueueSettings], heartbeat_seconds: float, le
     if len({queue.sqs for queue in queues} | {queue.dlq for queue in queues}) != 2 * len(queues):
         problems.append("each queue needs an SQS queue and a dead-letter queue of its own")
     return problems
+
+
+def find_short_retentions(
+    queues: Sequence[QueueSettings], usual_days: float | Literal["forever"], idempotency_days: float
+) -> list[str]:
+    """The ages at which a turn would go before its idempotency key: a repeated request is answered with that turn's id."""
+    declared = {f"retention_days of queue {queue.name!r}": queue.retention_days for queue in queues}
+    return [
+        f"{name} ({days:g}) must not be shorter than TURNSTILE_IDEMPOTENCY_DAYS ({idempotency_days:g})"
+        for name, days in {**declared, "TURNSTILE_RETENTION_DAYS": usual_days}.items()
+        if isinstance(days, float) and days < idempotency_days
+    ]

@@ -22,6 +22,7 @@ from turnstile.config.queue_settings import (
     RetentionDays,
     Seconds,
     find_conflicts,
+    find_short_retentions,
 )
 from turnstile.config.rate_rules import OpenTurns, RateRule, find_rate_conflicts
 from turnstile.errors import UnknownQueueError
@@ -128,8 +129,7 @@ class Settings(BaseSettings):
     """Largest request body, in bytes."""
 
     sealing_keys_file: Path | None = None
-    """File with the keys that seal contents, for each process that stores or reads them ([how](sealing.md)). Left out: contents
-    are stored as they are."""
+    """File with the keys that seal contents ([how](sealing.md)). Left out: contents are stored as they are."""
 
     lease_seconds: Seconds = 30.0
     """Duration of a claim and of the session lock. At most a queue's visibility timeout."""
@@ -255,7 +255,7 @@ class Settings(BaseSettings):
     def _nest(self) -> Self:
         problems = validators.find_heartbeat_conflicts(self.heartbeat, self.watchdog_seconds, self.lease_seconds)
         problems += find_conflicts(self.queues, self.heartbeat, self.lease_seconds)
-        problems += self._find_short_retentions()
+        problems += find_short_retentions(self.queues, self.retention_days, self.idempotency_days)
         problems += find_rate_conflicts(self.rates)
         problems += find_repeated(self.limits)
         if self.webhook_hosts and not self.webhook_secrets:
@@ -265,15 +265,6 @@ class Settings(BaseSettings):
         if problems:
             raise ValueError("; ".join(problems))
         return self
-
-    def _find_short_retentions(self) -> list[str]:
-        declared = {f"retention_days of queue {queue.name!r}": queue.retention_days for queue in self.queues}
-        # A repeated request is answered with the id of the first one's turn.
-        return [
-            f"{name} ({days:g}) must not be shorter than TURNSTILE_IDEMPOTENCY_DAYS ({self.idempotency_days:g})"
-            for name, days in {**declared, f"{PREFIX}RETENTION_DAYS": self.retention_days}.items()
-            if isinstance(days, float) and days < self.idempotency_days
-        ]
 
     def find_retention(self, queue: QueueSettings) -> tuple[float | None, float]:
         """The days that ended turns of the queue are in the table (None: for good), and in the archive after that."""

@@ -10,7 +10,7 @@ from turnstile.archive.move import Archived, archive_sessions, read_cutoff
 from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.operator_access import load_settings, operate, operator_database
-from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Yes, confirm, parse_age
+from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Pause, Yes, confirm, parse_age
 from turnstile.ops.terminal.output import Progress, plural, print_json, print_text, say, short_time
 
 
@@ -31,15 +31,7 @@ def archive(
     failed: Annotated[
         bool, typer.Option("--failed", help="Also archive FAILED turns. They can't be redriven afterwards.")
     ] = False,
-    pause: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=3600,
-            show_default=False,
-            help="Seconds between statements.  [default: as long as one took]",
-        ),
-    ] = None,
+    pause: Pause = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,

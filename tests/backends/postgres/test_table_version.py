@@ -41,7 +41,7 @@ def test_newer_tables_do_if_they_serve_this_program(
 ) -> None:
     monkeypatch.setattr(table_version, "VERSIONS", ("0001", "0002"))
 
-    assert tables_refused({"version": version, "serves_from": serves_from}) == refused
+    assert tables_refused({"version": version, "serves_from": serves_from, "sees_no_row": False}) == refused
 
 
 async def works(database: Database) -> bool:

@@ -40,7 +40,7 @@ def tables_refused(found: Mapping[str, Any] | None) -> str | None:
     if found is None:
         return MISSING
     if found["version"] in VERSIONS:
-        if found.get("sees_no_row"):
+        if found["sees_no_row"]:
             # Without this, such a process would start, find nothing to do, and say that all is well.
             return f"row-level security hides every row from this role; {FORBIDDEN}"
         return None if found["version"] == VERSIONS[-1] else OLDER

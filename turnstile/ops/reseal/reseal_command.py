@@ -1,7 +1,6 @@
 """`turnstile reseal`: asks for confirmation, reports progress, then the result."""
 
 import asyncio
-from typing import Annotated
 
 import typer
 
@@ -10,20 +9,12 @@ from turnstile.config.settings import Settings
 from turnstile.ops.reseal.reseal import Resealed, reseal_all
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.operator_access import load_settings, operator_database
-from turnstile.ops.terminal.options import AsJson, DryRun, Yes, confirm
+from turnstile.ops.terminal.options import AsJson, DryRun, Pause, Yes, confirm
 from turnstile.ops.terminal.output import Progress, plural, print_json, print_text, say
 
 
 def reseal(
-    pause: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=3600,
-            show_default=False,
-            help="Seconds between statements.  [default: as long as one took]",
-        ),
-    ] = None,
+    pause: Pause = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,

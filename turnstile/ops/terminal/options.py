@@ -81,6 +81,15 @@ ShowText = Annotated[bool, typer.Option("--show-text", help="Show the messages o
 Malformed = Annotated[
     bool, typer.Option("--malformed", help="The messages that can't be read, in place of turns; with --queue only.")
 ]
+Pause = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=3600,
+        show_default=False,
+        help="Seconds between statements.  [default: as long as one took]",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")]
 # Not from the environment: a forgotten variable would answer every later question.
 Yes = Annotated[bool, typer.Option("--yes", "-y", allow_from_autoenv=False, help="Do not ask.")]
