@@ -103,10 +103,8 @@ def test_json_that_is_not_a_request_or_cannot_be_stored_is_refused(body: bytes, 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("input", None),
+        ("input", ""),
         ("input", " \n\t\u2003"),
-        ("input", {}),
-        ("input", ["x"]),
         ("max_attemps", 3),
         ("on_busy", "rollback"),
         ("max_attempts", True),
@@ -180,6 +178,11 @@ def test_all_faults_are_named_at_once_and_no_value_is_quoted() -> None:
 )
 def test_the_largest_and_strangest_requests_are_accepted(body: bytes) -> None:
     assert read_turn_request(body, NOW)
+
+
+@pytest.mark.parametrize("value", [None, False, 0, -1.5, [], {}, [""], [{"type": "text", "text": "hi"}], {"text": ""}])
+def test_an_input_may_be_any_json_value(value: Any) -> None:
+    assert read(input=value).input == value
 
 
 @pytest.mark.parametrize("ahead", [MAX_AHEAD, timedelta(0), timedelta(days=-3650)])

@@ -125,7 +125,7 @@ async def test_a_child_may_join_an_existing_session(family: Family, parent: Clai
 async def test_an_invalid_child_is_refused(family: Family, parent: ClaimedTurn) -> None:
     invalid: list[dict[str, Any]] = [
         {"content": ""},
-        {"content": 5},
+        {"content": " "},
         {"content": {"x": {1}}},
         {"content": "x" * (MAX_INPUT_CHARACTERS + 1)},
         {"session": "no spaces"},

@@ -209,8 +209,8 @@ def _check_session(turn: ClaimedTurn, session: str) -> str:
 
 
 def _check_input(content: Any) -> Any:
-    if not isinstance(content, str | dict) or not content:
-        raise ValueError("the input of a child must be text or an object, and not empty")
+    if isinstance(content, str) and not content.strip():
+        raise ValueError("the input of a child must not be a blank text")
     return clean(content, what="the input of a child", most=MAX_INPUT_CHARACTERS).value
 
 
