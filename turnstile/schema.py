@@ -293,6 +293,9 @@ workers = _table(
     _column("starved_for_seconds", Double, "For how long Postgres has answered its heartbeat and no other call.", "0"),
     _column("unrenewed", ARRAY(Uuid), "Its turns whose rows another transaction locks: no renewal.", "'{}'::uuid[]"),
     _optional("blocked_by", Uuid, "The turn whose handler blocks it, if that is known."),
+    _optional(
+        "broken_by", Text, "The class of the error in each of its first turns: it takes none. NULL: there is none."
+    ),
     _column("lease_seconds", Double, "Its lease: workers may differ.", "30"),
     _column("started_at", TIME, "When it started.", NOW),
     _column("seen_at", TIME, "Its last heartbeat.", NOW),

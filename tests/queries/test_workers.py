@@ -18,8 +18,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 WORKER = RegisteredWorker(
     worker_id="w", queue="turns", host="h", pid=1, version="0.1.0", release="", slots=4, busy=0, draining=False,
-    deaf_for_seconds=0.0, blocked_for_seconds=0.0, blocked_by=None, starved_for_seconds=0.0, lease_seconds=30.0, started_at=NOW,
-    seen_at=NOW, lost_at=None, alive=True, paused=False, read_at=NOW,
+    deaf_for_seconds=0.0, blocked_for_seconds=0.0, blocked_by=None, starved_for_seconds=0.0, broken_by=None,
+    lease_seconds=30.0, started_at=NOW, seen_at=NOW, lost_at=None, alive=True, paused=False, read_at=NOW,
 )  # fmt: skip
 
 # A receive may take 120 s.
@@ -40,6 +40,9 @@ SETTINGS = Settings()
         (replace(WORKER, starved_for_seconds=30.0, paused=True), WorkerState.STARVED),
         (replace(WORKER, starved_for_seconds=29.0, lease_seconds=20.0), WorkerState.STARVED),
         (replace(WORKER, starved_for_seconds=30.0, blocked_for_seconds=1.0), WorkerState.BLOCKED),
+        (replace(WORKER, broken_by="KeyError"), WorkerState.BROKEN),
+        (replace(WORKER, broken_by="KeyError", paused=True, deaf_for_seconds=500.0), WorkerState.BROKEN),
+        (replace(WORKER, broken_by="KeyError", starved_for_seconds=30.0), WorkerState.STARVED),
         # It hears nothing because it is blocked, and stays blocked when its queue is resumed.
         (replace(WORKER, blocked_for_seconds=1.0, paused=True, deaf_for_seconds=500.0), WorkerState.BLOCKED),
         (replace(WORKER, blocked_for_seconds=1.0, draining=True), WorkerState.DRAINING),
@@ -73,6 +76,7 @@ async def test_a_worker_is_read_as_its_last_heartbeat_described_it(database: Dat
     await announce(database, record)
     unwell = {
         "deaf_for_seconds": 130.0, "blocked_for_seconds": 45.0, "blocked_by": uuid4(), "starved_for_seconds": 31.0,
+        "broken_by": "KeyError",
     }  # fmt: skip
     await announce(database, replace(record, busy=3, draining=True, **unwell))
     await pause_queue(database, "turns", paused_by="ada", reason=None)

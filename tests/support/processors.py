@@ -19,6 +19,7 @@ from turnstile.telemetry.tracing import Traces
 from turnstile.turn.envelope import OutgoingMessage, QueueAddress, ReceivedMessage
 from turnstile.turn.wire_format import WakeUp
 from turnstile.worker.attempt.emitters import Emitters
+from turnstile.worker.broken_handler import BrokenHandlerWatch
 from turnstile.worker.composition import make_processor
 from turnstile.worker.heartbeat_entry import HeartbeatEntry
 from turnstile.worker.limiting.limited_claims import LimitedClaims
@@ -119,7 +120,8 @@ def processing(
             nudge_relay=nudge_relay,
             stopping=stopping or asyncio.Event(),
             given_up=asyncio.Event(),
-            pause=pause or QueuePause(),
+            pause=(paused := pause or QueuePause()),
+            broken_handler=BrokenHandlerWatch(paused),
             takes_over=takes_over,
             limits=None
             if redis is None

@@ -26,6 +26,19 @@ def test_a_pause_and_its_end_are_logged_once_each() -> None:
     assert [line["event"] for line in lines] == ["worker.paused", "worker.resumed"]
 
 
+def test_a_broken_handler_and_operators_pause_a_worker_each_by_itself() -> None:
+    pause, changes = QueuePause(), list[bool]()
+    pause.on_change(lambda: changes.append(pause.is_on))
+
+    pause.set_broken(True)
+    pause.set(True)
+    pause.set_broken(False)
+    still = pause.is_on
+    pause.set(False)
+
+    assert (still, changes) == (True, [True, False])
+
+
 def test_a_table_that_says_the_same_again_is_not_a_change() -> None:
     """A change counts as a poll that returned: a deaf worker of a queue that is not paused would never be found."""
     pause, changes = QueuePause(), list[bool]()

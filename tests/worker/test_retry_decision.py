@@ -16,7 +16,7 @@ from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.settlement import AttemptOutcome, JoinPolicy, Settlement
 from turnstile.turn.status import TRANSITIONS, TurnStatus
 from turnstile.worker.attempt.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
-from turnstile.worker.retry_decision import Policy, decide
+from turnstile.worker.retry_decision import BROKEN_HANDLER_SECONDS, Policy, decide
 
 TURN = ClaimedTurn(
     claim_id=UUID(int=1), id=UUID(int=2), tenant_id="t", session_id="s", seq=1, queue="turns", attempt=1, failures=0,
@@ -80,6 +80,9 @@ def settled(
         (Stopped(StopReason.CANCELED), 0, 900, ("CANCELED", "canceled", 0.0)),
         (Stopped(StopReason.SHUTDOWN), 9, -5, ("PENDING", "released", 0.0)),
         (Stopped(StopReason.NO_SLOT), 9, -5, ("PENDING", "released", 0.0)),
+        (Stopped(StopReason.BROKEN_HANDLER), 9, 900, ("PENDING", "released", BROKEN_HANDLER_SECONDS)),
+        (Stopped(StopReason.BROKEN_HANDLER), 9, 7, ("PENDING", "released", 7.0)),
+        (Stopped(StopReason.BROKEN_HANDLER), 9, -5, ("PENDING", "released", 0.0)),
     ],
 )
 def test_an_outcome_has_its_settlement(

@@ -1,6 +1,7 @@
 """The log lines and the metrics of a claim's end."""
 
 from dataclasses import replace
+from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -9,10 +10,13 @@ from structlog.testing import capture_logs
 
 from tests.support.factories import CLAIMED
 from tests.support.metric_readings import rising
+from turnstile.handlers.handler import COMPENSATION
 from turnstile.statements.claim import EndedAtClaim
 from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
-from turnstile.worker.turn_log import report_ended, report_settled, report_superseded, report_takeover
+from turnstile.worker.attempt_observer import SettledAttempt
+from turnstile.worker.session_run import SessionRun
+from turnstile.worker.turn_log import TurnLog, report_ended, report_settled, report_superseded, report_takeover
 
 SUCCEEDED = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED)
 FAILED = Settlement(status=TurnStatus.FAILED, outcome=AttemptOutcome.FAILED, error_class="Boom")
@@ -49,6 +53,30 @@ def test_an_end_is_counted_by_its_committed_status(
         rising("turnstile_attempt_running_seconds_sum", 2.0, queue="turns", outcome=outcome),
     ):
         report_settled(CLAIMED, status, settlement, 2.0, halts=False)
+
+
+def ended(reply: object, kind: str = "turn", status: TurnStatus = TurnStatus.SUCCEEDED) -> SettledAttempt:
+    settlement = Settlement(status=TurnStatus.SUCCEEDED, outcome=AttemptOutcome.SUCCEEDED, reply=reply)
+    return SettledAttempt(
+        turn=replace(CLAIMED, kind=kind), settlement=settlement, status=status, reply=None, seconds=1.0, more=False
+    )
+
+
+def test_a_reply_of_none_is_warned_about_once() -> None:
+    run, observer = cast("SessionRun", None), TurnLog(halts=False)
+
+    with capture_logs() as lines:
+        for attempt in (
+            ended("hi"),
+            ended(0),
+            ended(None, COMPENSATION),
+            ended(None, status=TurnStatus.CANCELED),
+            ended(None),
+            ended(None),
+        ):
+            observer.settled(run, attempt)
+
+    assert [line["log_level"] for line in lines if line["event"] == "reply.none"] == ["warning"]
 
 
 def test_a_retry_is_an_attempt_and_not_an_end() -> None:

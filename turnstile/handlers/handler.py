@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 from turnstile.handlers.exceptions import Snooze
 from turnstile.handlers.handler_signature import check_shape
@@ -24,6 +24,9 @@ COMPENSATION = "compensation"
 """The kind of turns that run `on_failed`."""
 
 ABSENT_HANDLER_SECONDS = 5.0
+
+Unforeseen: TypeAlias = Literal["fail", "retry"]
+"""What an exception does that the handler's author has not foreseen."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Handler:
     """Exceptions after which the turn is retried. ConnectionError and TimeoutError always count."""
     on_failed: "Handler | None" = None
     """Runs, as a separate turn, after a turn has ended FAILED."""
+    unforeseen: Unforeseen = "fail"
+    """What any other exception does: "fail" ends the turn at once, "retry" uses its attempts up first."""
 
     def __post_init__(self) -> None:
         check_shape(self.function)
@@ -74,7 +79,12 @@ def handler(function: Callable[[Any, Any], Any], /) -> Handler: ...
 
 @overload
 def handler(
-    *, timeout: float | None = None, max_attempts: int | None = None, retry_on: RetryOn = (), on_failed: OnFailed = None
+    *,
+    timeout: float | None = None,
+    max_attempts: int | None = None,
+    retry_on: RetryOn = (),
+    on_failed: OnFailed = None,
+    unforeseen: Unforeseen = "fail",
 ) -> Callable[[Callable[[Any, Any], Any]], Handler]: ...
 
 
@@ -86,6 +96,7 @@ def handler(
     max_attempts: int | None = None,
     retry_on: RetryOn = (),
     on_failed: OnFailed = None,
+    unforeseen: Unforeseen = "fail",
 ) -> Handler | Callable[[Callable[[Any, Any], Any]], Handler]:
     """Makes a function (turn, ctx) -> reply a handler: `@handler`, or `@handler(timeout=120)`.
 
@@ -93,6 +104,9 @@ def handler(
 
     Each value that an async generator yields is emitted as by `ctx.emit`. Its reply is all yielded strings, joined in order
     (empty if there were none); other values are events and not part of the reply.
+
+    `unforeseen` says what an exception does that is neither one of Turnstile's nor in `retry_on`. "fail", the default: the turn
+    is FAILED at once, because most such errors are bugs that a retry repeats. "retry": it is retried like one of `retry_on`.
 
     `on_failed` is a function of the same kind, or a handler with its own options. It runs once for each turn that ends FAILED,
     as a separate turn with its own retries. Its input is an object: `turn_id`, `session_id`, `generation`, `inputs`,
@@ -108,10 +122,12 @@ def handler(
     healing = retry_on if isinstance(retry_on, tuple) else (retry_on,)
     if unfit := [one for one in healing if not (isinstance(one, type) and issubclass(one, BaseException))]:
         raise ValueError(f"retry_on must be exception classes, got {unfit[0]!r}")
+    if unforeseen not in get_args(Unforeseen):
+        raise ValueError(f"unforeseen must be 'fail' or 'retry', got {unforeseen!r}")
     undo = on_failed if on_failed is None or isinstance(on_failed, Handler) else Handler(on_failed)
 
     def decorate(function: Callable[[Any, Any], Any]) -> Handler:
-        return Handler(function, timeout, max_attempts, healing, undo)
+        return Handler(function, timeout, max_attempts, healing, undo, unforeseen)
 
     return decorate if function is None else decorate(function)
 

@@ -13,8 +13,8 @@ from turnstile.statements.worker_registry import ALIVE, LOST_LATELY
 # The registry has a row for each process of the last day or so.
 WORKERS: LiteralString = f"""
 SELECT w.worker_id, w.queue, w.host, w.pid, w.version, w.release, w.slots, w.busy, w.draining, w.deaf_for_seconds,
-       w.blocked_for_seconds, w.blocked_by, w.starved_for_seconds, w.lease_seconds, w.started_at, w.seen_at, w.lost_at,
-       {ALIVE} AS alive, p.queue IS NOT NULL AS paused, now() AS read_at
+       w.blocked_for_seconds, w.blocked_by, w.starved_for_seconds, w.broken_by, w.lease_seconds, w.started_at, w.seen_at,
+       w.lost_at, {ALIVE} AS alive, p.queue IS NOT NULL AS paused, now() AS read_at
   FROM workers w LEFT JOIN paused_queues p ON p.queue = w.queue
  WHERE (%(queue)s::text IS NULL OR w.queue = %(queue)s) AND (%(lost_long_ago)s OR w.lost_at IS NULL OR {LOST_LATELY})
  ORDER BY w.queue, w.started_at, w.worker_id
@@ -43,6 +43,8 @@ class WorkerState(StrEnum):
     """A handler blocks its event loop: none of its turns goes on."""
     STARVED = "starved"
     """Postgres has answered its heartbeat but no other call for a lease: it claims and settles nothing."""
+    BROKEN = "broken"
+    """Its handler met the same error in each of its first turns: it takes no turns."""
     PAUSED = "paused"
     """An operator has paused its queue."""
     DEAF = "deaf"
@@ -67,6 +69,7 @@ class RegisteredWorker:
     blocked_for_seconds: float
     blocked_by: UUID | None
     starved_for_seconds: float
+    broken_by: str | None
     lease_seconds: float
     started_at: datetime
     seen_at: datetime
@@ -108,6 +111,8 @@ def judge_worker(worker: RegisteredWorker, settings: Settings) -> WorkerState:
         return WorkerState.BLOCKED
     if worker.starved_for_seconds >= worker.lease_seconds:
         return WorkerState.STARVED
+    if worker.broken_by is not None:
+        return WorkerState.BROKEN
     if worker.paused:
         return WorkerState.PAUSED
     if worker.deaf_for_seconds >= settings.deaf_seconds:

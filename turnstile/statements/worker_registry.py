@@ -32,14 +32,15 @@ WITH free AS MATERIALIZED (
     UPDATE workers w
        SET busy = %(busy)s, queue_latency_seconds = %(queue_latency_seconds)s, draining = %(draining)s,
            deaf_for_seconds = %(deaf_for_seconds)s, blocked_for_seconds = %(blocked_for_seconds)s,
-           blocked_by = %(blocked_by)s, unrenewed = %(unrenewed)s::uuid[], starved_for_seconds = %(starved_for_seconds)s,
+           blocked_by = %(blocked_by)s, broken_by = %(broken_by)s, unrenewed = %(unrenewed)s::uuid[],
+           starved_for_seconds = %(starved_for_seconds)s,
            seen_at = clock_timestamp(), lost_at = NULL
       FROM free WHERE w.worker_id = free.worker_id
 )
 INSERT INTO workers (worker_id, queue, host, pid, version, release, slots, busy, queue_latency_seconds, draining,
-                     deaf_for_seconds, blocked_for_seconds, blocked_by, unrenewed, starved_for_seconds, lease_seconds)
+                     deaf_for_seconds, blocked_for_seconds, blocked_by, broken_by, unrenewed, starved_for_seconds, lease_seconds)
 SELECT %(worker_id)s, %(queue)s, %(host)s, %(pid)s, %(version)s, %(release)s, %(slots)s, %(busy)s, %(queue_latency_seconds)s,
-       %(draining)s, %(deaf_for_seconds)s, %(blocked_for_seconds)s, %(blocked_by)s, %(unrenewed)s::uuid[],
+       %(draining)s, %(deaf_for_seconds)s, %(blocked_for_seconds)s, %(blocked_by)s, %(broken_by)s, %(unrenewed)s::uuid[],
        %(starved_for_seconds)s, %(lease_seconds)s
  WHERE NOT EXISTS (SELECT FROM workers WHERE worker_id = %(worker_id)s)
     ON CONFLICT (worker_id) DO NOTHING
@@ -88,6 +89,8 @@ class WorkerRecord:
     """The turn whose handler blocks it; None if no handler does, or it is not known which."""
     starved_for_seconds: float = 0.0
     """How long Postgres has answered the heartbeat but no other call of the process."""
+    broken_by: str | None = None
+    """The class of the error that its handler met in each of its first turns; None: the handler works, as far as it knows."""
 
 
 async def announce(database: Database, record: WorkerRecord) -> None:

@@ -27,6 +27,7 @@ from turnstile.telemetry.metrics import (
 from turnstile.worker.attempt_effects import HistoryAppend, RelayNudge, StreamEnd
 from turnstile.worker.attempt_observer import AttemptObserver, AttemptObservers
 from turnstile.worker.attempt_traces import AttemptTraces
+from turnstile.worker.broken_handler import BrokenHandlerWatch
 from turnstile.worker.claiming import Claimer
 from turnstile.worker.crash_isolation import Quarantine
 from turnstile.worker.database_retry import retry_while_down
@@ -63,6 +64,7 @@ def make_processor(
     stopping: asyncio.Event,
     given_up: asyncio.Event,
     pause: QueuePause,
+    broken_handler: BrokenHandlerWatch,
     takes_over: bool = False,
     limits: LimitedClaims | None = None,
     longest_attempt_seconds: float = math.inf,
@@ -103,7 +105,9 @@ def make_processor(
         delivery=Delivery(settings, queue, database, resources.queues, retrying),
         cap=TenantCap(shares, queue.name, database, nudge_relay, retrying, is_full=is_full, turn_away=slots.turn_away),
         claimer=Claimer(database, terms, quarantine, nudge_relay, retrying, takes_over=takes_over, limits=limits),
-        runner=HandlerRunner(resources, queue, slots, threads, may_begin, retrying, longest_attempt_seconds),
+        runner=HandlerRunner(
+            resources, queue, slots, threads, may_begin, retrying, longest_attempt_seconds, broken_handler
+        ),
         settler=Settler(settings, handler, database, terms, retrying, claims_apart=limits is not None),
         observer=AttemptObservers(*observers),
         may_begin=may_begin,
@@ -152,6 +156,7 @@ class TurnWork:
         self.in_flight = TurnsInFlight()
         self.slots = Slots(settings.concurrency)
         self.pause = QueuePause(begins_paused=begins_paused)
+        self.broken_handler = BrokenHandlerWatch(self.pause)
         self.watchdog = Watchdog(loop, settings.watchdog_seconds)
         self._blocked_loop = BlockedLoopWatch(loop, resources.address.name)
         self.heartbeat = Heartbeat(
@@ -175,6 +180,7 @@ class TurnWork:
             stopping=shutdown.stopping,
             given_up=shutdown.given_up,
             pause=self.pause,
+            broken_handler=self.broken_handler,
             takes_over=takes_over,
             limits=limits,
             longest_attempt_seconds=longest_attempt_seconds,
@@ -235,5 +241,6 @@ class TurnWork:
             blocked_for_seconds=self._blocked_loop.blocked_for(),
             blocked_by=self._blocked_loop.blocked_by(),
             starved_for_seconds=self.starved_for(),
+            broken_by=self.broken_handler.error_class,
             lease_seconds=self._resources.settings.lease_seconds,
         )

@@ -15,6 +15,7 @@ from turnstile.worker.attempt.child_intake import ChildIntake
 from turnstile.worker.attempt.children import Children
 from turnstile.worker.attempt.once import RecordedValues
 from turnstile.worker.attempt.outcome import Outcome, Stopped, StopReason
+from turnstile.worker.broken_handler import BrokenHandlerWatch
 from turnstile.worker.database_retry import RetryWhileDown
 from turnstile.worker.resources import Resources
 from turnstile.worker.session_run import SessionRun
@@ -36,6 +37,7 @@ class HandlerRunner:
         may_begin: Callable[[], bool],
         retry_while_down: RetryWhileDown,
         longest_attempt_seconds: float,
+        broken_handler: BrokenHandlerWatch,
     ) -> None:
         self._settings = resources.settings
         self._resources = resources
@@ -45,6 +47,7 @@ class HandlerRunner:
         self._may_begin = may_begin
         self._retry_while_down = retry_while_down
         self._longest_attempt_seconds = longest_attempt_seconds
+        self._broken_handler = broken_handler
         self._child_intake = ChildIntake(
             resources.settings,
             resources.database,
@@ -98,7 +101,7 @@ class HandlerRunner:
             attempt.stop(StopReason.SHUTDOWN)
         outcome: Outcome | None = None
         try:
-            outcome = await self._run_in_slot(attempt, context, run, timeout)
+            outcome = self._broken_handler.judge(turn, await self._run_in_slot(attempt, context, run, timeout))
             return outcome
         finally:
             del self._attempts[attempt]

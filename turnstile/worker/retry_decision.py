@@ -11,6 +11,9 @@ from turnstile.turn.settlement import AttemptOutcome, Settlement
 from turnstile.turn.status import TurnStatus
 from turnstile.worker.attempt.outcome import Failed, Joining, Outcome, Snoozed, Stopped, StopReason, Succeeded, TimedOut
 
+BROKEN_HANDLER_SECONDS = 60.0
+"""How long a turn waits that a worker with a broken handler hands back."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
@@ -58,12 +61,12 @@ def decide(
                 join_policy=policy_of_join,
             )
         case Stopped(reason):
-            return _after_stop(reason, turn)
+            return _after_stop(reason, turn, seconds_left)
         case _:
             assert_never(outcome)
 
 
-def _after_stop(reason: StopReason, turn: ClaimedTurn) -> Settlement | None:
+def _after_stop(reason: StopReason, turn: ClaimedTurn, seconds_left: float) -> Settlement | None:
     match reason:
         case StopReason.CANCELED:
             return Settlement(status=TurnStatus.CANCELED, outcome=AttemptOutcome.CANCELED)
@@ -75,6 +78,15 @@ def _after_stop(reason: StopReason, turn: ClaimedTurn) -> Settlement | None:
             # The attempt is refunded: the cause is the worker, not the turn. A hand-back with a reason does not count to a loop.
             why = "no slot became free" if reason is StopReason.NO_SLOT else None
             return Settlement(status=TurnStatus.PENDING, outcome=AttemptOutcome.RELEASED, refund=True, error=why)
+        case StopReason.BROKEN_HANDLER:
+            # Not due at once: another worker with the same code would meet the same error.
+            return Settlement(
+                status=TurnStatus.PENDING,
+                outcome=AttemptOutcome.RELEASED,
+                after_seconds=max(0.0, min(BROKEN_HANDLER_SECONDS, seconds_left)),
+                refund=True,
+                error="the handler fails in each of this worker's first turns",
+            )
         case StopReason.SUPERSEDED:
             return None
         case _:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from turnstile.handlers.handler import COMPENSATION
 from turnstile.process import logs
 from turnstile.statements.claim import EndedAtClaim
 from turnstile.telemetry.metrics import (
@@ -37,6 +38,7 @@ class TurnLog(AttemptObserver):
     def __init__(self, *, halts: bool) -> None:
         """`halts`: on this queue a FAILED turn halts its session."""
         self._halts = halts
+        self._has_seen_none = False
 
     def claimed(self, run: SessionRun, turn: ClaimedTurn, asked_at: int | None) -> None:
         logs.bind(turn_id=str(turn.id), trace_id=turn.trace_id, attempt=turn.attempt)
@@ -46,6 +48,11 @@ class TurnLog(AttemptObserver):
             TURN_WAITING.observe(turn.waited_seconds, turn.queue)
 
     def settled(self, run: SessionRun, attempt: SettledAttempt) -> None:
+        answers_none = attempt.status is TurnStatus.SUCCEEDED and attempt.settlement.reply is None
+        if answers_none and attempt.turn.kind != COMPENSATION and not self._has_seen_none:
+            # Once for a worker: a handler may mean it.
+            self._has_seen_none = True
+            log.warning("reply.none", hint="the handler returned None: is a `return` missing?")
         report_settled(attempt.turn, attempt.status, attempt.settlement, attempt.seconds, halts=self._halts)
 
     def superseded(self, run: SessionRun, turn: ClaimedTurn, *, at_settle: bool) -> None:

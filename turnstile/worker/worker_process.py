@@ -249,4 +249,6 @@ class _Worker:
             postgres = str(error)
         except DatabaseUnavailableError:
             postgres = False
-        return {"postgres": postgres, "redis": await self.resources.redis.lock.ping()}
+        error_class = self.work.broken_handler.error_class
+        handler = error_class is None or f"each of its first turns met {error_class}: the worker takes no turns"
+        return {"postgres": postgres, "redis": await self.resources.redis.lock.ping(), "handler": handler}

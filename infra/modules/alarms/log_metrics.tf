@@ -136,7 +136,7 @@ resource "aws_cloudwatch_log_metric_filter" "worker_lost" {
   }
 }
 
-# Once a minute and queue, from every relay: how many workers are silent, blocked, starved or deaf; and how long a standstill lasts, while
+# Once a minute and queue, from every relay: how many workers are silent, blocked, starved, broken or deaf; and how long a standstill lasts, while
 # it does.
 locals {
   workers_patterns    = { for queue in keys(var.queues) : queue => "{ ($.event = \"queue.workers\") && ($.queue = \"${queue}\") }" }

@@ -118,7 +118,7 @@ locals {
     }
     # Each of these states has lasted when a worker is in it.
     worker-unwell = {
-      description = "Workers are silent, blocked, starved or deaf; `turnstile workers` names them."
+      description = "Workers are silent, blocked, starved, broken or deaf; `turnstile workers` names them."
       runbook     = "deaf-or-silent-worker.md", owner = "operators"
       source      = "log", metric = "worker_unwell", statistic = "Maximum", period = 60, all = 1, actions = local.tell
     }

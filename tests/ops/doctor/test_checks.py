@@ -158,6 +158,15 @@ async def test_a_worker_is_starved_by_its_own_lease(database: Database, settings
     assert timedelta(seconds=60) < datetime.now(UTC) - found.since < timedelta(minutes=10)
 
 
+async def test_a_worker_with_a_broken_handler_is_found_until_it_stops(database: Database, settings: Settings) -> None:
+    await announce(database, make_worker_record(settings.queue, "broken", broken_by="KeyError"))
+    await announce(database, make_worker_record(settings.queue, "draining", broken_by="KeyError", draining=True))
+
+    found = await only(settings)
+
+    assert (found.code, found.subject, found.queue) == ("worker-broken", "broken", settings.queue)
+
+
 async def test_a_worker_is_alive_by_its_own_lease_and_not_by_that_of_the_operator(
     database: Database, settings: Settings
 ) -> None:

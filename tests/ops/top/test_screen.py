@@ -58,8 +58,9 @@ def running(number: int, queue_name: str) -> RunningTurn:
 
 WORKER = WorkerOverview(
     worker_id="worker-2", queue="bulk", host="h", pid=1, version="0.1.0", release="r8", slots=4, busy=3, draining=False,
-    deaf_for_seconds=0.0, blocked_for_seconds=0.0, blocked_by=None, starved_for_seconds=0.0, lease_seconds=30.0, started_at=NOW,
-    seen_at=NOW, lost_at=None, alive=False, paused=False, read_at=NOW, state=WorkerState.SILENT, seconds_since_heartbeat=300.0,
+    deaf_for_seconds=0.0, blocked_for_seconds=0.0, blocked_by=None, starved_for_seconds=0.0, broken_by=None,
+    lease_seconds=30.0, started_at=NOW, seen_at=NOW, lost_at=None, alive=False, paused=False, read_at=NOW,
+    state=WorkerState.SILENT, seconds_since_heartbeat=300.0,
 )  # fmt: skip
 FAILED = FailedGroup(
     queue="bulk",

@@ -33,6 +33,7 @@ async def test_a_worker_is_shown_with_its_state(turnstile: Turnstile, database: 
     await register(database, "della", settings.queue, deaf_for_seconds=121.0)
     await register(database, "bella", settings.queue, blocked_for_seconds=12.0)
     await register(database, "stella", settings.queue, starved_for_seconds=30.0)
+    await register(database, "berta", settings.queue, broken_by="KeyError")
     await register(database, "silvia", settings.queue)
     await tamper(settings, "UPDATE workers SET seen_at = now() - interval '5 min' WHERE worker_id = 'silvia'")
 
@@ -41,12 +42,13 @@ async def test_a_worker_is_shown_with_its_state(turnstile: Turnstile, database: 
     await pause_queue(database, settings.queue, paused_by="ada", reason=None)
     paused = await turnstile("workers", "--json", **PATIENT)
 
-    always = {"dora": "draining", "bella": "blocked", "stella": "starved", "silvia": "silent"}
+    always = {"dora": "draining", "bella": "blocked", "stella": "starved", "berta": "broken", "silvia": "silent"}
     assert states(ran.out) == {"wanda": "well", "della": "deaf", **always}
     assert states(paused.out) == {"wanda": "paused", "della": "paused", **always}
     (line,) = [line for line in shown.out.splitlines() if line.startswith("silvia")]
     assert "busy at heartbeat" in shown.out
     assert any(" blocked 12s  " in line for line in shown.out.splitlines() if line.startswith("bella"))
+    assert any(" broken KeyError  " in line for line in shown.out.splitlines() if line.startswith("berta"))
     state, seen, *rest = line.split()[2:]
     assert (state, rest) == ("silent", ["ago", "1/4", "h", "7", program_version()])
     assert seen.startswith("5m")

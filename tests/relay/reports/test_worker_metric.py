@@ -39,7 +39,7 @@ def shown(settings: Settings) -> dict[str, float | None]:
 async def test_each_state_is_counted_as_the_command_shows_it(database: Database, settings: Settings) -> None:
     for name, how in {
         "well": {}, "blocked": {"blocked_for_seconds": 3.0}, "deaf": {"deaf_for_seconds": 1e6}, "draining": {"draining": True},
-        "starved": {"starved_for_seconds": 100.0},
+        "starved": {"starved_for_seconds": 100.0}, "broken": {"broken_by": "KeyError"},
     }.items():  # fmt: skip
         await announce(database, make_worker_record(settings.queue, name, lease_seconds=100, **how))
     await announce(database, make_worker_record(settings.queue, "silent", lease_seconds=100))
@@ -47,10 +47,20 @@ async def test_each_state_is_counted_as_the_command_shows_it(database: Database,
 
     logs = await reported(database, settings, lambda: shown(settings)["well"] is not None)
 
-    counts = {"well": 1, "blocked": 1, "deaf": 1, "draining": 1, "silent": 1, "starved": 1, "lost": 0, "paused": 0}
+    counts = {
+        "well": 1,
+        "blocked": 1,
+        "deaf": 1,
+        "draining": 1,
+        "silent": 1,
+        "starved": 1,
+        "broken": 1,
+        "lost": 0,
+        "paused": 0,
+    }
     assert shown(settings) == counts
     assert logs[0] == {
-        "event": "queue.workers", "log_level": "warning", "queue": settings.queue, "unwell": 4, **counts,
+        "event": "queue.workers", "log_level": "warning", "queue": settings.queue, "unwell": 5, **counts,
     }  # fmt: skip
 
 

@@ -135,3 +135,30 @@ def test_a_wait_that_is_not_a_number_is_refused_at_its_raise(after: object) -> N
         Retry(after=after)  # type: ignore[arg-type]
     with pytest.raises((TypeError, ValueError)):
         Snooze(after=after)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "retry_on", "unforeseen"),
+    [
+        (ValueError("a bug"), (), True),
+        (ValueError("declared"), (ValueError,), False),
+        (TimeoutError("slow"), (), False),
+        (group(TimeoutError(), KeyError("a bug")), (), True),
+        (Reject("no"), (), False),
+        (Retry("busy"), (), False),
+    ],
+)
+def test_an_error_is_unforeseen_if_its_author_has_not_said_what_it_means(
+    error: BaseException, retry_on: tuple[type[BaseException], ...], unforeseen: bool
+) -> None:
+    outcome = classify(error, retry_on)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.unforeseen is unforeseen
+
+
+def test_a_handler_may_have_unforeseen_errors_retried() -> None:
+    outcome = classify(ValueError("a bug"), retry_unforeseen=True)
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.may_heal, outcome.unforeseen) == (True, True)

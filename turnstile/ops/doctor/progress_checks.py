@@ -43,6 +43,8 @@ _STARVED: LiteralString = _WORKER.format(
     lasting=f"{_AT_WORK} AND w.blocked_for_seconds = 0 AND w.starved_for_seconds >= w.lease_seconds",
 )
 
+_BROKEN: LiteralString = _WORKER.format(since="w.started_at", lasting=f"{_AT_WORK} AND w.broken_by IS NOT NULL")
+
 _DEAF: LiteralString = _WORKER.format(
     since="w.seen_at - make_interval(secs => w.deaf_for_seconds)",
     lasting=f"{_AT_WORK} AND w.blocked_for_seconds = 0 AND w.starved_for_seconds < w.lease_seconds"
@@ -81,6 +83,13 @@ PROGRESS_CHECKS: tuple[Check, ...] = (
         "Postgres answers this worker's heartbeat but no other call: the worker claims and settles nothing",
         "stop the worker, so that another process takes its place; see docs/runbooks/deaf-or-silent-worker.md",
         statement=_STARVED,
+    ),
+    Check(
+        "worker-broken",
+        Severity.ERROR,
+        "this worker's handler met the same error in each of its first turns, so the worker takes no turns",
+        "see `turnstile workers --queue {queue}`, and docs/runbooks/bad-deploy.md",
+        statement=_BROKEN,
     ),
     Check(
         "worker-deaf",

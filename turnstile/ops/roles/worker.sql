@@ -13,7 +13,7 @@ GRANT SELECT, INSERT,
       UPDATE (content, context, priority, tags, version, write_id, fence, created_at, updated_at, expires_at)
    ON memory_items TO {role};
 GRANT SELECT, INSERT,
-      UPDATE (busy, queue_latency_seconds, draining, deaf_for_seconds, blocked_for_seconds, starved_for_seconds, unrenewed, blocked_by,
+      UPDATE (busy, queue_latency_seconds, draining, deaf_for_seconds, blocked_for_seconds, starved_for_seconds, unrenewed, blocked_by, broken_by,
               seen_at, lost_at),
       DELETE
    ON workers TO {role};

@@ -16,10 +16,15 @@ class WorkerOverview(RegisteredWorker):
 
 
 def _describe_state(worker: WorkerOverview) -> str:
-    """The worker's state; for a blocked worker with the length of the block at its last heartbeat."""
-    if worker.state is WorkerState.BLOCKED:
-        return f"{worker.state} {short_duration(worker.blocked_for_seconds)}"
-    return worker.state
+    """The worker's state; for a blocked worker with the length of the block at its last heartbeat, for one with a broken
+    handler with the class of its error."""
+    match worker.state:
+        case WorkerState.BLOCKED:
+            return f"{worker.state} {short_duration(worker.blocked_for_seconds)}"
+        case WorkerState.BROKEN:
+            return f"{worker.state} {worker.broken_by}"
+        case state:
+            return state
 
 
 WORKERS: Columns = {

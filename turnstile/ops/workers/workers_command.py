@@ -21,7 +21,8 @@ def workers(
     """List the worker processes, their states, and the turns that they run.
 
     State: well; draining (it is stopping); blocked (a handler blocks its event loop, and for how long); starved
-    (Postgres answers its heartbeat but no other call); paused (its queue is paused); deaf (it has free slots but
+    (Postgres answers its heartbeat but no other call); broken (its handler met the same error in each of its first
+    turns: it takes no turns); paused (its queue is paused); deaf (it has free slots but
     receives nothing); silent (its heartbeats have stopped); lost (a relay has declared it lost, and its turns are taken
     over). Ten minutes later a lost worker is left out, here and in `queues list` and `top`; --all shows it.
 
@@ -29,10 +30,10 @@ def workers(
 
     --json: workers: worker_id, queue, state, host, pid, version (of Turnstile), release (of the handler:
     TURNSTILE_RELEASE), slots, busy, draining, paused, deaf_for_seconds, blocked_for_seconds, blocked_by (the turn whose
-    handler does it; null: unknown), starved_for_seconds, lease_seconds, started_at, seen_at (its last heartbeat),
-    lost_at, alive, seconds_since_heartbeat, read_at. running: worker_id, turn_id, tenant_id, session_id, queue,
-    attempt, started_at, lease_until, seconds. The worker of a turn may be missing among the workers: it was lost long
-    ago, and another worker takes the turn over.
+    handler does it; null: unknown), starved_for_seconds, broken_by (the class of the error), lease_seconds, started_at,
+    seen_at (its last heartbeat), lost_at, alive, seconds_since_heartbeat, read_at. running: worker_id, turn_id,
+    tenant_id, session_id, queue, attempt, started_at, lease_until, seconds. The worker of a turn may be missing among the
+    workers: it was lost long ago, and another worker takes the turn over.
     """
     settings = load_settings()
     settings.select_queues(queue)

@@ -13,7 +13,7 @@ from turnstile.relay.reports.periodic_report import EVERY_SECONDS, report_every_
 from turnstile.telemetry.metrics import WORKERS
 from turnstile.telemetry.own_log import log
 
-UNWELL = (WorkerState.SILENT, WorkerState.BLOCKED, WorkerState.STARVED, WorkerState.DEAF)
+UNWELL = (WorkerState.SILENT, WorkerState.BLOCKED, WorkerState.STARVED, WorkerState.BROKEN, WorkerState.DEAF)
 """States that need a look. A lost worker is reported once, by `worker.lost`; stopping and paused workers are
 intended."""
 

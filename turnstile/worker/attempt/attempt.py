@@ -231,32 +231,37 @@ class Attempt:
             # the turn would be taken over again and again: a crash loop.
             raised = None if running.cancelled() else running.exception()
             name = name_class(error if raised is None else raised)
-            return Failed(name, f"the handler's result can't be inspected: {type(error).__name__}", may_heal=False)
+            text = f"the handler's result can't be inspected: {type(error).__name__}"
+            return Failed(name, text, may_heal=False, unforeseen=True)
 
     def _judge(self, running: asyncio.Future[Any]) -> Outcome:
         if running.cancelled():
-            return classify(asyncio.CancelledError("the handler cancelled itself"), self._handler.retry_on)
+            return self._classify(asyncio.CancelledError("the handler cancelled itself"))
         raised = running.exception()
         if raised is None:
             return self._answered(running.result())
         error = cause_of(raised, self._handler.retry_on)
         if isinstance(error, AttemptEnding):
-            return classify(error, self._handler.retry_on)
+            return self._classify(error)
         # The place, for the handler's author; not the error's text, which may quote user content.
         frames = traceback.format_tb(raised.__traceback__)
         if error is not raised:
             frames += traceback.format_tb(error.__traceback__)
         self._context.log.info("attempt.raised", error_class=type(error).__name__, where="".join(frames[-6:]))
-        outcome = classify(error, self._handler.retry_on)
+        outcome = self._classify(error)
         if isinstance(outcome, Failed):
             return replace(outcome, traceback=storable("".join(frames))[-MAX_TRACEBACK_CHARACTERS:])
         return outcome
+
+    def _classify(self, error: BaseException) -> Outcome:
+        retry_unforeseen = self._handler.unforeseen == "retry"
+        return classify(error, self._handler.retry_on, retry_unforeseen=retry_unforeseen)
 
     def _answered(self, reply: Any) -> Outcome:
         try:
             cleaned = clean(reply)
         except UnfitReplyError as error:
-            return Failed(UNFIT_REPLY, str(error), may_heal=False)
+            return Failed(UNFIT_REPLY, str(error), may_heal=False, unforeseen=True)
         if cleaned.removed:
             self._context.log.warning("reply.cleaned", characters=cleaned.removed)
         return Succeeded(cleaned.value, cleaned.text)

@@ -53,11 +53,13 @@ class StopReason(StrEnum):
     """The lease's renewal was refused: another claim has the turn."""
     NO_SLOT = "no_slot"
     """The handler has not begun, because no slot became free. The turn is handed back."""
+    BROKEN_HANDLER = "broken_handler"
+    """The handler fails with the same error in each of this worker's first turns. The turn is handed back."""
 
     @property
     def cancel_reason(self) -> CancelReason:
         """The cancel reason that the handler sees, unless the turn's row has one."""
-        # Nobody sees that of NO_SLOT, because no handler is running.
+        # Nobody sees those of NO_SLOT and BROKEN_HANDLER, because no handler is running.
         others = {StopReason.CANCELED: CancelReason.USER, StopReason.SUPERSEDED: CancelReason.SUPERSEDED}
         return others.get(self, CancelReason.SHUTDOWN)
 
@@ -84,6 +86,8 @@ class Failed:
     """Where it raised, without the error's text and without local variables."""
     limit: str | None = None
     """The limit whose key of this turn is paused for `after`."""
+    unforeseen: bool = field(default=False, compare=False)
+    """The handler's author has not said what this error means: it is neither ours nor in `retry_on`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +138,11 @@ def fault_in(outcome: Outcome) -> str | None:
             assert_never(outcome)
 
 
-def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> Outcome:
-    """The outcome for a handler's exception. Only errors whose cause may go away are retried; others fail at once.
+def classify(
+    error: BaseException, retry_on: tuple[type[BaseException], ...] = (), *, retry_unforeseen: bool = False
+) -> Outcome:
+    """The outcome for a handler's exception. Errors whose cause may go away are retried; of the others, which nobody has
+    foreseen, `retry_unforeseen` decides.
 
     Raises any error that the inspection of the exception causes, such as ValueError for a Retry whose wait is not a
     number.
@@ -157,7 +164,9 @@ def classify(error: BaseException, retry_on: tuple[type[BaseException], ...] = (
         case Reject():
             return Failed(REJECT, _text(cause), may_heal=False, dead_letter=bool(cause.dead_letter))
         case _:
-            return Failed(name_class(cause), _text(cause), may_heal=isinstance(cause, (*HEALING, *retry_on)))
+            foreseen = isinstance(cause, (*HEALING, *retry_on))
+            may_heal = foreseen or retry_unforeseen
+            return Failed(name_class(cause), _text(cause), may_heal=may_heal, unforeseen=not foreseen)
 
 
 def cause_of(error: BaseException, retry_on: tuple[type[BaseException], ...] = ()) -> BaseException:

@@ -16,6 +16,7 @@ CREATE TABLE workers (
     starved_for_seconds double precision NOT NULL DEFAULT 0,
     unrenewed     uuid[] NOT NULL DEFAULT '{}',
     blocked_by    uuid,
+    broken_by     text,
     lease_seconds double precision NOT NULL DEFAULT 30,
     started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
