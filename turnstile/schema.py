@@ -73,7 +73,11 @@ sessions = _table(
     _key("tenant_id", Text, "The tenant that owns the session."),
     _key("session_id", Text, "The id that clients chose for the session."),
     _column("last_seq", BigInteger, "The `seq` of its last turn; archived turns count.", "0"),
-    _optional("halted_by", Uuid, "The FAILED turn that halts the session: no turn begins until an operator decides."),
+    _optional(
+        "halted_by",
+        Uuid,
+        "What halts it: a FAILED turn, until an operator decides, or its erasure. No turn of it begins.",
+    ),
     _column("created_at", TIME, "When the first turn was submitted to it.", NOW),
     _column("updated_at", TIME, "When a submit, a redrive or a halt last changed this row.", NOW),
     _where("sessions_halted", "halted_by", where="halted_by IS NOT NULL"),

@@ -52,7 +52,7 @@ class TurnRecord:
     """When its present or last attempt started."""
     finished_at: datetime | None
     halted_by: UUID | None = None
-    """The FAILED turn, perhaps this one, that halts the session: none of its turns is claimed."""
+    """What halts the session, so that none of its turns is claimed: a FAILED turn, perhaps this one, or an erasure."""
     dropped_at: datetime | None = None
     """When an operator gave the FAILED turn up (`turnstile dlq drop`)."""
     dropped_by: str | None = None

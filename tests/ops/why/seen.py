@@ -8,6 +8,7 @@ from uuid import UUID
 from tests.support.records import make_record
 from turnstile.ops.why.wait_facts import (
     LastAttempt,
+    SeenErasure,
     SeenLimit,
     SeenLock,
     SeenPause,
@@ -25,6 +26,7 @@ NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 TURN, HEAD, FAILED = (UUID(int=number) for number in (2, 1, 9))
 TERMS = WaitTerms(overdue_seconds=25.0, tenant_share="fair", max_crashes={"turns": 3})
 PAUSE = SeenPause(by="ann@desk", since=NOW, reason=None)
+ERASURE = SeenErasure(erasure_id=UUID(int=7), requested_by="ann@desk", since=NOW - timedelta(seconds=30))
 ROW_LOCK = SeenRowLock(pid=77, user_name="ann", application="psql", since=NOW)
 LIMIT = SeenLimit(
     limit="models", value="large", places=1, concurrency=2, running=2, waiting=5, paused_seconds=0.0, slot_seconds=0.0
@@ -70,7 +72,7 @@ def seen_queue(*workers: SeenWorker, pause: SeenPause | None = None, older_turn_
 def wait_facts(turn: SeenTurn | None = None, **fields: Any) -> WaitFacts:
     """The turn is the head of its session, unless `head` is given."""
     asked = turn or seen_turn()
-    given: dict[str, Any] = {"head": asked, "halt": None, "queue": seen_queue()}
+    given: dict[str, Any] = {"head": asked, "halt": None, "erasure": None, "queue": seen_queue()}
     return WaitFacts(at=NOW, turn=asked, **{**given, **fields})
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.ops.why.seen import (
+    ERASURE,
     FAILED,
     HEAD,
     LOCK,
@@ -54,6 +55,12 @@ STATES: dict[str, tuple[WaitFacts, Code, dict[str, Any]]] = {
         wait_facts(halt=HALT, queue=seen_queue(pause=PAUSE)),
         Code.HALTED, {"turn_id": FAILED},
     ),
+    "in a session that is being erased": (wait_facts(erasure=ERASURE), Code.ERASING, {"requested_by": "ann@desk"}),
+    "behind a turn that runs, in a session that is being erased": (
+        wait_facts(seen_turn(), head=running_turn(id=HEAD), erasure=ERASURE),
+        Code.ERASING, {},
+    ),
+    "ended, in a session that is being erased": (replace(ended(TurnStatus.FAILED), erasure=ERASURE), Code.ENDED, {}),
     "runs on a paused queue": (wait_facts(running_turn(), queue=seen_queue(seen_worker(), pause=PAUSE)), Code.RUNNING, {}),
     "runs, and its worker is not on record": (
         wait_facts(running_turn(), queue=seen_queue(seen_worker("other"))),

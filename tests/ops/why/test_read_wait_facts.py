@@ -72,8 +72,8 @@ async def test_a_head_stands_for_its_session_then_the_next_scheduled_turn_then_t
     await tamper(settings, "DELETE FROM turns")
 
     assert nobody is None
-    assert [with_head, without_head, at_rest] == [KnownSession(head), KnownSession(later), KnownSession(head)]
-    assert await stands() == KnownSession(None)
+    assert [with_head, without_head, at_rest] == [KnownSession(which, None) for which in (head, later, head)]
+    assert await stands() == KnownSession(None, None)
 
 
 async def test_the_hand_backs_of_a_running_turn_are_counted(database: Database, settings: Settings) -> None:

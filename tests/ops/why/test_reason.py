@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.ops.why.seen import (
+    ERASURE,
     FAILED,
     HEAD,
     LIMIT,
@@ -73,6 +74,15 @@ TEXTS = {
         AT_REST,
         """
         The session has no open turn; its turns are in the archive.
+        """,
+    ),
+    "erasing": (
+        why(erasure=ERASURE),
+        """
+        The session is being erased: ann@desk asked for it at 2026-11-21 08:59:30Z (30s ago).
+          relays go on with it until nothing of before is left; no turn of the session begins until then
+          it waits for turns that run, for five seconds after the end of each, and for Redis
+        to move it: turnstile erase --tenant t --session s
         """,
     ),
     "halted": (

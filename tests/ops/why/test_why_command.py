@@ -7,6 +7,7 @@ import pytest
 import redis.asyncio
 from inline_snapshot import snapshot
 
+from tests.archive.archiving import end_turn
 from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import make_failed
 from tests.ops.invoke import NOBODY
@@ -26,6 +27,7 @@ from tests.support.waiting_turns import (
 from turnstile.archive.move import archive_sessions, read_cutoff
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.erasure.request import request_erasure
 from turnstile.statements.cancel import cancel
 from turnstile.statements.paused_queues import pause_queue
 from turnstile.statements.submit import submit
@@ -268,6 +270,20 @@ async def test_a_failed_turn_halts_the_session(database: Database, settings: Set
     for one in (alone, *found):
         assert (one["reason"]["code"], one["reason"]["turn_id"]) == ("halted", str(failed))
         assert one["commands"] == [f"turnstile retry {failed}", f"turnstile skip {failed}"]
+
+
+async def test_an_erasure_halts_the_session(database: Database, settings: Settings, why: Any) -> None:
+    await end_turn(database, settings)
+    await request_erasure(database, "t", "s", "ann@desk")
+    alone = await why("s", "--tenant", "t")
+    turn = await make_pending(database, settings)
+
+    found = [await why(which, "--tenant", "t") for which in (turn, "s")]
+
+    for one in (alone, *found):
+        assert (one["reason"]["code"], one["reason"]["requested_by"]) == ("erasing", "ann@desk")
+        assert one["commands"] == ["turnstile erase --tenant t --session s"]
+    assert [one["turn"] and one["turn"]["id"] for one in (alone, *found)] == [None, str(turn), str(turn)]
 
 
 # --- nothing waits

@@ -26,9 +26,9 @@ def show_turn(
     queue's), deadline_at (of the attempt that runs, by the turn's own time-out; null: it has none), worker_id, created_at,
     queued_at (it began to wait), first_started_at, started_at (of its last attempt), finished_at, execute_at (it does not begin
     before), expires_at (no retry begins after), cancel_requested_at, cancel_reason, error_class, error, dead_lettered_at,
-    dropped_at, dropped_by, halted_by (the FAILED turn that halts its session), trace_id, span_id, parent_span_id, parent_turn_id,
-    joining (the children that it waits for), metadata, webhook (tries, delivered_at, next_try_at, error), waiting_seconds,
-    running_seconds, total_seconds.
+    dropped_at, dropped_by, halted_by (the FAILED turn that halts its session, or the session's erasure), trace_id, span_id,
+    parent_span_id, parent_turn_id, joining (the children that it waits for), metadata, webhook (tries, delivered_at,
+    next_try_at, error), waiting_seconds, running_seconds, total_seconds.
 
     An attempt: generation, attempt, fence, worker_id, release (of the handler), due_at, started_at, finished_at, waiting_seconds,
     running_seconds (null if its worker was lost; finished_at is then the time of the takeover), outcome, error_class, error,

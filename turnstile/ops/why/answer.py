@@ -18,7 +18,7 @@ class Answer:
     tenant_id: str
     session_id: str
     turn_id: UUID | None
-    """None: all turns of the session are in the archive."""
+    """None: all turns of the session are in the archive, or it is being erased and none of them is open."""
     turn: SeenTurn | None
     """None: the turn is in the archive."""
     reason: Reason

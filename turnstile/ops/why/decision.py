@@ -21,6 +21,8 @@ def decide(facts: WaitFacts, terms: WaitTerms) -> Reason:
     halts = halt is not None and halt.turn_id == turn.id
     if turn.status.is_terminal and not halts:
         return turn_state.ended(turn, facts.at)
+    if facts.erasure is not None and turn.status is TurnStatus.PENDING:
+        return turn_state.erasing(facts.erasure, turn.tenant_id, turn.session_id, facts.at)
     if halt is not None and (halts or turn.status is TurnStatus.PENDING):
         return turn_state.halted(halt, facts.at)
     if turn.seq is None:

@@ -13,7 +13,7 @@ from turnstile.ops.why.decision import MARGIN_SECONDS, decide
 from turnstile.ops.why.limit_inspection import look_at_limits
 from turnstile.ops.why.lock_inspection import look_at_locks
 from turnstile.ops.why.read_wait_facts import find_session, read_wait_facts
-from turnstile.ops.why.turn_state import AT_REST, ended
+from turnstile.ops.why.turn_state import AT_REST, ended, erasing
 from turnstile.ops.why.wait_facts import SeenLock, WaitFacts, WaitTerms
 from turnstile.queries.turns import read_turn
 from turnstile.turn.status import TurnStatus
@@ -92,4 +92,7 @@ async def explain_session(settings: Settings, database: Database, tenant_id: str
     if session is None:
         return None
     known = session.turn_id and await explain_turn(settings, database, session.turn_id, tenant_id)
-    return known or Answer(tenant_id=tenant_id, session_id=session_id, turn_id=None, turn=None, reason=AT_REST)
+    if known:
+        return known
+    reason = AT_REST if session.erasure is None else erasing(session.erasure, tenant_id, session_id, None)
+    return Answer(tenant_id=tenant_id, session_id=session_id, turn_id=None, turn=None, reason=reason)

@@ -20,6 +20,7 @@ from turnstile.ops.why.wait_facts import (
     MAX_OLDER_TURNS,
     LastAttempt,
     OpenChild,
+    SeenErasure,
     SeenHalt,
     SeenPause,
     SeenQueue,
@@ -53,13 +54,15 @@ SELECT n.head_id, now() AS at, t.*, {HAND_BACKS} AS hand_backs,
                                  ORDER BY c.id), '[]')
           FROM turns c WHERE c.id = ANY (t.joining) AND {off_index("c.status")} IN ('PENDING', 'RUNNING')) AS open_children,
        a.outcome AS last_outcome, a.error_class AS last_error_class, a.error AS last_error,
-       s.halted_by, f.error_class AS halt_error_class, f.error AS halt_error, f.finished_at AS halted_at
+       f.id AS halt_id, f.error_class AS halt_error_class, f.error AS halt_error, f.finished_at AS halted_at,
+       e.id AS erasure_id, e.requested_by AS erased_by, e.requested_at AS erased_since
   FROM named n JOIN turns t ON {by_key("t.id", "n.id")}
   LEFT JOIN LATERAL (
       SELECT a.* FROM turn_attempts a
        WHERE a.turn_id = t.id AND a.generation = t.generation ORDER BY a.fence DESC LIMIT 1) a ON true
   LEFT JOIN sessions s ON {by_key("s.tenant_id", "t.tenant_id")} AND s.session_id = t.session_id
   LEFT JOIN LATERAL (SELECT f.* FROM turns f WHERE {by_key("f.id", "s.halted_by")} LIMIT 1) f ON true
+  LEFT JOIN LATERAL (SELECT e.* FROM erasures e WHERE {by_key("e.id", "s.halted_by")} LIMIT 1) e ON true
 """
 
 WORKERS: LiteralString = f"""
@@ -105,8 +108,12 @@ SELECT r.id, l.pid, l.virtualtransaction AS transaction, a.usename AS user_name,
 
 # The index of a session's turns has those without a `seq`, too: all scheduled ones of the session are read.
 TURN_OF_SESSION: LiteralString = f"""
-SELECT coalesce(h.id, s.halted_by, n.id, l.id) AS turn_id FROM sessions s
+SELECT coalesce(h.id, f.id, CASE WHEN e.id IS NULL THEN coalesce(n.id, l.id) END) AS turn_id,
+       e.id AS erasure_id, e.requested_by AS erased_by, e.requested_at AS erased_since
+  FROM sessions s
   LEFT JOIN LATERAL ({OPEN_HEAD.format(of="s")}) h ON true
+  LEFT JOIN LATERAL (SELECT f.id FROM turns f WHERE {by_key("f.id", "s.halted_by")} LIMIT 1) f ON true
+  LEFT JOIN LATERAL (SELECT e.* FROM erasures e WHERE {by_key("e.id", "s.halted_by")} LIMIT 1) e ON true
   LEFT JOIN LATERAL (
       SELECT n.id FROM turns n
        WHERE n.tenant_id = s.tenant_id AND n.session_id = s.session_id AND n.seq IS NULL AND {off_index("n.status")} = 'PENDING'
@@ -125,13 +132,14 @@ class KnownSession:
 
     turn_id: UUID | None
     """The turn that says how the session stands. The first of these that it has: its head, the turn that halts it, its next
-    scheduled turn, its last turn. None: all its turns are in the archive."""
+    scheduled turn, its last turn. None: all its turns are in the archive, or it is being erased and none of them is open."""
+    erasure: SeenErasure | None
 
 
 async def find_session(database: Database, tenant_id: str, session_id: str) -> KnownSession | None:
     """None: the tenant does not have this session. Raises DatabaseUnavailableError."""
     rows = await database.fetch(TURN_OF_SESSION, {"tenant": tenant_id, "session": session_id})
-    return KnownSession(rows[0]["turn_id"]) if rows else None
+    return KnownSession(rows[0]["turn_id"], _erasure(rows[0])) if rows else None
 
 
 async def read_wait_facts(database: Database, turn_ids: Sequence[UUID]) -> dict[UUID, WaitFacts]:
@@ -152,6 +160,7 @@ async def read_wait_facts(database: Database, turn_ids: Sequence[UUID]) -> dict[
             turn=turns[turn_id],
             head=head,
             halt=_halt(rows[turn_id], contents),
+            erasure=_erasure(rows[turn_id]),
             queue=queues[turn_id],
             row_lock=locks.get(waiting[turn_id].id),
         )
@@ -231,13 +240,19 @@ def _turn(row: DictRow, contents: Contents) -> SeenTurn:
 
 
 def _halt(row: DictRow, contents: Contents) -> SeenHalt | None:
-    if row["halted_by"] is None:
+    if row["halt_id"] is None:
         return None
     # A session is halted by one of its own turns.
-    place = Place(row["tenant_id"], row["session_id"], row["halted_by"], ERROR)
+    place = Place(row["tenant_id"], row["session_id"], row["halt_id"], ERROR)
     return SeenHalt(
-        turn_id=row["halted_by"],
+        turn_id=row["halt_id"],
         error_class=row["halt_error_class"],
         error=contents.show(row["halt_error"], place),
         since=row["halted_at"],
     )
+
+
+def _erasure(row: DictRow) -> SeenErasure | None:
+    if row["erasure_id"] is None:
+        return None
+    return SeenErasure(erasure_id=row["erasure_id"], requested_by=row["erased_by"], since=row["erased_since"])

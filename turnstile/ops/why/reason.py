@@ -17,6 +17,8 @@ class Code(StrEnum):
     """The turn does not wait: it is SUCCEEDED, FAILED or CANCELED."""
     AT_REST = "at-rest"
     """The session has no open turn, and all its turns are in the archive."""
+    ERASING = "erasing"
+    """The session is being erased."""
     HALTED = "halted"
     """A FAILED turn halts the session."""
     BEHIND = "behind"

@@ -10,7 +10,7 @@ from typing import Any
 
 from turnstile.ops.terminal.output import describe_error, plural, shortened
 from turnstile.ops.why.reason import Code, Reason, wake_command, when
-from turnstile.ops.why.wait_facts import SeenHalt, SeenTurn, SeenWorker, WaitFacts, WaitTerms
+from turnstile.ops.why.wait_facts import SeenErasure, SeenHalt, SeenTurn, SeenWorker, WaitFacts, WaitTerms
 from turnstile.turn.error_classes import EXPIRED
 from turnstile.turn.limits import MAX_HAND_BACKS
 from turnstile.turn.settlement import AttemptOutcome
@@ -45,6 +45,20 @@ def ended(turn: TurnRecord, now: datetime | None) -> Reason:
         "archived": archived,
     }
     return Reason(Code.ENDED, headline, evidence, commands, facts)
+
+
+def erasing(erasure: SeenErasure, tenant_id: str, session_id: str, now: datetime | None) -> Reason:
+    """`now`: when the tables were read; None if nobody looked at the time."""
+    return Reason(
+        Code.ERASING,
+        f"The session is being erased: {erasure.requested_by} asked for it {when('at', erasure.since, now)}.",
+        [
+            "relays go on with it until nothing of before is left; no turn of the session begins until then",
+            "it waits for turns that run, for five seconds after the end of each, and for Redis",
+        ],
+        [f"turnstile erase --tenant {tenant_id} --session {session_id}"],
+        asdict(erasure),
+    )
 
 
 def halted(halt: SeenHalt, now: datetime) -> Reason:

@@ -73,6 +73,15 @@ class SeenHalt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenErasure:
+    """The erasure that is under way in the session. It halts the session until it has ended."""
+
+    erasure_id: UUID
+    requested_by: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeenPause:
     """Who has paused the queue."""
 
@@ -173,6 +182,7 @@ class WaitFacts:
     head: SeenTurn | None
     """The head of its session, perhaps the turn itself. None: the session has no open turn with a `seq`."""
     halt: SeenHalt | None
+    erasure: SeenErasure | None
     queue: SeenQueue
     """The queue of the head; without a head, that of the turn."""
     row_lock: SeenRowLock | None = None
