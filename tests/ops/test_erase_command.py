@@ -5,11 +5,12 @@ import json
 import redis.asyncio
 
 from tests.archive.archiving import end_turn, in_table
-from tests.erasure.erasing import plant_keys
+from tests.erasure.erasing import plant_keys, request
 from tests.ops.conftest import Turnstile
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
+from turnstile.erasure.rows import FIND_SESSIONS
 from turnstile.statements.submit import submit
 
 
@@ -34,6 +35,20 @@ async def test_it_erases_a_tenant(turnstile: Turnstile, database: Database, sett
     ran = await turnstile("erase", "--tenant", "t", "--yes")
 
     assert (ran.code, ran.out) == (0, "tenant t: 2 turns erased; nothing is left\n")
+
+
+async def test_it_ends_with_a_session_that_is_erased_with_its_tenant(
+    turnstile: Turnstile, database: Database, settings: Settings
+) -> None:
+    await end_turn(database, settings)
+    of_tenant = await request(database, None)
+    await database.fetch(FIND_SESSIONS, of_tenant.terms)
+    assert [row["session_id"] for row in await database.fetch("SELECT session_id FROM erasures", {})] == [None, "s"]
+
+    ran = await turnstile("erase", "--tenant", "t", "--session", "s", "--yes", "--json")
+
+    assert (ran.code, json.loads(ran.out)["left"]) == (1, {"erasures_under_way": 1})
+    assert await in_table(database) == []
 
 
 async def test_without_a_terminal_it_needs_yes(turnstile: Turnstile, database: Database, settings: Settings) -> None:

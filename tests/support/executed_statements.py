@@ -142,14 +142,14 @@ def _erasure() -> Iterator[str]:
     """What goes on with an erasure, and what it begins in the sessions of children."""
     yield from (erasure.TAKE, erasure.PUT_BACK, erasure.HALT, erasure.BEGIN, erasure.FIND, erasure.ERASE_TURNS)
     yield from (erasure.FIND_ARCHIVED, erasure.ERASE_ARCHIVED, erasure.ERASE_MEMORY, erasure.END_SESSION)
-    yield from (erasure.END_PART, erasure.END, erasure.FIND_SESSIONS, *erasure.ERASE_KEYS_OF_SUBMITS)
+    yield from (erasure.END_PART, erasure.END, erasure.FIND_SESSIONS, *erasure.ERASE_BESIDE_SESSIONS)
     yield from (*_CANCEL_SESSION, cancel.CANCEL_PENDING, cancel.REQUEST_CANCEL, session_head.WAKE_HEAD, audit.RECORD)
 
 
 def _of_operator() -> Iterator[str]:
     # `submit --direct`, `cancel`, `list` and `status` do what clients do.
     yield from _of_clients()
-    yield from (erasure.OPEN, erasure.READ_OPEN, erasure.READ, remains.LEFT, *_erasure())
+    yield from (erasure.OPEN, erasure.READ_OPEN, erasure.REVOKE_KEYS, erasure.READ, remains.LEFT, *_erasure())
     yield from (
         audit.RECORD,
         read_audit.READ,

@@ -16,7 +16,7 @@ from turnstile.erasure.rows import (
     END_PART,
     END_SESSION,
     ERASE_ARCHIVED,
-    ERASE_KEYS_OF_SUBMITS,
+    ERASE_BESIDE_SESSIONS,
     ERASE_MEMORY,
     ERASE_TURNS,
     FIND,
@@ -59,7 +59,7 @@ class Eraser:
         [row] = await self._database.fetch(FIND_SESSIONS, erasure.terms)
         if row["found"]:
             return False
-        for statement in ERASE_KEYS_OF_SUBMITS:
+        for statement in ERASE_BESIDE_SESSIONS:
             await self._database.fetch(statement, erasure.terms)
         return await self._end(erasure)
 

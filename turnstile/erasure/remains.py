@@ -4,9 +4,10 @@ from typing import LiteralString
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.redis.redis_client import RedisClient
+from turnstile.statements.browser_tokens import LIFETIME_SECONDS
 
 # What was submitted after the erasure is not left of what was erased. For a tenant some of these read a whole table.
-LEFT: LiteralString = """
+LEFT: LiteralString = f"""
 WITH since AS MATERIALIZED (
     SELECT coalesce(max(e.requested_at), now()) AS at FROM erasures e
      WHERE e.tenant_id = %(tenant)s AND (e.session_id IS NULL OR e.session_id = %(session)s) AND e.finished_at IS NOT NULL
@@ -25,6 +26,11 @@ SELECT (SELECT count(*) FROM turns t WHERE t.tenant_id = %(tenant)s AND t.sessio
          WHERE %(session)s::text IS NULL AND w.tenant_id = %(tenant)s AND w.created_at < since.at) AS webhooks,
        (SELECT count(*) FROM turn_traces r
          WHERE %(session)s::text IS NULL AND r.tenant_id = %(tenant)s AND r.turn_created_at < since.at) AS turn_traces,
+       (SELECT count(*) FROM api_keys k
+         WHERE %(session)s::text IS NULL AND k.tenant_id = %(tenant)s AND k.created_at < since.at) AS api_keys,
+       (SELECT count(*) FROM browser_tokens b
+         WHERE %(session)s::text IS NULL AND b.tenant_id = %(tenant)s
+           AND b.expires_at < since.at + interval '{LIFETIME_SECONDS} s') AS browser_tokens,
        (SELECT count(*) FROM erasures e
          WHERE e.tenant_id = %(tenant)s AND (%(session)s::text IS NULL OR e.session_id IS NULL OR e.session_id = %(session)s)
            AND e.finished_at IS NULL) AS erasures_under_way

@@ -1,4 +1,5 @@
-"""Requests an erasure: in one transaction its row, the halt of the session, and the cancel of the turns that are open."""
+"""Requests an erasure, in one transaction: its row, and of a session the halt and the cancel of what is open, of a tenant the end
+of its keys."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,8 +8,10 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import record
 from turnstile.backends.postgres.database import Connection, Database
-from turnstile.erasure.rows import BEGIN, HALT, OPEN, READ, READ_OPEN
+from turnstile.erasure.rows import BEGIN, HALT, OPEN, READ, READ_OPEN, REVOKE_KEYS
 from turnstile.statements.cancel import LOCK_NAMED_SESSION, CanceledSession, cancel_open
 from turnstile.turn.cancel_reason import CancelReason
 
@@ -56,8 +59,9 @@ async def request_erasure(
 ) -> tuple[Erasure, CanceledSession] | None:
     """Begins the erasure of a session, or of all sessions of a tenant; or finds the one that is under way.
 
-    Returns it with the turns that were cancelled; None if the tenant has no such session. No turn of the session begins from the
-    commit on. Raises DatabaseUnavailableError (RowLockedError: another transaction has locked the session); may be repeated.
+    Returns it with the turns that were cancelled; None if the tenant has no such session. From the commit on, no turn of the
+    session begins, and the tenant's keys are revoked. Raises DatabaseUnavailableError (RowLockedError: another transaction has
+    locked the session); may be repeated.
     """
     wanted = {"tenant": tenant_id, "session": session_id, "requested_by": requested_by}
     async with database.transaction(tenant_id) as connection:
@@ -69,9 +73,25 @@ async def request_erasure(
             return None
         erasure = Erasure.of(row)
         canceled = CanceledSession((), ())
-        if session_id is not None and erasure.up_to_seq is None:
+        if session_id is None:
+            await _revoke_keys(connection, erasure)
+        elif erasure.up_to_seq is None:
             canceled = await begin(connection, erasure, session_id)
     return erasure, canceled
+
+
+async def _revoke_keys(connection: Connection, erasure: Erasure) -> None:
+    """Browser tokens end with the key that has asked for them."""
+    revoked = await (await connection.execute(REVOKE_KEYS, erasure.terms)).fetchall()
+    for row in revoked:
+        event = AuditEvent(
+            kind=AuditKind.KEY_REVOKED,
+            actor=erasure.requested_by,
+            subject=f"key {row['key_id']}",
+            tenant_id=erasure.tenant_id,
+            reason="its tenant is erased",
+        )
+        await record(connection, event)
 
 
 async def begin(connection: Connection, erasure: Erasure, session_id: str) -> CanceledSession:

@@ -9,6 +9,7 @@ from typing import LiteralString
 
 from turnstile.archive.leaving_turns import DELETE_ROWS
 from turnstile.backends.postgres.sql_terms import by_key, off_index
+from turnstile.statements.browser_tokens import LIFETIME_SECONDS
 
 BATCH = 200
 """Turns that one statement deletes, and sessions of a tenant that one statement finds."""
@@ -174,9 +175,25 @@ WITH next AS MATERIALIZED (
 SELECT count(*) AS found FROM next
 """
 
-ERASE_KEYS_OF_SUBMITS: tuple[LiteralString, ...] = (
-    "DELETE FROM submissions WHERE tenant_id = %(tenant)s AND created_at < %(requested_at)s",
-    "DELETE FROM chosen_ids WHERE tenant_id = %(tenant)s AND created_at < %(requested_at)s",
+# With its keys the tenant would go on submitting. A key that is made after the request is of a new beginning, and stays.
+REVOKE_KEYS: LiteralString = """
+UPDATE api_keys SET revoked_at = clock_timestamp(), revoked_by = %(requested_by)s
+ WHERE tenant_id = %(tenant)s AND created_at < %(requested_at)s AND revoked_at IS NULL
+RETURNING key_id
+"""
+
+_BEFORE_IT: LiteralString = "tenant_id = %(tenant)s AND created_at < %(requested_at)s"
+
+# A token's row has only the time of its end.
+_TOKEN_BEFORE_IT: LiteralString = f"""
+tenant_id = %(tenant)s AND expires_at < %(requested_at)s::timestamptz + interval '{LIFETIME_SECONDS} s'
+"""
+
+ERASE_BESIDE_SESSIONS: tuple[LiteralString, ...] = (
+    f"DELETE FROM submissions WHERE {_BEFORE_IT}",
+    f"DELETE FROM chosen_ids WHERE {_BEFORE_IT}",
+    f"DELETE FROM browser_tokens WHERE {_TOKEN_BEFORE_IT}",
+    f"DELETE FROM api_keys WHERE {_BEFORE_IT}",
 )
-"""Of a tenant alone. Those of a session stay until TURNSTILE_IDEMPOTENCY_DAYS are over: they have no content, and without them a
-repeat of a submit that is still under way would bring back what was erased."""
+"""Of a tenant alone. When a session is erased, its `submissions` and `chosen_ids` stay until TURNSTILE_IDEMPOTENCY_DAYS are over:
+they have no content, and without them a repeat of a submit that is still under way would bring back what was erased."""

@@ -93,7 +93,11 @@ async def _go_on(operator: Operator, erasure: Erasure) -> Erasure:
         while erasure.finished_at is None:
             if not await eraser.step(erasure.id):
                 await asyncio.sleep(LOOK_SECONDS)
-            erasure = await read_erasure(operator.database, erasure.id) or erasure
+            found = await read_erasure(operator.database, erasure.id)
+            if found is None:
+                # It was a part of its tenant's erasure, which has counted its turns.
+                break
+            erasure = found
             progress.say(f"{plural(erasure.turns, 'turn')} erased")
     finally:
         await redis.close()

@@ -17,9 +17,10 @@ SELECT key_id, digest, tenant_id, role, revoked_at IS NOT NULL AS revoked,
   FROM api_keys WHERE key_id = ANY(%(key_ids)s::text[])
 """
 
-# A token ends with the key that has asked for it.
+# A token ends with the key that has asked for it, also if that key was deleted with its tenant.
 READ_TOKENS: LiteralString = """
-SELECT t.token_id AS key_id, t.digest, t.tenant_id, t.session_id, t.verbs, k.revoked_at IS NOT NULL AS revoked,
+SELECT t.token_id AS key_id, t.digest, t.tenant_id, t.session_id, t.verbs,
+       k.revoked_at IS NOT NULL OR k.key_id IS NULL AND starts_with(t.made_by, 'tsk_') AS revoked,
        extract(epoch FROM least(t.expires_at, k.expires_at) - clock_timestamp())::float8 AS seconds_left
   FROM browser_tokens t LEFT JOIN api_keys k ON k.key_id = t.made_by WHERE t.token_id = ANY(%(key_ids)s::text[])
 """

@@ -30,8 +30,8 @@ WITHOUT_RIGHTS = {
         "webhook_secrets",
     },
     Kind.WORKER: {"api_keys", "audit", "browser_tokens", "erasures", "retention", "webhook_secrets", "webhooks"},
-    Kind.RELAY: {"api_keys", "limit_overrides"},
-    Kind.OPERATOR: {"browser_tokens", "retention"},
+    Kind.RELAY: {"limit_overrides"},
+    Kind.OPERATOR: {"retention"},
 }
 """A new table stands here, or in the rights of the kind."""
 

@@ -140,23 +140,25 @@ async def test_nobody_hands_on_more_than_they_may_do(client: AsyncClient, databa
 async def test_a_token_ends_with_its_time_and_with_the_key_that_asked_for_it(
     client: AsyncClient, database: Database
 ) -> None:
-    revoked, expired = await store_key(database), await store_key(database, lives_seconds=3600)
-    pages = [await make(client, key=key) for key in (revoked, expired)]
+    revoked, deleted = await store_key(database), await store_key(database)
+    expired = await store_key(database, lives_seconds=3600)
+    pages = [await make(client, key=key) for key in (revoked, deleted, expired)]
     own = await make(client)
 
     async def statuses() -> list[int]:
         return [(await client.get("/v1/sessions/mine/turns", headers=one)).status_code for one in (*pages, own)]
 
-    assert await statuses() == [404] * 3
+    assert await statuses() == [404] * 4
     await revoke(database, revoked)
+    await database.fetch("DELETE FROM api_keys WHERE key_id = %(id)s", {"id": id_of(deleted)})
     await database.fetch("UPDATE api_keys SET expires_at = now() WHERE key_id = %(id)s", {"id": id_of(expired)})
-    assert await statuses() == [401, 401, 404]
+    assert await statuses() == [401, 401, 401, 404]
     await database.fetch("UPDATE browser_tokens SET expires_at = now()", {})
-    assert await statuses() == [401] * 3
+    assert await statuses() == [401] * 4
 
     assert not await forget_tokens(database)
     assert await database.fetch("SELECT 1 FROM browser_tokens", {}) == []
-    assert await statuses() == [401] * 3
+    assert await statuses() == [401] * 4
 
 
 @pytest.mark.parametrize("path", ["/v1/sessions/mine/turns?token={}", "/v1/sessions/mine/turns?access_token={}"])

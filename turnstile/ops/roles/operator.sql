@@ -24,7 +24,8 @@ GRANT SELECT, INSERT (key_id, digest, tenant_id, role, note, created_by, expires
    ON api_keys TO {role};
 -- `archive` moves turns, with all that belongs to them, and `erase` deletes them wherever they are.
 GRANT INSERT, DELETE ON archived_turns TO {role};
-GRANT DELETE ON turns, sessions, messages, turn_values, turn_attempts, turn_traces, webhooks, submissions, chosen_ids TO {role};
+GRANT DELETE ON turns, sessions, messages, turn_values, turn_attempts, turn_traces, webhooks, submissions, chosen_ids, api_keys TO {role};
+GRANT SELECT (tenant_id, expires_at), DELETE ON browser_tokens TO {role};
 GRANT SELECT, DELETE ON memory_items TO {role};
 GRANT SELECT, INSERT (id, tenant_id, session_id, part_of, requested_by), UPDATE (due_at, up_to_seq, reached, turns, finished_at), DELETE
    ON erasures TO {role};

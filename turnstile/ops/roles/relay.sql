@@ -22,3 +22,5 @@ GRANT SELECT, INSERT, UPDATE (archived_at), DELETE ON archived_turns TO {role};
 GRANT SELECT, INSERT (queue), UPDATE (reached, due_at) ON retention TO {role};
 GRANT SELECT, INSERT (id, tenant_id, session_id, part_of, requested_by), UPDATE (due_at, up_to_seq, reached, turns, finished_at), DELETE
    ON erasures TO {role};
+-- An erased tenant's keys.
+GRANT SELECT (tenant_id, created_at), DELETE ON api_keys TO {role};
