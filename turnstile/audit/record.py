@@ -22,8 +22,8 @@ async def record(connection: AsyncConnection[Any], event: AuditEvent) -> None:
 
     The log line does not wait for the commit. Raises psycopg.Error.
     """
-    await connection.execute(RECORD, _parameters(event))
-    _log(event)
+    await connection.execute(RECORD, parameters(event))
+    report(event)
 
 
 async def change_and_record(
@@ -46,15 +46,17 @@ async def record_alone(database: Database, *events: AuditEvent) -> None:
     Raises DatabaseUnavailableError: the caller must then not go on with the action.
     """
     if events:
-        await database.fetch_pipelined([(RECORD, _parameters(event)) for event in events])
+        await database.fetch_pipelined([(RECORD, parameters(event)) for event in events])
     for event in events:
-        _log(event)
+        report(event)
 
 
-def _parameters(event: AuditEvent) -> dict[str, Any]:
+def parameters(event: AuditEvent) -> dict[str, Any]:
+    """What RECORD asks for."""
     fields = event.as_fields()
     return {**fields, "counts": Jsonb(fields["counts"])}
 
 
-def _log(event: AuditEvent) -> None:
+def report(event: AuditEvent) -> None:
+    """The log line alone: whoever executes RECORD on a connection of another kind writes it, too."""
     log.info("audit.recorded", **event.as_fields())

@@ -1,4 +1,5 @@
-"""How alembic connects: the place comes from the caller (`turnstile migrate`, the tests), never from a file."""
+"""How alembic connects: the place comes from the caller (`turnstile migrate`, the tests), never from a file. So does the function
+that is called after each version, in its transaction."""
 
 from alembic import context
 from sqlalchemy import text
@@ -23,7 +24,8 @@ def run() -> None:
             for statement in (f"SELECT pg_advisory_lock({MIGRATION_LOCK})", *statements_before(), path):
                 context.execute(statement)
         else:
-            context.configure(connection=connection, version_table=VERSION_TABLE)
+            after_each = context.config.attributes["on_version_apply"]
+            context.configure(connection=connection, version_table=VERSION_TABLE, on_version_apply=after_each)
             wait_for_others(connection)
             for statement in statements_before():
                 connection.execute(text(statement))

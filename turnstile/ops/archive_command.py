@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from turnstile.archive.move import Archived, archive_sessions, read_cutoff
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import record_alone
 from turnstile.config.settings import Settings
 from turnstile.ops.terminal.exit_codes import ExitCode
-from turnstile.ops.terminal.operator_access import load_settings, operate, operator_database
+from turnstile.ops.terminal.operator_access import load_settings, operate, operator_database, operator_name
 from turnstile.ops.terminal.options import DAY_SECONDS, AsJson, DryRun, Pause, Yes, confirm, parse_age
 from turnstile.ops.terminal.output import Progress, plural, print_json, print_text, say, short_time
 
@@ -84,6 +86,8 @@ async def _archive(
     verb = "would be moved" if dry_run else "moved"
     progress = Progress()
     async with operator_database(settings, pinned=True) as database:
+        if not dry_run:
+            await record_alone(database, _event(settings, cutoff, failed=failed))
         try:
             async for step in archive_sessions(
                 database, cutoff, failed=failed, pause_seconds=pause_seconds, dry_run=dry_run
@@ -94,6 +98,13 @@ async def _archive(
             say(f"broken off: {plural(total.turns, 'turn')} of {plural(total.sessions, 'session')} {verb}")
             raise
     return total
+
+
+def _event(settings: Settings, cutoff: datetime, *, failed: bool) -> AuditEvent:
+    # Before the first move, because a run may be killed at any point. How much it was, `archived_turns` says.
+    which = ", FAILED turns as well" if failed else ""
+    subject = f"sessions at rest since {short_time(cutoff)}{which}"
+    return AuditEvent(kind=AuditKind.TURNS_ARCHIVED, actor=operator_name(settings), subject=subject)
 
 
 def _question(cutoff: datetime, *, failed: bool) -> str:

@@ -8,7 +8,7 @@ from turnstile.errors import DatabaseUnavailableError
 from turnstile.ops.migration_run import apply, warn_of_shared_schema
 from turnstile.ops.roles.grant_command import describe
 from turnstile.ops.roles.grants import grant_again
-from turnstile.ops.terminal.operator_access import database_away, load_settings
+from turnstile.ops.terminal.operator_access import database_away, load_settings, operator_name
 from turnstile.ops.terminal.options import DAY_SECONDS, Yes, confirm
 from turnstile.ops.terminal.output import say
 
@@ -39,7 +39,13 @@ def migrate(
 
     try:
         before, after = apply(
-            settings.database, revision or "head", down=down, sql=sql, wait_seconds=wait, on_wait=say_why
+            settings.database,
+            revision or "head",
+            down=down,
+            sql=sql,
+            by=operator_name(settings),
+            wait_seconds=wait,
+            on_wait=say_why,
         )
         # The new tables need grants, too.
         roles = {} if sql or down else grant_again(settings.database)

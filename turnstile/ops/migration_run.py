@@ -3,16 +3,19 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import psycopg
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
+from alembic.runtime.migration import MigrationContext, MigrationInfo
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError as RevisionError
 from psycopg.sql import Identifier
 from sqlalchemy.exc import DBAPIError
 
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import RECORD, parameters, report
 from turnstile.backends.postgres.certificate import certificate_refused
 from turnstile.backends.postgres.outage import is_outage
 from turnstile.backends.postgres.place import DatabasePlace
@@ -42,10 +45,13 @@ def apply(
     *,
     down: bool = False,
     sql: bool = False,
+    by: str | None = None,
     wait_seconds: float = 0.0,
     on_wait: Callable[[DatabaseUnavailableError], object] = lambda _: None,
 ) -> tuple[str, str]:
     """Migrates, or prints the SQL. Returns the revisions before and after ("nothing" if there are no tables).
+
+    The audit gets an event for each version if it is known who migrates (`by`).
 
     Retries for `wait_seconds` while the database is away: a migration that was broken off may be repeated. Calls `on_wait` before
     the first retry, and whenever the reason changes. Raises DatabaseUnavailableError, CertificateRefusedError and CommandError,
@@ -58,7 +64,7 @@ def apply(
             with _translated_errors(place):
                 before = _current(place)
                 _refuse_newer_tables(before)
-                _run(_config(place), before, revision, down=down, sql=sql)
+                _run(_config(place, by), before, revision, down=down, sql=sql)
                 return before or "nothing", _current(place) or "nothing"
         except DatabaseUnavailableError as error:
             if time.monotonic() >= deadline:
@@ -141,10 +147,22 @@ def known_revisions() -> list[str]:
     return [script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()]
 
 
-def _config(place: DatabasePlace | None = None) -> Config:
-    config = Config(attributes={"place": place})
+def _config(place: DatabasePlace | None = None, by: str | None = None) -> Config:
+    note = None if by is None else partial(_note_version, by)
+    config = Config(attributes={"place": place, "on_version_apply": note})
     config.set_main_option("script_location", "turnstile:migrations")
     return config
+
+
+def _note_version(by: str, *, ctx: MigrationContext, step: MigrationInfo, **_: object) -> None:
+    """An event for a version, in its transaction. The way down to `base` has dropped the table: then the log alone has it."""
+    way = "up" if step.is_upgrade else "down"
+    revision = ", ".join(step.destination_revision_ids) or "base"
+    event = AuditEvent(kind=AuditKind.TABLES_MIGRATED, actor=by, subject=f"the tables, {way} to {revision}")
+    connection = ctx.connection
+    if connection is not None and connection.exec_driver_sql("SELECT to_regclass('audit')").scalar() is not None:
+        connection.exec_driver_sql(RECORD, parameters(event))
+    report(event)
 
 
 def _current(place: DatabasePlace) -> str | None:

@@ -1,18 +1,23 @@
 """What operators do leaves an audit event, which names them and has no content."""
 
 import json
+import re
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from tests.conftest import sqs_client
 from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import make_dead, make_failed
-from tests.ops.invoke import NOBODY
+from tests.ops.invoke import NOBODY, invoke_plain
 from tests.support.claims import submit_turns
 from tests.support.stacks.stack import Stack
-from turnstile.backends.postgres.database import Database
+from tests.support.tampered_turns import MARKED_AS_LOST, make_running, tamper
+from tests.support.waiting_turns import RETRIED, make_settled
+from turnstile.backends.postgres.database import Database, conninfo
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 
@@ -143,6 +148,53 @@ async def test_a_decision_about_a_halted_session(
         await turnstile(command, str(failed), "--yes", **ADA)
 
     assert await recorded(database) == [(kind, "t", f"turn {failed}", {})]
+
+
+async def test_a_wake(turnstile: Turnstile, database: Database, settings: Settings) -> None:
+    turn = await make_settled(database, settings, "a", RETRIED)
+
+    await turnstile("wake", str(turn), "--dry-run", **ADA)
+    await turnstile("wake", NOBODY, "--yes", **ADA)
+    assert await recorded(database) == []
+    await turnstile("wake", str(turn), "--yes", **ADA)
+
+    assert await recorded(database) == [("turn.woken", "t", f"turn {turn}", {})]
+
+
+async def test_a_repair(turnstile: Turnstile, database: Database, settings: Settings) -> None:
+    await make_running(database, settings, "a")
+    await tamper(settings, MARKED_AS_LOST)
+
+    await turnstile("doctor", **ADA)
+    assert await recorded(database) == []
+    await turnstile("doctor", "--fix", "--yes", **ADA)
+
+    assert await recorded(database) == [("findings.repaired", None, "findings of the doctor", {"wake": 1})]
+
+
+async def test_an_archive(turnstile: Turnstile, database: Database) -> None:
+    for last in ("--dry-run", "--yes"):
+        await turnstile("archive", "--older-than=90d", "--failed", last, **ADA)
+
+    [(kind, tenant, subject, counts)] = await recorded(database)
+    assert (kind, tenant, counts) == ("turns.archived", None, {})
+    assert re.fullmatch(r"sessions at rest since \S+ \S+Z, FAILED turns as well", subject)
+
+
+@pytest.mark.usefixtures("template")
+def test_a_migration_and_a_grant(bare_url: str) -> None:
+    for _ in range(2):
+        invoke_plain("migrate", DATABASE_URL=bare_url, **ADA)
+    for words in (["--api", "turnstile_api"], []):
+        invoke_plain("grant", *words, DATABASE_URL=bare_url, **ADA)
+
+    with psycopg.connect(conninfo(DatabasePlace(bare_url), "test")) as connection:
+        found = connection.execute("SELECT kind, actor, subject FROM audit ORDER BY id").fetchall()
+    assert found == [
+        ("tables.migrated", "ada@desk", "the tables, up to 0001"),
+        ("roles.granted", "ada@desk", "turnstile_api: api"),
+        ("roles.granted", "ada@desk", "the roles of earlier calls"),
+    ]
 
 
 async def test_a_cancel_of_many_and_of_one(turnstile: Turnstile, database: Database, settings: Settings) -> None:

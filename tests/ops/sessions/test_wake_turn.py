@@ -27,7 +27,7 @@ from turnstile.turn.status import TurnStatus
 
 
 async def woken(database: Database, turn_id: UUID) -> Woken:
-    found = await wake_turn(database, turn_id)
+    found = await wake_turn(database, turn_id, by="ann")
     assert isinstance(found, Woken)
     return found
 
@@ -89,7 +89,7 @@ async def test_a_dry_run_says_the_same_and_changes_nothing(database: Database, s
     turn_id = await make_settled(database, settings, "s", RETRIED)
     before = await rows(database)
 
-    found = await wake_turn(database, turn_id, apply=False)
+    found = await wake_turn(database, turn_id, by=None)
 
     assert isinstance(found, Woken)
     assert await is_unchanged(database, turn_id, before)
@@ -146,12 +146,12 @@ async def test_a_turn_that_could_not_begin_is_left_alone(
     turn_id = await make(database, settings)
     before = await rows(database)
 
-    assert [await wake_turn(database, turn_id, apply=apply) for apply in (False, True)] == [why, why]
+    assert [await wake_turn(database, turn_id, by=by) for by in (None, "ann")] == [why, why]
     assert await is_unchanged(database, turn_id, before)
 
 
 async def test_a_turn_that_nobody_knows_is_not_woken(database: Database) -> None:
-    assert await wake_turn(database, UUID(int=1)) is None
+    assert await wake_turn(database, UUID(int=1), by="ann") is None
 
 
 async def test_a_locked_turn_is_not_waited_for(database: Database, settings: Settings) -> None:
@@ -159,7 +159,7 @@ async def test_a_locked_turn_is_not_waited_for(database: Database, settings: Set
     before = await rows(database)
 
     with rows_locked(settings):
-        assert await wake_turn(database, turn_id) is NotWoken.LOCKED
+        assert await wake_turn(database, turn_id, by="ann") is NotWoken.LOCKED
 
     assert await is_unchanged(database, turn_id, before)
     await woken(database, turn_id)
@@ -173,7 +173,7 @@ async def test_a_wake_during_a_claim_does_not_hinder_it(database: Database, sett
 
     async def both(session: str, turn_id: UUID) -> tuple[object, object]:
         found, [answer] = await asyncio.gather(
-            wake_turn(database, turn_id), claim(database, make_terms(settings), [make_claim(session)])
+            wake_turn(database, turn_id, by="ann"), claim(database, make_terms(settings), [make_claim(session)])
         )
         if answer is NoClaim.HEAD_LOCKED:
             [answer] = await claim(database, make_terms(settings), [make_claim(session)])
@@ -191,7 +191,9 @@ async def test_a_wake_during_a_cancel_revives_nothing(database: Database, settin
     turns = [await make_settled(database, settings, f"s-{number}", RETRIED) for number in range(20)]
 
     async def both(turn_id: UUID) -> tuple[object, CanceledTurn | None]:
-        return await asyncio.gather(wake_turn(database, turn_id), cancel(database, "t", turn_id, CancelReason.USER))
+        return await asyncio.gather(
+            wake_turn(database, turn_id, by="ann"), cancel(database, "t", turn_id, CancelReason.USER)
+        )
 
     for found, canceled in await asyncio.gather(*map(both, turns)):
         assert canceled is not None

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import psycopg
 
+from turnstile.audit.event import AuditKind
 from turnstile.backends.redis.operator_client import RedisUnreachableError
 from turnstile.errors import QueueUnavailableError
 from turnstile.ops.dead_letters.sweep import sweep
@@ -29,6 +30,7 @@ async def repair(operator: Operator, findings: Findings) -> Findings:
     A turn that has changed since the check, or that no relay has marked as lost, is left alone and counts as not repaired.
     Raises DatabaseUnavailableError.
     """
+    await operator.audit(AuditKind.FINDINGS_REPAIRED, "findings of the doctor", counts=plan(findings))
     lost = [UUID(one.turn_id) for one in findings if one.check.remedy is Remedy.WAKE and one.turn_id]
     woken = await wake(operator.database, lost)
     return [await _repair(operator, one, woken) for one in findings]

@@ -7,7 +7,7 @@ import typer
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.ops.roles import grants
 from turnstile.ops.roles.kinds import Kind
-from turnstile.ops.terminal.operator_access import database_away, load_settings
+from turnstile.ops.terminal.operator_access import database_away, load_settings, operator_name
 from turnstile.ops.terminal.output import print_text, say
 
 _Roles = list[str] | None
@@ -35,7 +35,7 @@ def grant(
         if sql:
             print_text(grants.print_statements(settings.database, named))
             return
-        roles, advice = grants.grant(settings.database, named)
+        roles, advice = grants.grant(settings.database, named, by=operator_name(settings))
     except DatabaseUnavailableError as error:
         raise database_away(settings, error) from error
     say(describe(roles))
@@ -45,8 +45,7 @@ def grant(
 
 def describe(roles: grants.Roles) -> str:
     """Which role has which rights, in one line."""
-    each = (f"{role}: {' and '.join(kind for kind in Kind if kind in kinds)}" for role, kinds in roles.items())
-    return f"granted: {'; '.join(each)}" if roles else "no role was named, now or before: nothing was granted"
+    return f"granted: {grants.describe(roles)}" if roles else "no role was named, now or before: nothing was granted"
 
 
 def _kinds_of_each(given: dict[Kind, _Roles]) -> dict[str, frozenset[Kind]]:

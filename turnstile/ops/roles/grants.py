@@ -11,6 +11,8 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier
 
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import RECORD, parameters, report
 from turnstile.backends.postgres.certificate import certificate_refused
 from turnstile.backends.postgres.database import conninfo
 from turnstile.backends.postgres.outage import is_outage
@@ -41,16 +43,23 @@ SELECT pg_has_role(relowner, 'USAGE'), relowner::regrole::text FROM pg_class WHE
 """
 
 
-def grant(place: DatabasePlace, named: Roles) -> tuple[Roles, list[str]]:
+def grant(place: DatabasePlace, named: Roles, *, by: str | None = None) -> tuple[Roles, list[str]]:
     """Gives the named roles the rights of their kinds, and no others in the schema; the roles of earlier calls get theirs again.
 
-    Returns all roles, and advice about them. Raises CommandError, CertificateRefusedError and DatabaseUnavailableError.
+    Returns all roles, and advice about them. The audit gets an event in the same transaction if it is known who grants (`by`).
+    Raises CommandError, CertificateRefusedError and DatabaseUnavailableError.
     """
     with _connection(place) as connection:
         _wait_for_migrations(connection)
         if (refused := _owner_refused(connection)) is not None:
             raise refused
-        return _grant(connection, place, named)
+        roles, advice = _grant(connection, place, named)
+        if by is not None:
+            subject = describe(named) or "the roles of earlier calls"
+            event = AuditEvent(kind=AuditKind.ROLES_GRANTED, actor=by, subject=subject)
+            connection.execute(RECORD, parameters(event))
+            report(event)
+        return roles, advice
 
 
 def grant_again(place: DatabasePlace) -> Roles:
@@ -61,6 +70,11 @@ def grant_again(place: DatabasePlace) -> Roles:
     with _connection(place) as connection:
         _wait_for_migrations(connection)
         return {} if _owner_refused(connection) else _grant(connection, place, {})[0]
+
+
+def describe(roles: Roles) -> str:
+    """Which role has the rights of which kinds."""
+    return "; ".join(f"{role}: {' and '.join(kind for kind in Kind if kind in kinds)}" for role, kinds in roles.items())
 
 
 def print_statements(place: DatabasePlace, named: Roles) -> str:

@@ -38,7 +38,7 @@ async def _look(operator: Operator, turn_id: UUID) -> str:
 
 
 async def _wake(operator: Operator, turn_id: UUID, *, apply: bool) -> Woken:
-    found = await wake_turn(operator.database, turn_id, apply=apply)
+    found = await wake_turn(operator.database, turn_id, by=operator.name if apply else None)
     match found:
         case Woken(queue=queue, message=message, placed=placed):
             if apply and placed:

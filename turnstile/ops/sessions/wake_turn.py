@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
+from psycopg.rows import DictRow
+
+from turnstile.audit.event import AuditEvent, AuditKind
+from turnstile.audit.record import record
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.sql_terms import by_key
 from turnstile.statements.locked_rows import stays_locked
@@ -70,8 +74,9 @@ class Woken:
     """False: it was scheduled, and waits for a relay to give it its place. A wake-up sent before that finds nothing."""
 
 
-async def wake_turn(database: Database, turn_id: UUID, *, apply: bool = True) -> Woken | NotWoken | None:
-    """Makes a waiting turn due now; None if the table does not have it. With `apply=False` it only says what it would do.
+async def wake_turn(database: Database, turn_id: UUID, *, by: str | None) -> Woken | NotWoken | None:
+    """Makes a waiting turn due now; None if the table does not have it. The audit names the operator (`by`); without one it only
+    says what it would do.
 
     Waits for a locked row for a tenth of a second. Raises DatabaseUnavailableError; may be called again.
     """
@@ -79,29 +84,40 @@ async def wake_turn(database: Database, turn_id: UUID, *, apply: bool = True) ->
 
     async def look() -> bool:
         nonlocal found
-        found = await _wake(database, turn_id, apply=apply)
+        found = await _wake(database, turn_id, by)
         return found is NotWoken.LOCKED
 
     await stays_locked(look)
     return found
 
 
-async def _wake(database: Database, turn_id: UUID, *, apply: bool) -> Woken | NotWoken | None:
-    for row in await database.fetch(WAKE_TURN, {"id": turn_id, "apply": apply}):
-        status = TurnStatus(row["status"])
-        if status.is_terminal:
-            return NotWoken.ENDED
-        if status is TurnStatus.RUNNING:
-            return NotWoken.RUNNING
-        if row["halted_by"] is not None:
-            return NotWoken.HALTED
-        if row["joins"]:
-            return NotWoken.JOINING
-        if row["seq"] is not None and row["head_id"] != row["id"]:
-            return NotWoken.BEHIND
-        if row["paused"]:
-            return NotWoken.PAUSED
-        if not row["woken" if apply else "free"]:
-            return NotWoken.LOCKED
-        return Woken(row["queue"], OutgoingMessage.about(row), placed=row["seq"] is not None)
-    return None
+async def _wake(database: Database, turn_id: UUID, by: str | None) -> Woken | NotWoken | None:
+    async with database.connection() as connection, connection.transaction():
+        given = {"id": turn_id, "apply": by is not None}
+        row = await (await connection.execute(WAKE_TURN, given)).fetchone()
+        if row is None:
+            return None
+        if by is not None and row["woken"]:
+            subject, tenant = f"turn {turn_id}", row["tenant_id"]
+            await record(connection, AuditEvent(kind=AuditKind.TURN_WOKEN, actor=by, subject=subject, tenant_id=tenant))
+    return _read(row, "woken" if by is not None else "free")
+
+
+def _read(row: DictRow, done: str) -> Woken | NotWoken:
+    """`done`: the column that says whether the turn was due."""
+    status = TurnStatus(row["status"])
+    if status.is_terminal:
+        return NotWoken.ENDED
+    if status is TurnStatus.RUNNING:
+        return NotWoken.RUNNING
+    if row["halted_by"] is not None:
+        return NotWoken.HALTED
+    if row["joins"]:
+        return NotWoken.JOINING
+    if row["seq"] is not None and row["head_id"] != row["id"]:
+        return NotWoken.BEHIND
+    if row["paused"]:
+        return NotWoken.PAUSED
+    if not row[done]:
+        return NotWoken.LOCKED
+    return Woken(row["queue"], OutgoingMessage.about(row), placed=row["seq"] is not None)

@@ -67,8 +67,8 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """Who runs the command, for records: as the settings name them, or else user@host."""
-        return self.settings.operator or _user_and_host()
+        """Who runs the command, for records."""
+        return operator_name(self.settings)
 
     @cached_property
     def queues(self) -> "MessageQueues":
@@ -112,7 +112,10 @@ class Operator:
             say("SQS is away: a relay sends the wake-up")
 
 
-def _user_and_host() -> str:
+def operator_name(settings: Settings) -> str:
+    """Who runs the command, for records: as the settings name them, or else user@host."""
+    if settings.operator:
+        return settings.operator
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
