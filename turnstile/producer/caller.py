@@ -11,11 +11,12 @@ from starlette.types import Scope
 from turnstile.access.caller import Caller
 from turnstile.access.role import Role
 from turnstile.access.verb import Verb
+from turnstile.errors import DatabaseUnfitError
 from turnstile.producer.backend import Backend, FoundBackend
 from turnstile.producer.credentials.credentials import ANYBODY
 from turnstile.producer.credentials.refusal import Refused
-from turnstile.producer.http.local_only import refuse_other_sites
-from turnstile.producer.http.problems import Kind, ProblemError
+from turnstile.producer.http.local_only import is_of_this_machine, refuse_other_sites
+from turnstile.producer.http.problems import Kind, ProblemError, unavailable
 
 PREFIX = "/v1/"
 """Prefix of the paths that need a key."""
@@ -41,7 +42,13 @@ async def identify(backend: Backend, scope: Scope) -> Caller:
     given = [value for name, value in scope["headers"] if name == b"authorization"]
     scheme, credentials = get_authorization_scheme_param(given[0].decode("latin-1") if len(given) == 1 else None)
     key = credentials if scheme.lower() == "bearer" and credentials else None
-    found = await backend.credentials.check(key)
+    try:
+        found = await backend.credentials.check(key)
+    except DatabaseUnfitError as error:
+        # What ails the database is told to those who may call, and to a developer whose API has no keys.
+        if backend.settings.may_be_open and is_of_this_machine(scope["headers"]):
+            raise
+        raise _unchecked() from error
     if isinstance(found, Refused):
         backend.refused_keys.note(scope, reason=found.reason.value, key_id=found.key_id)
         challenge = {"WWW-Authenticate": "Bearer"}
@@ -50,6 +57,23 @@ async def identify(backend: Backend, scope: Scope) -> Caller:
         refuse_other_sites(scope["headers"])
     backend.tenants.note(found.tenant_id)
     return found
+
+
+async def refuse_strangers(backend: Backend, scope: Scope) -> None:
+    """For a path that needs no key: refuses another website where no path needs one, as `identify` does.
+
+    Raises the 421, or the error of a table that can't be read (503).
+    """
+    try:
+        is_open = not await backend.credentials.are_needed()
+    except DatabaseUnfitError as error:
+        raise _unchecked() from error
+    if is_open and not backend.settings.api_serves_strangers_without_keys:
+        refuse_other_sites(scope["headers"])
+
+
+def _unchecked() -> ProblemError:
+    return unavailable("keys can't be checked now; try again after `Retry-After` seconds")
 
 
 def require(caller: Caller, needed: Role, verb: Verb) -> None:

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from turnstile.producer.caller import CALLER, HELD, PREFIX, identify
+from turnstile.producer.caller import CALLER, HELD, PREFIX, identify, refuse_strangers
+from turnstile.producer.http.local_only import is_of_this_machine
 from turnstile.producer.http.parameters import refuse_repeated_headers
 from turnstile.producer.http.request_metrics import name_route
 from turnstile.producer.rates.rate_headers import Header
@@ -47,10 +48,13 @@ class Entrance:
         if not scope["path"].startswith("/"):
             # RFC 9112 has servers accept a target in absolute form, as for a proxy.
             scope["path"] = "/" + scope["path"].partition("://")[2].partition("/")[2]
-        if not scope["path"].startswith(PREFIX):
-            return self._app
-        is_submit = self._submits.takes(scope)
+        is_open = not scope["path"].startswith(PREFIX)
+        is_submit = not is_open and self._submits.takes(scope)
         try:
+            if is_open:
+                if not is_of_this_machine(scope["headers"]):
+                    await refuse_strangers(self._state.backend, scope)
+                return self._app
             scope[CALLER] = await identify(self._state.backend, scope)
             refuse_repeated_headers(scope["headers"])
         except Exception as refused:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,6 +25,7 @@ from turnstile.ops.roles.kinds import Kind
 from turnstile.producer.app import create_app
 
 Connect = Callable[[Settings], AbstractAsyncContextManager[AsyncClient]]
+OpenApi = Callable[..., AbstractAsyncContextManager[AsyncClient]]
 
 
 @pytest.fixture
@@ -81,6 +83,24 @@ def connect() -> Connect:
             yield client
 
     return connected
+
+
+@pytest.fixture
+def unconfigured(settings: Settings) -> OpenApi:
+    """An API without keys in its settings: `async with unconfigured(…) as client`. The client shows none."""
+
+    @asynccontextmanager
+    async def opened(
+        host: str = "127.0.0.1", called: str = "localhost:8080", **more: Any
+    ) -> AsyncIterator[AsyncClient]:
+        app = create_app(settings.model_copy(update={"api_keys": (), "api_host": host, **more}))
+        async with (
+            app.router.lifespan_context(app),
+            AsyncClient(transport=ASGITransport(app), base_url=f"http://{called}") as client,
+        ):
+            yield client
+
+    return opened
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

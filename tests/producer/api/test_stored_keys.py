@@ -1,15 +1,11 @@
 """Keys of the table at the API: their tenant, their role, their end, and an API that has none yet."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
-
 import pytest
-from httpx import ASGITransport, AsyncClient, Response
+from httpx import AsyncClient, Response
 from structlog.testing import capture_logs
 
 from tests.producer.api.calls import submit
-from tests.producer.api.conftest import Connect
+from tests.producer.api.conftest import Connect, OpenApi
 from tests.producer.api.expectations import expect_problem, expect_unavailable
 from tests.producer.api.network_faults import Cable
 from tests.support.probes import until
@@ -17,11 +13,9 @@ from tests.support.stored_keys import id_of, revoke, store_key
 from turnstile.access.role import Role
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.producer.app import create_app
 from turnstile.producer.credentials import key_cache
 from turnstile.statements.api_keys import NewKey, rotate_key
 
-OpenApi = Callable[..., AbstractAsyncContextManager[AsyncClient]]
 TURN = "/v1/turns/2f1c1b52-8f0e-4c39-a1bb-5ab4b3bb3b1e"
 
 
@@ -37,24 +31,6 @@ async def status(client: AsyncClient, key: str) -> int:
 def always_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer of the table is fresh."""
     monkeypatch.setattr(key_cache, "FRESH_SECONDS", 0.0)
-
-
-@pytest.fixture
-def unconfigured(settings: Settings) -> OpenApi:
-    """An API without keys in its settings: `async with unconfigured(…) as client`. The client shows none."""
-
-    @asynccontextmanager
-    async def opened(
-        host: str = "127.0.0.1", called: str = "localhost:8080", **more: Any
-    ) -> AsyncIterator[AsyncClient]:
-        app = create_app(settings.model_copy(update={"api_keys": (), "api_host": host, **more}))
-        async with (
-            app.router.lifespan_context(app),
-            AsyncClient(transport=ASGITransport(app), base_url=f"http://{called}") as client,
-        ):
-            yield client
-
-    return opened
 
 
 # --- tenant and role

@@ -44,6 +44,10 @@ class Credentials:
         self._may_be_open = may_be_open and not configured and jwts is None
         self._clock = clock
 
+    async def are_needed(self) -> bool:
+        """Whether every request needs a credential. Raises DatabaseUnavailableError if nobody can say now."""
+        return not self._may_be_open or await self._stored.exist()
+
     async def check(self, key: str | None) -> Caller | Refused:
         """The caller with this key or JWT, or why it is refused.
 
@@ -51,7 +55,7 @@ class Credentials:
         """
         if key is not None and (caller := self._configured.find(key)) is not None:
             return caller
-        if self._may_be_open and not await self._stored.exist():
+        if not await self.are_needed():
             return ANYBODY
         if key is None:
             return Refused(Reason.MISSING)

@@ -11,11 +11,16 @@ from turnstile.config.validators import LOCAL_HOSTS
 from turnstile.producer.http.problems import Kind, ProblemError
 
 
-def refuse_other_sites(headers: Sequence[tuple[bytes, bytes]]) -> None:
-    """Raises the 421 for a request by another name than the loopback's, and for a request of another website."""
+def is_of_this_machine(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether a request calls the API by a name of the loopback address, and is of no other website."""
     hosts = [f"//{value.decode('latin-1')}" for name, value in headers if name == b"host"]
     origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
-    if len(hosts) != 1 or not all(map(_names_this_machine, hosts + origins)):
+    return len(hosts) == 1 and all(map(_names_this_machine, hosts + origins))
+
+
+def refuse_other_sites(headers: Sequence[tuple[bytes, bytes]]) -> None:
+    """Raises the 421 for a request by another name than the loopback's, and for a request of another website."""
+    if not is_of_this_machine(headers):
         detail = "this API has no keys, so it serves only 127.0.0.1 and localhost; make one: `turnstile key create`"
         raise ProblemError(Kind.NOT_LOCAL, detail)
 
