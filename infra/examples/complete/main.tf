@@ -63,6 +63,8 @@ module "roles" {
   name        = var.name
   cluster_arn = aws_ecs_cluster.cluster.arn
   queues      = { for name, queue in local.queues : name => queue.access }
+
+  sealing_kms_key_arn = var.sealing_kms_key_arn
 }
 
 # --- processes
@@ -77,7 +79,7 @@ resource "aws_ecs_cluster" "cluster" {
 }
 
 resource "aws_secretsmanager_secret" "setting" {
-  for_each = toset(["REDIS_URL", "TURNSTILE_MEMORY_REDIS_URL", "TURNSTILE_API_KEYS"])
+  for_each = toset(["REDIS_URL", "TURNSTILE_MEMORY_REDIS_URL"])
 
   name = "${var.name}/${each.key}"
 }
@@ -96,10 +98,8 @@ resource "aws_secretsmanager_secret" "owner" {
 
 locals {
   secret_arns = { for name, secret in aws_secretsmanager_secret.setting : name => secret.arn }
-  # Who needs which: the keys of the API are the API's.
-  redis = { for name, arn in local.secret_arns : name => arn if name != "TURNSTILE_API_KEYS" }
   stores = {
-    for kind, secret in aws_secretsmanager_secret.database : kind => merge(local.redis, { DATABASE_URL = secret.arn })
+    for kind, secret in aws_secretsmanager_secret.database : kind => merge(local.secret_arns, { DATABASE_URL = secret.arn })
   }
 
   environment = merge(var.telemetry, {
@@ -108,6 +108,9 @@ locals {
     # One for all: every process holds it against the visibility timeout of every queue, and refuses to start where one is shorter.
     TURNSTILE_LEASE_SECONDS = tostring(var.lease_seconds)
   })
+
+  # Of the processes that open contents.
+  sealing = { for name, file in { TURNSTILE_SEALING_KEYS_FILE = var.sealing_keys_file } : name => file if file != null }
 
   service = {
     cluster_arn        = aws_ecs_cluster.cluster.arn
@@ -132,8 +135,8 @@ module "api" {
   port               = 8080
   metrics_port       = var.metrics_port
   target_group_arn   = aws_lb_target_group.api.arn
-  environment        = merge(local.environment, { TURNSTILE_API_HOST = "0.0.0.0", TURNSTILE_API_PORT = "8080" })
-  secrets            = merge(local.secret_arns, local.stores["api"])
+  environment        = merge(local.environment, local.sealing, { TURNSTILE_API_HOST = "0.0.0.0", TURNSTILE_API_PORT = "8080" })
+  secrets            = local.stores["api"]
 }
 
 module "worker" {
@@ -152,7 +155,7 @@ module "worker" {
   metrics_port       = var.metrics_port
   start_seconds      = var.worker_start_seconds
   secrets            = local.stores["worker"]
-  environment = merge(local.environment, {
+  environment = merge(local.environment, local.sealing, {
     TURNSTILE_HANDLER     = var.handler
     TURNSTILE_HEALTH_PORT = "8081"
     # The beginning of the image's digest: `turnstile workers` and `stats --by release` show which deploy a worker is of.

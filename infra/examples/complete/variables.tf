@@ -106,6 +106,23 @@ variable "redis_auth_token_secret_arn" {
   type        = string
 }
 
+variable "sealing_keys_file" {
+  description = "File of the image with the keys that seal contents, each of them sealed by KMS (docs/sealing.md). Null: contents are stored as they are."
+  type        = string
+  default     = null
+}
+
+variable "sealing_kms_key_arn" {
+  description = "The key of KMS that has sealed them."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = (var.sealing_kms_key_arn == null) == (var.sealing_keys_file == null)
+    error_message = "The API and the workers need both: the file, and leave to open its keys."
+  }
+}
+
 variable "owner" {
   description = "The team that runs Turnstile: alarms name it."
   type        = string

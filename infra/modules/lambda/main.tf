@@ -47,6 +47,10 @@ locals {
     var.secrets_kms_key_arn == null ? [] : [jsonencode({
       Sid = "DecryptSecrets", Effect = "Allow", Action = ["kms:Decrypt"], Resource = [var.secrets_kms_key_arn]
     })],
+    var.sealing_kms_key_arn == null ? [] : [jsonencode({
+      Sid       = "OpenContents", Effect = "Allow", Action = ["kms:Decrypt"], Resource = [var.sealing_kms_key_arn]
+      Condition = { StringLike = { "kms:EncryptionContext:turnstile" = "*" } }
+    })],
     length(local.keys) == 0 ? [] : [jsonencode({
       Sid = "UseTheQueuesKeys", Effect = "Allow", Action = ["kms:GenerateDataKey", "kms:Decrypt"], Resource = local.keys
     })],

@@ -106,6 +106,12 @@ variable "secrets_kms_key_arn" {
   default     = null
 }
 
+variable "sealing_kms_key_arn" {
+  description = "Key of KMS that has sealed the keys of contents (docs/sealing.md), if there is one."
+  type        = string
+  default     = null
+}
+
 variable "subnet_ids" {
   description = "Private subnets, where Postgres and Redis are reached."
   type        = list(string)

@@ -6,16 +6,17 @@ output "name" {
 output "declaration" {
   description = "The queue as one entry of TURNSTILE_QUEUES: what the worker's settings must agree with, from the same source."
   value = {
-    name               = var.name
-    purpose            = var.purpose
-    owner              = var.owner
-    sqs                = aws_sqs_queue.main.url
-    dlq                = aws_sqs_queue.dlq.url
-    visibility_seconds = var.visibility_seconds
-    max_attempts       = var.max_attempts
-    timeout_seconds    = var.timeout_seconds
-    expires_in_seconds = var.expires_in_seconds
-    on_failure         = var.on_failure
+    name                = var.name
+    purpose             = var.purpose
+    owner               = var.owner
+    sqs                 = aws_sqs_queue.main.url
+    dlq                 = aws_sqs_queue.dlq.url
+    visibility_seconds  = var.visibility_seconds
+    max_attempts        = var.max_attempts
+    timeout_seconds     = var.timeout_seconds
+    max_timeout_seconds = var.max_timeout_seconds
+    expires_in_seconds  = var.expires_in_seconds
+    on_failure          = var.on_failure
   }
 }
 

@@ -59,6 +59,12 @@ variable "timeout_seconds" {
   default     = 300
 }
 
+variable "max_timeout_seconds" {
+  description = "The longest time-out of an attempt that a submit may ask for: so long can a client hold a slot. Null: 14 days."
+  type        = number
+  default     = null
+}
+
 variable "expires_in_seconds" {
   description = "Retries, snoozes and takeovers of a turn end so long after its submit."
   type        = number

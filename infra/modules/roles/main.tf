@@ -14,6 +14,15 @@ locals {
     Resource = keys
   } if length(keys) > 0]
 
+  # Who opens contents: the API and the workers. Each asks at its start for the keys that the file of keys names (docs/sealing.md).
+  open_contents = [for key in [var.sealing_kms_key_arn] : {
+    Sid       = "OpenContents"
+    Effect    = "Allow"
+    Action    = ["kms:Decrypt"]
+    Resource  = [key]
+    Condition = { StringLike = { "kms:EncryptionContext:turnstile" = "*" } }
+  } if key != null]
+
   send_wake_ups = {
     Sid      = "SendWakeUps"
     Effect   = "Allow"
@@ -75,8 +84,12 @@ locals {
 
   policies = {
     for role, statements in local.statements : role => jsonencode({
-      Version   = "2012-10-17"
-      Statement = [for each in concat([for one in statements : jsonencode(one)], [for one in local.produce_with_keys : jsonencode(one)]) : jsondecode(each)]
+      Version = "2012-10-17"
+      Statement = [for each in concat(
+        [for one in statements : jsonencode(one)],
+        [for one in local.produce_with_keys : jsonencode(one)],
+        [for one in local.open_contents : jsonencode(one) if !contains(["relay", "operator"], role)],
+      ) : jsondecode(each)]
     })
   }
 }

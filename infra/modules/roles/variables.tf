@@ -17,6 +17,12 @@ variable "cluster_arn" {
   type        = string
 }
 
+variable "sealing_kms_key_arn" {
+  description = "Key of KMS that has sealed the keys of contents (docs/sealing.md), if there is one. The API and the workers may open them."
+  type        = string
+  default     = null
+}
+
 variable "permissions_boundary" {
   description = "ARN of a permissions boundary for every role."
   type        = string

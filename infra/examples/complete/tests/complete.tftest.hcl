@@ -100,6 +100,44 @@ run "each_kind_of_process_has_its_own_role_of_the_database" {
   }
 }
 
+run "no_client_s_key_is_a_setting" {
+  command = plan
+
+  assert {
+    condition = toset([for one in module.api.container_definition.secrets : one.name]) == toset([
+      "DATABASE_URL", "REDIS_URL", "TURNSTILE_MEMORY_REDIS_URL",
+    ])
+    error_message = "Keys are rows of the database, made and revoked without a deploy."
+  }
+}
+
+run "contents_are_sealed_by_the_api_and_the_workers" {
+  command = plan
+
+  variables {
+    sealing_keys_file   = "/app/sealing.json"
+    sealing_kms_key_arn = "arn:aws:kms:eu-central-1:123456789012:key/00000000-0000-0000-0000-000000000001"
+  }
+
+  assert {
+    condition = toset([
+      for name, module in merge({ api = module.api, relay = module.relay, operator = module.operator }, { for queue, worker in module.worker : "worker-${queue}" => worker }) :
+      name if contains([for one in module.container_definition.environment : "${one.name}=${one.value}"], "TURNSTILE_SEALING_KEYS_FILE=/app/sealing.json")
+    ]) == toset(["api", "worker-turns", "worker-strict"])
+    error_message = "Who has the file of keys is who may open them."
+  }
+}
+
+run "keys_of_contents_that_no_role_may_open" {
+  command = plan
+
+  variables {
+    sealing_keys_file = "/app/sealing.json"
+  }
+
+  expect_failures = [var.sealing_kms_key_arn]
+}
+
 run "operators_have_a_task_of_their_own" {
   command = plan
 

@@ -79,6 +79,19 @@ run "secrets_that_the_function_reads_itself" {
   }
 }
 
+run "sealed_contents" {
+  variables {
+    sealing_kms_key_arn = "arn:aws:kms:eu-central-1:123456789012:key/00000000-0000-0000-0000-000000000001"
+  }
+
+  assert {
+    condition = jsonencode([for one in jsondecode(output.policy).Statement : [one.Resource, one.Condition] if contains(one.Action, "kms:Decrypt")]) == jsonencode([
+      [[var.sealing_kms_key_arn], { StringLike = { "kms:EncryptionContext:turnstile" = "*" } }]
+    ])
+    error_message = "A worker opens the keys of contents, and nothing else that the key has sealed."
+  }
+}
+
 run "secrets_under_a_key_of_the_customer" {
   variables {
     secrets             = { DATABASE_URL = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:database-AbCdEf" }

@@ -49,8 +49,24 @@ run "a_standard_queue" {
   }
 
   assert {
+    condition     = output.declaration.max_timeout_seconds == null
+    error_message = "What is not asked for is left to the application."
+  }
+
+  assert {
     condition     = output.declaration.owner == "team chat" && output.declaration.purpose == "answers turns"
     error_message = "Operators see whose queue it is."
+  }
+}
+
+run "a_bound_for_the_time_outs_of_clients" {
+  variables {
+    max_timeout_seconds = 600
+  }
+
+  assert {
+    condition     = output.declaration.max_timeout_seconds == 600
+    error_message = "The declaration gives the API the bound."
   }
 }
 

@@ -83,6 +83,28 @@ run "least_privilege" {
   }
 }
 
+run "sealed_contents" {
+  variables {
+    sealing_kms_key_arn = "arn:aws:kms:eu-central-1:123456789012:key/00000000-0000-0000-0000-000000000001"
+  }
+
+  assert {
+    condition     = toset([for role, policy in output.policies : role if strcontains(policy, "kms:")]) == toset(["api", "worker-turns", "worker-strict"])
+    error_message = "The API and the workers open contents. Relays and operators do without."
+  }
+
+  assert {
+    condition = jsonencode([for one in jsondecode(output.policies["api"]).Statement : one if one.Sid == "OpenContents"]) == jsonencode([{
+      Action    = ["kms:Decrypt"]
+      Condition = { StringLike = { "kms:EncryptionContext:turnstile" = "*" } }
+      Effect    = "Allow"
+      Resource  = [var.sealing_kms_key_arn]
+      Sid       = "OpenContents"
+    }])
+    error_message = "Only the keys of contents, and nothing else that the key has sealed."
+  }
+}
+
 run "with_a_customer_managed_key" {
   variables {
     queues = {
