@@ -87,6 +87,10 @@ class RowLockedError(DatabaseUnavailableError):
     """A row stayed locked by another transaction beyond the lock timeout; nothing was done. The server is healthy."""
 
 
+class ConnectionsBusyError(DatabaseUnavailableError):
+    """The process has too much to do: no connection came free in time, and Postgres answered other calls. Nothing was done."""
+
+
 class DatabaseUnfitError(DatabaseUnavailableError):
     """Postgres responds, but this program can't use it as it is; the message says what to do. Nothing was done."""
 

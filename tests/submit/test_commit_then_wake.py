@@ -10,7 +10,7 @@ from tests.support.claims import submit_turns
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.errors import RowLockedError, UnstorableContentError
+from turnstile.errors import ConnectionsBusyError, DatabaseUnavailableError, RowLockedError, UnstorableContentError
 from turnstile.statements.submit import Accepted, submit
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.turn.on_busy import OnBusy
@@ -52,6 +52,35 @@ async def test_a_call_that_has_waited_for_a_locked_session_is_not_repeated(
                 await Submitting(settings, impatient, cast("Any", None)).commit([make_submission(settings.queue)])
 
     assert calls == [1]
+
+
+@pytest.mark.parametrize(
+    ("met", "raised"),
+    [
+        ([ConnectionsBusyError("busy")], ConnectionsBusyError),
+        # The lost call may have committed: its turn must not be called refused.
+        ([DatabaseUnavailableError("lost"), ConnectionsBusyError("busy")], DatabaseUnavailableError),
+    ],
+    ids=["at first", "after a lost call"],
+)
+async def test_a_submit_without_a_connection_is_not_repeated(
+    settings: Settings,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    met: list[Exception],
+    raised: type[Exception],
+) -> None:
+    left = list(met)
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise left.pop(0)
+
+    monkeypatch.setattr(turnstile.submit.commit_then_wake, "submit", fail)
+    with pytest.raises(DatabaseUnavailableError) as refused:
+        await Submitting(settings, database, cast("Any", None)).commit([make_submission(settings.queue)])
+
+    assert type(refused.value) is raised
+    assert not left
 
 
 @pytest.mark.parametrize("on_busy", [OnBusy.ENQUEUE, OnBusy.REJECT])

@@ -15,6 +15,7 @@ import psycopg
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import (
+    ConnectionsBusyError,
     DatabaseUnavailableError,
     DatabaseUnfitError,
     RowLockedError,
@@ -51,10 +52,10 @@ class Submitting:
     async def commit(self, submissions: Sequence[Submission]) -> list[Accepted | SubmissionRefusedError]:
         """Records the turns with one statement; returns the results in the order of `submissions`. Ignores their `on_busy`.
 
-        Raises RowLockedError (another transaction has locked a session; nothing was done) and DatabaseUnavailableError (nothing
-        was done, or the outcome is unknown: the same submissions may be committed again). For one submission, also raises
-        UnstorableContentError. For several, also raises UnicodeEncodeError, and psycopg's DataError and IntegrityError, and
-        nothing was done: commit them one by one to find the faulty one.
+        Raises RowLockedError (another transaction has locked a session; nothing was done), ConnectionsBusyError (nothing was
+        done) and DatabaseUnavailableError (nothing was done, or the outcome is unknown: the same submissions may be committed
+        again). For one submission, also raises UnstorableContentError. For several, also raises UnicodeEncodeError, and psycopg's
+        DataError and IntegrityError, and nothing was done: commit them one by one to find the faulty one.
         """
         return await self._retry(
             lambda: submit(self._database, submissions, resend_seconds=self._resend_seconds),
@@ -107,6 +108,9 @@ class Submitting:
             except (RowLockedError, DatabaseUnfitError):
                 # No retry: nothing was done, and the call has waited for the lock, or somebody must do something first.
                 raise
+            except ConnectionsBusyError as error:
+                # One more call would add to what there is too much of. An earlier one may have committed.
+                raise DatabaseUnavailableError(str(error)) if again else error from None
             except DatabaseUnavailableError:
                 # A second call with the same ids shows whether the lost one had committed. Always make one more call, and further
                 # ones while they fail at once: after a restart of Postgres, each connection of the pool fails once.

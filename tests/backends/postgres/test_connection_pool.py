@@ -7,11 +7,11 @@ import psycopg
 import pytest
 
 import turnstile.backends.postgres.database
-from tests.support.probes import let_the_loop_turn, until
+from tests.support.probes import let_the_loop_turn, stand_still, until
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.outage import UnfitServerError
 from turnstile.backends.postgres.place import DatabasePlace
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import ConnectionsBusyError, DatabaseUnavailableError
 
 PATIENCE_SECONDS = 60.0
 
@@ -100,3 +100,56 @@ async def test_a_reason_is_forgotten_once_a_connection_works(database_url: str, 
         async with database.connection():
             with pytest.raises(DatabaseUnavailableError, match="PoolTimeout"):
                 await database.fetch("SELECT 1", {})
+
+
+# --- too much to do, or an outage
+
+
+async def hold(database: Database, end: asyncio.Event) -> None:
+    async with database.connection():
+        await end.wait()
+        # A driver takes some steps from the arrival of a response to its result.
+        await let_the_loop_turn(20)
+
+
+async def test_a_call_behind_others_that_are_answered_finds_the_connections_busy(database_url: str) -> None:
+    first_ends, never = asyncio.Event(), asyncio.Event()
+    async with Database(DatabasePlace(database_url), "test-pool", size=1, wait_seconds=0.5) as database:
+        await database.fetch("SELECT 1", {})
+        holding = [asyncio.create_task(hold(database, end)) for end in (first_ends, never)]
+        await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
+        late = asyncio.create_task(database.fetch("SELECT 1", {}))
+        await until(lambda: database._pool.get_stats()["requests_waiting"] == 2)
+
+        first_ends.set()
+        await until(late.done)
+
+        assert isinstance(late.exception(), ConnectionsBusyError)
+        never.set()
+        await asyncio.gather(*holding)
+
+
+async def test_a_process_that_has_no_time_to_read_its_responses_is_busy(database_url: str) -> None:
+    arrives = asyncio.Event()
+    async with Database(DatabasePlace(database_url), "test-pool", size=1, wait_seconds=0.3) as database:
+        await database.fetch("SELECT 1", {})
+        holding = asyncio.create_task(hold(database, arrives))
+        await let_the_loop_turn(10)
+        late = asyncio.create_task(database.fetch("SELECT 1", {}))
+        await until(lambda: database._pool.get_stats()["requests_waiting"] == 1)
+
+        arrives.set()
+        stand_still(0.5)
+        await until(late.done)
+
+        assert isinstance(late.exception(), ConnectionsBusyError)
+        await holding
+
+
+async def test_a_call_that_waits_while_nobody_is_answered_meets_an_outage(database_url: str) -> None:
+    pool = Database(DatabasePlace(database_url), "test-pool", size=1, wait_seconds=0.1)
+    async with pool as database, database.connection():
+        with pytest.raises(DatabaseUnavailableError) as away:
+            await database.fetch("SELECT 1", {})
+
+    assert not isinstance(away.value, ConnectionsBusyError)

@@ -18,7 +18,7 @@ from turnstile.producer.routes import error_handlers
 
 CONNECTIONS = 64
 SUBMITS = 300
-POLLERS = 80
+POLLERS = 200
 ROUNDS = 3
 
 

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.producer.api.plain_server import serving_plainly
 from tests.support.probes import let_the_loop_turn
+from turnstile.errors import ConnectionsBusyError
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import Kind, ProblemError
 from turnstile.producer.routes import error_handlers
@@ -60,3 +61,17 @@ async def test_a_refusal_for_overload_is_held_back_while_connections_are_free(mo
     assert at_once.result().status_code == 429
     held.cancel()
     await asyncio.wait({held})
+
+
+async def test_a_process_that_has_too_much_to_do_does_not_blame_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(error_handlers, "REFUSAL_SECONDS", 0.0)
+    tallies = {"database_away": Tally("api.database_away"), "overloaded": Tally("api.overloaded")}
+    state = State({**tallies, "connections": SimpleNamespace(may_wait=True)})
+
+    with capture_logs() as logs:
+        refused = await answer(ConnectionsBusyError("busy"), "/v1/turns/x/events", state)
+
+    assert refused.status_code == 503
+    assert b"too many calls" in bytes(refused.body)
+    assert refused.headers["retry-after"] == "2"
+    assert [line["event"] for line in logs] == ["api.overloaded"]

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from turnstile.backends import shared_answer
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import ConnectionsBusyError, DatabaseUnavailableError
 from turnstile.producer.routes import health_routes
 from turnstile.producer.routes.health_routes import readiness_of
 
@@ -45,6 +45,12 @@ async def test_each_change_is_a_line_of_the_log_with_its_reason() -> None:
         ("api.not_ready", "too many clients"),
         ("api.ready", None),
     ]
+
+
+async def test_a_process_with_too_much_to_do_stays_ready() -> None:
+    database: Any = Scripted(ConnectionsBusyError("busy"))
+
+    assert await readiness_of(database)()
 
 
 async def test_requests_one_after_another_share_a_ping() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.cancelling import Cancel, cancel_at_each_await
 from tests.support.probes import let_the_loop_turn, stand_still, until
 from turnstile.backends.postgres.database import Database
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import ConnectionsBusyError, DatabaseUnavailableError
 from turnstile.producer.http.problems import Kind
 from turnstile.producer.sharing.fair_lanes import FairLanes, FairPool
 from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
@@ -129,6 +129,10 @@ async def test_a_call_that_waits_too_long_behind_calls_of_its_tenant_meets_overl
 
     assert isinstance(refused, NoPlaceError)
     assert refused.kind is Kind.TOO_MANY_REQUESTS
+
+
+async def test_a_call_that_waits_behind_one_without_a_connection_meets_overload() -> None:
+    assert isinstance(await wait_too_long(True, ConnectionsBusyError("busy")), NoPlaceError)
 
 
 async def test_a_call_that_waits_while_nobody_gets_a_response_meets_an_outage() -> None:

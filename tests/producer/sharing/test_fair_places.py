@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.probes import let_the_loop_turn
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import ConnectionsBusyError, DatabaseUnavailableError
 from turnstile.producer.http.problems import Kind
 from turnstile.producer.sharing.fair_places import FairPlaces, NoPlaceError
 
@@ -125,3 +125,18 @@ async def test_refusals_are_counted_in_few_lines_of_the_log() -> None:
             "free": 1,
         }
     ]
+
+
+async def test_a_call_without_a_connection_is_refused_as_overload_by_the_share_of_its_tenant() -> None:
+    places = places_of(4)
+    refusals = []
+    with capture_logs() as logs, ExitStack() as held:
+        for _ in range(2):
+            with pytest.raises(NoPlaceError) as refused, places.take("a"):
+                raise ConnectionsBusyError
+            refusals.append(refused.value.kind)
+            held.enter_context(places.take("a"))
+        assert held.enter_context(places.take("a")) == 2
+
+    assert refusals == [Kind.UNAVAILABLE, Kind.TOO_MANY_REQUESTS]
+    assert [line["event"] for line in logs] == ["api.overloaded"]

@@ -21,6 +21,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from turnstile.backends.late_answer import is_answered
 from turnstile.backends.postgres.hang_detection import ANSWER_SECONDS
 from turnstile.backends.postgres.lending import Lending
 from turnstile.backends.postgres.outage import ANSWERED, NewestConnection, is_outage
@@ -31,7 +32,7 @@ from turnstile.backends.postgres.startup_options import FORM, StartupOptions, as
 from turnstile.backends.postgres.table_version import TableCheck
 from turnstile.backends.postgres.tenant_setting import NAME_TENANTS, names_of, tenants_in
 from turnstile.backends.postgres.unanswered import Unanswered
-from turnstile.errors import MISFIT, MISFITS, DatabaseUnavailableError, TablesUnfitError
+from turnstile.errors import MISFIT, MISFITS, ConnectionsBusyError, DatabaseUnavailableError, TablesUnfitError
 from turnstile.sealing.contents import PLAIN, Contents
 from turnstile.telemetry.backend_health import health_of
 
@@ -166,6 +167,8 @@ class Database:
         self._tables = None if first is None else TableCheck(first)
         self._health = health_of("postgres")
         self._unanswered = Unanswered()
+        self._answers = 0
+        """How often the server has answered this process: a call, or a new connection's check."""
         self._check: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
 
@@ -195,12 +198,18 @@ class Database:
         except psycopg.Error as error:
             self._newest.failed(error)
             raise
+        self._answers += 1
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection from the pool. Raises DatabaseUnavailableError for an outage before or inside the block."""
+        """A connection from the pool.
+
+        Raises DatabaseUnavailableError for an outage before or inside the block, ConnectionsBusyError if others have all
+        connections for too long.
+        """
         self._refuse_at_once()
         self._unanswered.asked(time.monotonic())
+        before = self._answers
         try:
             connection = await self._lending.take()
             try:
@@ -211,14 +220,18 @@ class Database:
             # A pool whose connections are all in use for a moment must not blame an attempt that failed long ago.
             self._newest.worked()
             self._health.responded()
-            self._unanswered.answered(time.monotonic())
+            self._note_answer()
         except psycopg.Error as error:
             if not is_outage(error):
-                self._unanswered.answered(time.monotonic())
+                self._note_answer()
                 if self._tables is not None and error.sqlstate in MISFITS:
                     self._tables.note(MISFIT, error)
                     raise TablesUnfitError(MISFIT) from error
                 raise
+            if isinstance(error, PoolTimeout) and await is_answered(lambda: self._answers > before):
+                raise ConnectionsBusyError(
+                    "no connection came free in time, and Postgres answered other calls"
+                ) from error
             raise self._outage(error) from error
         finally:
             self._unanswered.ended()
@@ -227,13 +240,17 @@ class Database:
         """How long no call has got an answer, in seconds; 0 while no call waits. For any thread."""
         return self._unanswered.seconds(time.monotonic())
 
+    def _note_answer(self) -> None:
+        self._answers += 1
+        self._unanswered.answered(time.monotonic())
+
     async def _note_refusal(self, _: object) -> None:
         # The pool could not connect. That is an outage, and no fault of this process.
         self._unanswered.answered(time.monotonic())
 
     def _outage(self, error: psycopg.Error) -> DatabaseUnavailableError:
         if error.sqlstate in ANSWERED:
-            self._unanswered.answered(time.monotonic())
+            self._note_answer()
         else:
             self._unanswered.failed(time.monotonic())
             self._health.failed()

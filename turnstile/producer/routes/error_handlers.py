@@ -20,6 +20,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnstile.errors import (
+    ConnectionsBusyError,
     ContentsUnreadableError,
     DatabaseUnavailableError,
     DatabaseUnfitError,
@@ -36,6 +37,7 @@ from turnstile.errors import (
 )
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import (
+    LATER,
     Fault,
     Kind,
     ProblemError,
@@ -55,6 +57,7 @@ REFUSAL_SECONDS = 2.0
 def install(app: FastAPI) -> None:
     """Makes `app` respond to every expected error with a problem."""
     app.state.database_away = Tally("api.database_away")
+    app.state.overloaded = Tally("api.overloaded")
     app.state.contents_unreadable = Tally("api.contents_unreadable")
     for expected in _TRANSLATIONS:
         app.add_exception_handler(expected, _answer)
@@ -83,6 +86,8 @@ async def answer(error: Exception, path: str, state: State) -> JSONResponse:
     """
     if isinstance(error, (ContentsUnreadableError, FirstRequestSealedError)):
         state.contents_unreadable.note(path=path, error=str(error))
+    if isinstance(error, ConnectionsBusyError):
+        state.overloaded.note(what="calls of Postgres", path=path)
     problem = translate(error, path, state.database_away)
     if isinstance(problem, NoPlaceError) and state.connections.may_wait:
         await asyncio.sleep(REFUSAL_SECONDS)
@@ -92,7 +97,8 @@ async def answer(error: Exception, path: str, state: State) -> JSONResponse:
 def translate(error: Exception, path: str, away: Tally) -> ProblemError:
     """The problem for an error of a route, noted in `away` if the database is. Raises an unexpected error again."""
     # The pool logs unfit tables once, not once for each call.
-    if isinstance(error, DatabaseUnavailableError) and not isinstance(error, (RowLockedError, DatabaseUnfitError)):
+    answers = (RowLockedError, DatabaseUnfitError, ConnectionsBusyError)
+    if isinstance(error, DatabaseUnavailableError) and not isinstance(error, answers):
         away.note(path=path, error=str(error))
     for kind in type(error).__mro__:
         if kind in _TRANSLATIONS:
@@ -155,6 +161,9 @@ _TRANSLATIONS: dict[type[Exception], Any] = {
     TurnIdTakenError: lambda _: ProblemError(Kind.TURN_ID_TAKEN, "leave turn_id out, or choose another"),
     UnstorableContentError: lambda error: ProblemError(Kind.INVALID_BODY, str(error)),
     DatabaseUnavailableError: lambda _: unavailable(f"the database does not respond; {_AGAIN}"),
+    ConnectionsBusyError: lambda _: NoPlaceError(
+        Kind.UNAVAILABLE, f"this process has too many calls for its connections to Postgres; {_AGAIN}", headers=LATER
+    ),
     DatabaseUnfitError: lambda error: unavailable(str(error)),
     RowLockedError: lambda _: unavailable(f"another transaction has locked the session; {_AGAIN}"),
     # Nothing that the client sent: the operator's log has the reason.

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.shared_answer import SharedAnswer
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import ConnectionsBusyError, DatabaseUnavailableError
 from turnstile.producer.backend import FoundBackend
 from turnstile.producer.http.problems import unavailable
 from turnstile.producer.routes.openapi import problems
@@ -72,6 +72,9 @@ async def _find_trouble(database: Database) -> str | None:
             await database.ping()
     except TimeoutError:
         return f"the database does not respond within {PATIENCE_SECONDS:g} s"
+    except ConnectionsBusyError:
+        # Postgres answers. Without this process, the others would have its calls, too.
+        return None
     except DatabaseUnavailableError as error:
         return str(error)
     return None

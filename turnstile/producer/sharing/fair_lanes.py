@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from turnstile.backends.lines import Lines
 from turnstile.backends.postgres.database import Database
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.errors import ConnectionsBusyError, DatabaseUnavailableError
 from turnstile.producer.sharing.fair_places import FairPlaces
 
 Waiting = tuple[str, "asyncio.Future[None]"]
@@ -32,8 +32,9 @@ class FairLanes:
         answered = True
         try:
             yield
-        except DatabaseUnavailableError:
-            answered = False
+        except DatabaseUnavailableError as error:
+            # A busy database has answered others meanwhile.
+            answered = isinstance(error, ConnectionsBusyError)
             raise
         finally:
             self.answered += answered

@@ -4,11 +4,11 @@ It is used for what a client can make long or many: requests in progress, submit
 event streams. Who gets a place next does not matter here, because nobody waits for one: `producer.sharing.fair_lanes` has lines.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from turnstile.errors import DatabaseUnavailableError
+from turnstile.backends.late_answer import is_answered
+from turnstile.errors import ConnectionsBusyError, DatabaseUnavailableError
 from turnstile.producer.http.log_throttle import Tally
 from turnstile.producer.http.problems import LATER, Kind, ProblemError
 from turnstile.producer.sharing.seen_tenants import SeenTenants
@@ -16,9 +16,6 @@ from turnstile.producer.sharing.seen_tenants import SeenTenants
 TIMES_FREE = 3
 """A tenant may have this many places for each place that stays free, as it may have slots of a worker (ADR 0015). One tenant has
 three quarters of the places at most, two that take turns have three sevenths each."""
-
-LATE_SECONDS = 0.25
-"""How long to wait for responses that have arrived, but are not read yet because a flood keeps the event loop busy."""
 
 
 class NoPlaceError(ProblemError):
@@ -44,7 +41,10 @@ class FairPlaces:
 
     @contextmanager
     def take(self, tenant_id: str) -> Iterator[int]:
-        """Occupies a place for the duration of the block. Yields how many the tenant had before. Raises NoPlaceError."""
+        """Occupies a place for the duration of the block. Yields how many the tenant had before.
+
+        Raises NoPlaceError, also if the block gets no connection to Postgres because other calls have all of them.
+        """
         own = self._taken.get(tenant_id, 0)
         if self._free <= 0 or (self._shared and own and own + 1 > TIMES_FREE * (self._free - 1)):
             raise self._refuse(tenant_id, own)
@@ -52,6 +52,8 @@ class FairPlaces:
         self._taken[tenant_id] = own + 1
         try:
             yield own
+        except ConnectionsBusyError:
+            raise self._refuse(tenant_id, own) from None
         finally:
             self._free += 1
             self._taken[tenant_id] -= 1
@@ -65,9 +67,7 @@ class FairPlaces:
 
         `own`: the places that its tenant had when it came. `answered`: whether the database has answered another call meanwhile.
         """
-        if not answered():
-            await asyncio.sleep(LATE_SECONDS)
-        if answered():
+        if await is_answered(answered):
             return self._refuse(tenant_id, own)
         return DatabaseUnavailableError("no call before this one got a response")
 
