@@ -111,9 +111,9 @@ class Settings(BaseSettings):
     """Origins whose pages may call the API from a browser, such as `https://chat.example`, separated by commas. Left out: none.
     Give pages [tokens](clients.md#pages), never keys."""
     api_url: Annotated[str, AfterValidator(validators.check_api_url)] = "http://127.0.0.1:8080"
-    """URL of the API that `turnstile submit` calls."""
+    """URL of the API that `turnstile submit` and [`turnstile.client`](clients.md#from-an-application) call."""
     api_key: Annotated[str | None, AfterValidator(validators.check_api_key), Field(repr=False)] = None
-    """API key that `turnstile submit` sends."""
+    """API key that they send."""
     api_docs: bool | None = None
     """Whether the API serves `/docs`, where a browser can try the calls, and `/openapi.json`: to everybody, without a key.
     Left out: only at the loopback address."""
