@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.ops.invoke import NOWHERE, invoke_plain
+from turnstile.client import ApiUnreachableError, ClientError, UnexpectedAnswerError
+from turnstile.client.errors import problem
 from turnstile.errors import (
     AddressUnusableError,
     DatabaseUnavailableError,
@@ -14,7 +16,7 @@ from turnstile.errors import (
     SettingsError,
     UnknownQueueError,
 )
-from turnstile.ops.submit.submit_http import read_answer
+from turnstile.ops.submit.submit_http import explain_refusal
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 
 LOCAL_ENV = 'for the local stack: eval "$(turnstile local env)", with --home FOLDER unless its data is in ./.local'
@@ -88,35 +90,42 @@ def test_what_goes_wrong_is_one_line(line: str, environment: dict[str, str], cod
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (code, "", 1), ran.err
 
 
+def refusal(status: int, kind: str = "some") -> ClientError:
+    return problem({"type": f"/problems/{kind}", "detail": "why"}, status, None)
+
+
 @pytest.mark.parametrize(
-    ("status", "body", "keyed", "code", "line"),
+    ("error", "keyed", "code", "line"),
     [
-        (422, b'{"detail": "why", "type": "/problems/unknown-queue"}', True, ExitCode.NOT_FOUND, "422: why"),
-        (422, b'{"detail": "why", "type": "/problems/invalid-body"}', True, ExitCode.USAGE, "422: why"),
-        (404, b'{"detail": "why", "type": "/problems/not-found"}', True, ExitCode.NOT_FOUND, "404: why"),
+        (refusal(422, "unknown-queue"), True, ExitCode.NOT_FOUND, "422: why"),
+        (refusal(422, "invalid-body"), True, ExitCode.USAGE, "422: why"),
+        (refusal(404), True, ExitCode.NOT_FOUND, "404: why"),
+        (refusal(409), True, ExitCode.FAILED, "409: why"),
+        (refusal(429), True, ExitCode.UNAVAILABLE, "429: why"),
+        (refusal(503), True, ExitCode.UNAVAILABLE, "503: why"),
         # A response of another program, such as the application whose port TURNSTILE_API_URL names.
         (
-            404,
-            b'{"detail": "why"}',
+            UnexpectedAnswerError("http://api", 404),
             True,
             ExitCode.UNAVAILABLE,
             "http://api answered 404, but not as a Turnstile API does",
         ),
-        (409, b'{"detail": "why"}', True, ExitCode.FAILED, "409: why"),
-        (429, b'{"detail": "why"}', True, ExitCode.UNAVAILABLE, "429: why"),
-        (503, b'{"detail": "why"}', True, ExitCode.UNAVAILABLE, "503: why"),
-        (200, b"<html>", True, ExitCode.UNAVAILABLE, "http://api answered 200, but not as a Turnstile API does"),
-        (401, b"{}", True, ExitCode.USAGE, "401: the API does not know this key: correct TURNSTILE_API_KEY"),
-        (401, b"{}", False, ExitCode.USAGE, f"401: the API requires a key: set TURNSTILE_API_KEY; {LOCAL_ENV}"),
+        (refusal(401), True, ExitCode.USAGE, "401: the API does not know this key: correct TURNSTILE_API_KEY"),
+        (refusal(401), False, ExitCode.USAGE, f"401: the API requires a key: set TURNSTILE_API_KEY; {LOCAL_ENV}"),
+        (
+            ApiUnreachableError("http://api", "it broke", sent=True),
+            True,
+            ExitCode.UNAVAILABLE,
+            "the API at http://api does not answer: it broke; repeat it",
+        ),
     ],
 )
 def test_a_refusal_of_the_api_has_an_exit_code_and_a_line(
-    status: int, body: bytes, keyed: bool, code: ExitCode, line: str
+    error: ClientError, keyed: bool, code: ExitCode, line: str
 ) -> None:
-    with pytest.raises(CommandError) as refused:
-        read_answer(status, body, "http://api", keyed=keyed)
+    refused = explain_refusal(error, keyed=keyed, again="; repeat it")
 
-    assert (refused.value.code, str(refused.value)) == (code, line)
+    assert (refused.code, str(refused)) == (code, line)
 
 
 def test_an_api_that_is_not_there_is_named_with_what_to_do() -> None:
@@ -124,7 +133,7 @@ def test_an_api_that_is_not_there_is_named_with_what_to_do() -> None:
 
     assert ran.code == ExitCode.UNAVAILABLE
     assert ran.err == (
-        "turnstile: the API at http://127.0.0.1:1 does not answer: Connect call failed ('127.0.0.1', 1); "
+        "turnstile: the API at http://127.0.0.1:1 does not answer: [Errno 111] Connection refused; "
         "start one with `turnstile api`, or set TURNSTILE_API_URL\n"
     )
 

@@ -10,7 +10,6 @@ from typer.main import get_command
 from tests.ops.invoke import NOBODY, NOWHERE, invoke_plain
 from turnstile.ops.archive_command import parse_rest
 from turnstile.ops.command_list import COMMANDS, LazyCommand, app
-from turnstile.ops.submit.submit_http import find_proxy
 from turnstile.ops.terminal.exit_codes import ExitCode
 from turnstile.ops.terminal.options import DAY_SECONDS, parse_age, parse_rate
 
@@ -183,23 +182,3 @@ def test_no_variable_answers_a_question() -> None:
 
 def test_a_deployments_own_version_variable_is_not_an_option() -> None:
     assert invoke_plain("queues", "--help", TURNSTILE_VERSION="2026.08.1").code == ExitCode.OK
-
-
-@pytest.mark.parametrize(
-    ("url", "proxy"),
-    [
-        ("https://api.example.com", "http://proxy.example:3128"),
-        ("http://api.example.com", None),
-        ("https://internal.example.com", None),
-        ("https://localhost", None),
-    ],
-)
-def test_the_proxy_is_that_of_the_environment_and_none_for_the_loopback(
-    monkeypatch: pytest.MonkeyPatch, url: str, proxy: str | None
-) -> None:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "NO_PROXY", "HTTPS_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
-    monkeypatch.setenv("no_proxy", "internal.example.com")
-
-    assert find_proxy(url) == proxy

@@ -1,14 +1,14 @@
 """`turnstile submit`: one turn over HTTP, or one or many with database credentials."""
 
-import asyncio
 import json
 import sys
 import uuid
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
+from turnstile.client import Turn, TurnOptions
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.message_queue import MessageQueues
@@ -21,12 +21,12 @@ from turnstile.ops.submit.submit_direct import (
     submit_all,
     what_is_left,
 )
-from turnstile.ops.submit.submit_http import ApiClient
+from turnstile.ops.submit.submit_http import connect, explained
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode, explain
 from turnstile.ops.terminal.operator_access import Operator, load_settings, operate
 from turnstile.ops.terminal.options import AsJson, WaitSeconds
 from turnstile.ops.terminal.output import plural, print_json, print_text, say
-from turnstile.ops.turns.wait_for_turn import describe_end, wait_until_ended
+from turnstile.ops.turns.wait_for_turn import describe_end
 from turnstile.statements.submit import Submission
 from turnstile.submit.commit_then_wake import Submitting
 from turnstile.submit.turn_request import MAX_PRIORITY_SECONDS
@@ -118,10 +118,10 @@ def submit(
         submission = prepare(settings, whose, session, body, idempotency_key)
         _submit_directly(settings, [submission], as_json=as_json)
     else:
-        asyncio.run(_submit_over_http(settings, session, body, idempotency_key, wait, as_json=as_json))
+        _submit_over_http(settings, session, body, idempotency_key, wait, as_json=as_json)
 
 
-async def _submit_over_http(
+def _submit_over_http(
     settings: Settings, session: str, body: dict[str, Any], key: str | None, wait: float | None, *, as_json: bool
 ) -> None:
     # Checked before the request: invalid characters in a header or a path would give an unclear HTTP error. Whether the id may
@@ -129,39 +129,43 @@ async def _submit_over_http(
     check_session(session, settings.model_copy(update={"personal_session_ids": True}))
     if key is not None:
         check_key(key)
-    api = ApiClient(settings)
-    accepted, replayed = await api.submit(session, body, key or uuid.uuid4().hex)
-    turn_id = accepted["id"]
-    if replayed:
-        say(f"turn {turn_id} had been submitted before")
-    if wait is None:
-        if as_json:
-            print_json(accepted)
-        else:
-            print_text(turn_id)
-        return
-    try:
-        turn = await wait_until_ended(lambda left: api.read(turn_id, left), _status, wait)
-    except BaseException:
-        say(f"turn {turn_id} has not ended yet: see turnstile status {turn_id}")
-        raise
+    options = cast("TurnOptions", {name: value for name, value in body.items() if name != "input"})
+    key = key or uuid.uuid4().hex
+    again = f"; repeat with --idempotency-key {key}: if the turn was accepted, it is not submitted twice"
+    keyed = bool(settings.api_key)
+    with connect(settings) as client:
+        with explained(keyed=keyed, again=again):
+            accepted = client.session(session).submit(body["input"], key=key, **options)
+        turn_id = accepted["id"]
+        if accepted["replayed"]:
+            say(f"turn {turn_id} had been submitted before")
+        if wait is None:
+            if as_json:
+                # What the body of the response says, and not what its headers add.
+                print_json({name: value for name, value in accepted.items() if name != "replayed"})
+            else:
+                print_text(turn_id)
+            return
+        try:
+            with explained(keyed=keyed):
+                turn = client.wait(turn_id, wait)
+        except BaseException:
+            say(f"turn {turn_id} has not ended yet: see turnstile status {turn_id}")
+            raise
     _report_ended(turn, as_json=as_json)
 
 
-def _status(turn: dict[str, Any]) -> TurnStatus:
-    return TurnStatus(turn["status"])
-
-
-def _report_ended(turn: dict[str, Any], *, as_json: bool) -> None:
-    status = _status(turn)
+def _report_ended(turn: Turn, *, as_json: bool) -> None:
+    status = TurnStatus(turn["status"])
     if as_json:
         print_json(turn)
     elif status is TurnStatus.SUCCEEDED:
         output = turn["output"]
         print_text(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False))
     if status is not TurnStatus.SUCCEEDED:
-        error = turn.get("error") or {}
-        say(describe_end(turn["id"], status, error.get("class"), error.get("message")))
+        error = turn["error"]
+        said = (error["class"], error["message"]) if error else (None, None)
+        say(describe_end(turn["id"], status, *said))
         raise typer.Exit(ExitCode.FAILED)
 
 

@@ -1,100 +1,51 @@
-"""Submits and reads turns over HTTP, as any client of the API does."""
+"""The API as `turnstile submit` calls it, and what went wrong in one line."""
 
-import json
-from typing import Any
-from urllib.parse import quote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-import aiohttp
-
+from turnstile.client import ApiUnreachableError, Client, ClientError, ProblemError, UnauthorizedError
 from turnstile.config.settings import Settings
-from turnstile.config.validators import LOCAL_HOSTS
 from turnstile.errors import SET_BY_LOCAL_ENV
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 
-TIMEOUT_SECONDS = 30.0
-LONGEST_WAIT_SECONDS = 20.0
-"""Longest wait in one read: below TIMEOUT_SECONDS and below the timeout of common proxies."""
+UNKNOWN_QUEUE = "/problems/unknown-queue"
 
 
-class ApiClient:
-    """Calls the API at `settings.api_url`. Raises CommandError, with an exit code for the problem."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._url = settings.api_url.rstrip("/")
-        self._proxy = find_proxy(self._url)
-        self._key = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
-
-    async def submit(self, session_id: str, body: dict[str, Any], idempotency_key: str) -> tuple[dict[str, Any], bool]:
-        """Submits a turn. Returns the response, and whether it is that of an earlier, equal request."""
-        path = f"/v1/sessions/{quote(session_id, safe='')}/turns"
-        again = (
-            f"; repeat with --idempotency-key {idempotency_key}: if the turn was accepted, it is not submitted twice"
-        )
-        return await self._ask("POST", path, again, headers={"Idempotency-Key": idempotency_key}, json=body)
-
-    async def read(self, turn_id: str, wait_seconds: float) -> dict[str, Any]:
-        """The turn. Returns when it has ended, at the latest after `wait_seconds`, at most LONGEST_WAIT_SECONDS."""
-        wait = {"wait": min(wait_seconds, LONGEST_WAIT_SECONDS)} if wait_seconds else {}
-        turn, _ = await self._ask("GET", f"/v1/turns/{turn_id}", "", headers={}, params=wait)
-        return turn
-
-    async def _ask(
-        self, method: str, path: str, hint: str, *, headers: dict[str, str], **request: Any
-    ) -> tuple[dict[str, Any], bool]:
-        given = {"headers": {**self._key, **headers}, "allow_redirects": False, "proxy": self._proxy, **request}
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-        try:
-            async with (
-                aiohttp.ClientSession(timeout=timeout) as session,
-                session.request(method, f"{self._url}{path}", **given) as response,
-            ):
-                replayed = response.headers.get("Idempotency-Replayed") == "true"
-                body = await response.read()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            line = f"the API at {self._url} does not answer: "
-            if isinstance(error, aiohttp.ClientConnectorError):
-                # Never sent. Its own text has aiohttp's words for the connection.
-                line += f"{error.os_error.strerror or error}; start one with `turnstile api`, or set TURNSTILE_API_URL"
-            else:
-                line += f"{str(error) or type(error).__name__}{hint}"
-            raise CommandError(line, ExitCode.UNAVAILABLE) from error
-        return read_answer(response.status, body, self._url, keyed=bool(self._key)), replayed
+def connect(settings: Settings) -> Client:
+    """A client of the API at `settings.api_url`. It tries each call once: whoever has typed it sees at once what is wrong."""
+    return Client(settings.api_url, api_key=settings.api_key, patience_seconds=0)
 
 
-def read_answer(status: int, body: bytes, url: str, *, keyed: bool) -> dict[str, Any]:
-    """The JSON document of a successful response. Raises CommandError. `keyed`: whether the request had an API key."""
+@contextmanager
+def explained(*, keyed: bool, again: str = "") -> Iterator[None]:
+    """Raises CommandError for what the client raises. The parameters are those of `explain_refusal`."""
     try:
-        document = json.loads(body)
-    except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        raise CommandError(f"{url} answered {status}, but not as a Turnstile API does", ExitCode.UNAVAILABLE)
-    if 200 <= status < 300:
-        return document
-    if status == 401:
-        refused = "the API does not know this key: correct TURNSTILE_API_KEY"
-        missing = f"the API requires a key: set TURNSTILE_API_KEY; {SET_BY_LOCAL_ENV}"
-        raise CommandError(f"401: {refused if keyed else missing}", ExitCode.USAGE)
-    if status == 404 and not str(document.get("type")).startswith("/problems/"):
-        raise CommandError(f"{url} answered {status}, but not as a Turnstile API does", ExitCode.UNAVAILABLE)
-    detail = document.get("detail") or document.get("title") or "refused"
-    # 422 has several causes; an unknown queue has its own exit code.
-    unknown_queue = str(document.get("type")).endswith("unknown-queue")
-    raise CommandError(f"{status}: {detail}", ExitCode.NOT_FOUND if unknown_queue else _code(status))
+        yield
+    except ClientError as error:
+        raise explain_refusal(error, keyed=keyed, again=again) from error
 
 
-def _code(status: int) -> ExitCode:
+def explain_refusal(error: ClientError, *, keyed: bool, again: str = "") -> CommandError:
+    """The line and the exit code. `keyed`: whether the request had a key; `again`: what to do if it may have been done."""
+    match error:
+        case ApiUnreachableError(sent=False):
+            line = f"{error}; start one with `turnstile api`, or set TURNSTILE_API_URL"
+            return CommandError(line, ExitCode.UNAVAILABLE)
+        case UnauthorizedError():
+            refused = "the API does not know this key: correct TURNSTILE_API_KEY"
+            missing = f"the API requires a key: set TURNSTILE_API_KEY; {SET_BY_LOCAL_ENV}"
+            return CommandError(f"401: {refused if keyed else missing}", ExitCode.USAGE)
+        case ProblemError():
+            return CommandError(str(error), _code(error))
+        case ApiUnreachableError():
+            return CommandError(f"{error}{again}", ExitCode.UNAVAILABLE)
+        case _:
+            return CommandError(str(error), ExitCode.UNAVAILABLE)
+
+
+def _code(error: ProblemError) -> ExitCode:
     known = {404: ExitCode.NOT_FOUND, 409: ExitCode.FAILED, 429: ExitCode.UNAVAILABLE}
-    return known.get(status, ExitCode.UNAVAILABLE if status >= 500 else ExitCode.USAGE)
-
-
-def find_proxy(url: str) -> str | None:
-    """The proxy of the environment for this URL, if any."""
-    # Not aiohttp's `trust_env`: it also reads a login from .netrc, and refuses that together with the API key.
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    # A configured proxy can't reach the loopback of this machine.
-    if host in LOCAL_HOSTS or proxy_bypass(host):
-        return None
-    return getproxies().get(parts.scheme)
+    if error.type == UNKNOWN_QUEUE:
+        # 422 has several causes; an unknown queue has its own exit code.
+        return ExitCode.NOT_FOUND
+    return known.get(error.status, ExitCode.UNAVAILABLE if error.status >= 500 else ExitCode.USAGE)
