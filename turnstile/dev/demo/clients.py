@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-import aiohttp
-
+from turnstile.client import AsyncClient, TurnOptions
 from turnstile.examples.conversations import Conversation
 
 OUTAGE_EVERY = 8
 """One session in OUTAGE_EVERY has a turn that fails for good until the operator has repaired the cause."""
 BETWEEN_LINES_SECONDS = 0.15
-MAX_TRIES = 20
 SCHEDULED_AFTER = timedelta(seconds=6)
 
 
@@ -52,33 +50,16 @@ class Ledger:
         return [turn_id for turn_id, line in self.accepted.items() if line.part == part]
 
 
-async def talk(client: aiohttp.ClientSession, session_id: str, lines: Sequence[Line], ledger: Ledger) -> None:
+async def talk(client: AsyncClient, session_id: str, lines: Sequence[Line], ledger: Ledger) -> None:
     """Submits all lines of one session, in order, without waiting for the replies."""
-    for place, line in enumerate(lines):
-        body: dict[str, object] = {"input": line.text}
-        if line.part:
-            body["metadata"] = {"demo": line.part}
+    session = client.session(session_id)
+    for line in lines:
+        options: TurnOptions = {"metadata": {"demo": line.part}} if line.part else {}
         due_at = datetime.now(UTC) + SCHEDULED_AFTER if line.part == "scheduled" else None
         if due_at:
-            body["execute_at"] = due_at.isoformat()
-        turn_id = await _submit(client, session_id, body, f"{session_id}/{place}")
+            options["execute_at"] = due_at
+        turn_id = UUID((await session.submit(line.text, **options))["id"])
         ledger.accepted[turn_id] = line
         if due_at:
             ledger.due_at[turn_id] = due_at
         await asyncio.sleep(BETWEEN_LINES_SECONDS)
-
-
-async def _submit(client: aiohttp.ClientSession, session_id: str, body: dict[str, object], key: str) -> UUID:
-    for _ in range(MAX_TRIES):
-        try:
-            # The key makes the retry safe: the same request gives the same turn.
-            headers = {"Idempotency-Key": key}
-            async with client.post(f"/v1/sessions/{session_id}/turns", json=body, headers=headers) as answer:
-                if answer.status != 503:
-                    answer.raise_for_status()
-                    return UUID((await answer.json())["id"])
-                pause = float(answer.headers.get("Retry-After", "1"))
-        except (aiohttp.ClientConnectionError, TimeoutError):
-            pause = 0.2
-        await asyncio.sleep(pause)
-    raise RuntimeError(f"no answer to {key} after {MAX_TRIES} tries")

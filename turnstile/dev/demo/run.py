@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import LiteralString
 
-import aiohttp
 import typer
 
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
+from turnstile.client import AsyncClient
 from turnstile.config.config_file import load
 from turnstile.config.settings import Settings
 from turnstile.dev.child_processes import ChildProcesses
@@ -62,7 +62,7 @@ class Stage:
     processes: ChildProcesses
     database: Database
     queues: MessageQueues
-    client: aiohttp.ClientSession
+    client: AsyncClient
     screen: Screen
     outage: Path
     sessions: Sessions
@@ -176,11 +176,7 @@ async def _stage(stack: LocalStack, url: str, name: str, folder: Path, sessions:
     await asyncio.to_thread(create_declared, settings)
     processes = ChildProcesses(os.environ, settings.grace_seconds, folder)
     queues = MessageQueues(settings)
-    client = aiohttp.ClientSession(
-        f"http://127.0.0.1:{port}",
-        headers={"Authorization": f"Bearer {settings.api_key}"},
-        timeout=aiohttp.ClientTimeout(total=10),
-    )
+    client = AsyncClient(f"http://127.0.0.1:{port}", api_key=settings.api_key)
     try:
         async with Database(settings.database, "turnstile-demo", size=2) as database, client:
             yield Stage(settings, processes, database, queues, client, Screen(), outage, sessions, Ledger())
@@ -215,12 +211,10 @@ async def _converse(stage: Stage) -> None:
     [endless] = stage.ledger.turns("endless")
 
     async def running(_: dict[str, int]) -> bool:
-        async with stage.client.get(f"/v1/turns/{endless}") as answer:
-            return bool((await answer.json())["status"] == TurnStatus.RUNNING)
+        return (await stage.client.read(str(endless)))["status"] == TurnStatus.RUNNING
 
     await stage.until("the turn that never ends", running)
-    async with stage.client.post(f"/v1/turns/{endless}/cancel"):
-        pass
+    await stage.client.cancel(str(endless))
     stage.screen.event("a client cancelled its turn, which was running")
     await stage.until("all turns to end", lambda counts: _ended(counts) == stage.total)
 
