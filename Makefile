@@ -126,8 +126,8 @@ short-load:
 infra-check: setup ## the Terraform of infra/, and the tests on the queues that it makes
 	@$(BIN)/python -m tests.infra $(ARGS)
 
-up: setup ## the local stack with API and worker in the foreground, until Ctrl-C
-	@$(BIN)/turnstile up
+up: setup ## `turnstile dev`: the local stack, an API, a page to chat with, a worker, until Ctrl-C
+	@$(BIN)/turnstile dev
 
 down: setup ## stop the local stack; its data stays
 	@$(BIN)/turnstile local down

@@ -42,7 +42,9 @@ HOMES_OF_THE_ENVIRONMENT = (
     "turnstile/dev/home.py",
 )
 HANDS_THE_ENVIRONMENT_ON = {
-    "turnstile/dev/up.py": "to its children",
+    "turnstile/dev/dev_command.py": "to its workers",
+    "turnstile/dev/start_stack.py": "to the processes that use the stack",
+    "turnstile/dev/reload/worker_start.py": "to the handler, from `turnstile dev`",
     "turnstile/dev/demo/": "to its children, and to its handler the script that it shall play",
     "turnstile/ops/command_list.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
     "turnstile/config/unknown_variables.py": "looks at the names alone",

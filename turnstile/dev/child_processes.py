@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from queue import SimpleQueue
 
 KILL_AFTER_SECONDS = 20.0
 """Time from the end of the workers' grace period until SIGKILL."""
@@ -15,12 +14,9 @@ _POLL_SECONDS = 0.1
 
 
 class ChildProcesses:
-    """Starts `turnstile` commands. With `folder`, their output goes to log files in it, otherwise to the terminal.
+    """Starts `turnstile` commands, whose output goes to log files in `folder`. `grace_seconds` is that of their settings."""
 
-    `grace_seconds` is that of their settings.
-    """
-
-    def __init__(self, environment: Mapping[str, str], grace_seconds: float, folder: Path | None = None) -> None:
+    def __init__(self, environment: Mapping[str, str], grace_seconds: float, folder: Path) -> None:
         self._environment = environment
         self._grace_seconds = grace_seconds
         self._folder = folder
@@ -28,8 +24,7 @@ class ChildProcesses:
 
     def start(self, name: str, *arguments: str) -> None:
         """Starts `turnstile <arguments>` under a name."""
-        with contextlib.ExitStack() as opened:
-            log = opened.enter_context(self.log(name).open("wb")) if self._folder else None
+        with self.log(name).open("wb") as log:
             self._processes[name] = subprocess.Popen(  # noqa: S603 - our own program
                 [sys.executable, "-m", "turnstile.ops.main", *arguments],
                 env=dict(self._environment),
@@ -43,7 +38,6 @@ class ChildProcesses:
 
     def log(self, name: str) -> Path:
         """The log file of a process."""
-        assert self._folder is not None  # noqa: S101 - only callers that gave one ask
         return self._folder / f"{name}.log"
 
     def kill(self, name: str) -> int:
@@ -58,27 +52,18 @@ class ChildProcesses:
         codes = {name: process.poll() for name, process in self._processes.items()}
         return {name: code for name, code in codes.items() if code is not None}
 
-    def stop(self, signals: "SimpleQueue[int] | None" = None) -> bool:
-        """Stops all: SIGTERM, and again for each item of `signals`, with which a worker hands back its turns. SIGKILL only
-        KILL_AFTER_SECONDS after the grace period, or on a KeyboardInterrupt. False if one was killed."""
+    def stop(self) -> None:
+        """Stops all: SIGTERM, and SIGKILL only KILL_AFTER_SECONDS after the grace period, or on a KeyboardInterrupt."""
         deadline = time.monotonic() + self._grace_seconds + KILL_AFTER_SECONDS
         with contextlib.suppress(KeyboardInterrupt):
-            self._terminate()
+            for process in self._processes.values():
+                process.terminate()
             while self._running() and time.monotonic() < deadline:
                 time.sleep(_POLL_SECONDS)
-                if signals is not None and not signals.empty():
-                    signals.get()
-                    self._terminate()
-        killed = self._running()
-        for process in killed:
+        for process in self._running():
             process.kill()
             process.wait()
         self._processes.clear()
-        return not killed
 
     def _running(self) -> "list[subprocess.Popen[bytes]]":
         return [process for process in self._processes.values() if process.poll() is None]
-
-    def _terminate(self) -> None:
-        for process in self._processes.values():
-            process.terminate()

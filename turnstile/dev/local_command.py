@@ -21,7 +21,7 @@ commands = make_typer(help="The embedded stack: PostgreSQL, Redis and SQS on loo
 def up(home: Home = DEFAULT_HOME) -> None:
     """Start the stack or reuse it; create the declared queues; apply the migrations."""
     # The other commands do not need it, and its imports take half a second.
-    from turnstile.dev.up import bring_up
+    from turnstile.dev.start_stack import bring_up
 
     named, program = home_option(home), program_name()
     bring_up(home)

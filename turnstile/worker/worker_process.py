@@ -51,10 +51,13 @@ HEARTBEAT_END_SECONDS = 2.0
 TASKS_END_SECONDS = 0.5
 
 
-def serve(settings: Settings) -> int:
-    """Runs a worker until a shutdown, then ends the process. Raises SettingsError or UnknownQueueError before it begins."""
+def serve(settings: Settings, handler: Handler | None = None) -> int:
+    """Runs a worker until a shutdown, then ends the process. Raises SettingsError or UnknownQueueError before it begins.
+
+    `handler`: left out, that of the settings is loaded.
+    """
     logs.configure(settings)
-    handler = load(settings.handler or settings.find_queue(settings.queue).handler)
+    handler = handler or load(settings.handler or settings.find_queue(settings.queue).handler)
     traces = tracing.start("turnstile-worker", wanted=settings.exports_traces, shared=True)
     loop = WorkerLoop()
     try:

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from tests.support.probes import wait_until
+from turnstile.dev.stack.ports import choose_free
 from turnstile.dev.stack.stack import LocalStack
 
 pytestmark = [pytest.mark.long, pytest.mark.not_on("containers", "it is about the embedded stack")]
@@ -81,19 +82,18 @@ def test_the_demo_ends_well_and_the_line_it_prints_last_works(
     before = databases(stack)
     started.append(demo := Running(tmp_path, "demo", "--home", str(stack.home)))
     code = demo.process.wait(SECONDS)
-    [line] = re.findall(
-        r"^next: `(.*)` runs an API and a worker, and prints lines to talk to them$", demo.messages(), re.M
-    )
+    [line] = re.findall(r"^next: `(.*)` runs an API, a worker and a page to talk to them$", demo.messages(), re.M)
     program, *arguments = line.split()
-    started.append(up := Running(tmp_path, *arguments))
-    wait_until(lambda: up.says("Ctrl-C stops"), within=SECONDS)
-    up.process.send_signal(signal.SIGINT)
+    started.append(dev := Running(tmp_path, *arguments, "--port", str(choose_free())))
+    wait_until(lambda: dev.says("Ctrl-C"), within=SECONDS)
+    dev.process.send_signal(signal.SIGINT)
 
     assert code == 0, demo.messages()
     assert program.endswith("turnstile")
-    assert arguments == ["up", "--home", str(stack.home)]
-    assert up.process.wait(SECONDS) == 0, up.messages()
-    assert (demo.left_behind(), up.left_behind(), databases(stack)) == ([], [], before)
+    assert arguments == ["dev", "--home", str(stack.home)]
+    assert dev.process.wait(SECONDS) == 0, dev.messages()
+    wait_until(lambda: not dev.left_behind(), within=SECONDS)
+    assert (demo.left_behind(), databases(stack)) == ([], before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -123,7 +123,7 @@ def demo(home: Home = DEFAULT_HOME) -> None:
             # Only a stack that the demo itself has started.
             down(home)
     if holds:
-        say(f"next: `{program_name()} up{named}` runs an API and a worker, and prints lines to talk to them")
+        say(f"next: `{program_name()} dev{named}` runs an API, a worker and a page to talk to them")
     raise typer.Exit(ExitCode.OK if holds else ExitCode.FAILED)
 
 

@@ -48,7 +48,7 @@ MEANINGS: dict[int, str] = {
     ),
     ExitCode.FINDINGS: "`turnstile doctor` looked at everything and found something wrong",
     ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
-    ExitCode.TERMINATED: "ended by SIGTERM: `api`, `worker`, `relay`, `up` before they had begun, any other command at any point",
+    ExitCode.TERMINATED: "ended by SIGTERM: `api`, `worker`, `relay`, `dev` before they begin, any other command at any point",
 }
 """Descriptions for the reference page."""
 

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from turnstile.access.api_key import ID_BYTES, SECRET_BYTES, make_token
+from turnstile.access.caller import Caller
 from turnstile.access.verb import Verb
-from turnstile.producer.backend import FoundBackend
+from turnstile.producer.backend import Backend, FoundBackend
 from turnstile.producer.caller import Reader, require
 from turnstile.producer.http.request_body import read_json_body
 from turnstile.producer.routes.openapi import body_of, functions, problems
@@ -61,7 +62,11 @@ async def make_page_token(backend: FoundBackend, caller: Reader, request: Reques
     The caller needs the role of each verb: `read`, or `submit` for the others. The session need not exist yet. The token ends
     earlier if the key that has asked for it does.
     """
-    wanted = read_request(TokenRequest, await read_json_body(request, MOST_BYTES))
+    return await make_token_for(backend, caller, read_request(TokenRequest, await read_json_body(request, MOST_BYTES)))
+
+
+async def make_token_for(backend: Backend, caller: Caller, wanted: TokenRequest) -> BrowserToken:
+    """The token that the caller asks for. Raises the 403 if the caller's own role does not include one of the verbs."""
     verbs = sorted({*wanted.verbs})
     for verb in verbs:
         require(caller, verb.role, verb)
