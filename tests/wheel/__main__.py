@@ -1,4 +1,4 @@
-"""`make wheel-check`: README's handler, from the wheel, in an empty environment and a folder of its own.
+"""`make wheel-check`: README's handler and its first lines, from the wheel, in an empty environment and a folder of its own.
 
 The wheel and its extra `local` are installed into a new virtual environment, in the versions of requirements.lock. Then README's
 commands run as they are printed, in two shells. Only the API's port is another one, because 8080 may be taken.
@@ -42,12 +42,13 @@ def main() -> int:
         install(wheel, app)
         (app / "my_handler.py").write_text(find_block("python", "async def respond(turn, ctx)"))
         follow(app)
+        start(app)
     except AssertionError as error:
         say(f"failed: {error}")
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    say("README's handler answers from the wheel, and all of it has ended")
+    say("README's handler and the project of `turnstile new` answer from the wheel, and all of it has ended")
     return 0
 
 
@@ -117,9 +118,27 @@ def follow(app: Path) -> None:
     wait_until(lambda: not left_behind(app), within=STOP_SECONDS)
 
 
+def start(app: Path) -> None:
+    """README's first lines, after the installation. Raises AssertionError."""
+    port = str(choose_free())
+    given = bare_environment(app) | {"TURNSTILE_API_PORT": port, "TURNSTILE_API_URL": f"http://127.0.0.1:{port}"}
+    enter = ". .venv/bin/activate"
+    lines = find_block("sh", "turnstile new my-agent").splitlines()
+    begin = "\n".join([enter, *lines[lines.index(next(one for one in lines if one.startswith("turnstile new"))) :]])
+    say("`turnstile new` and `turnstile dev`")
+    with first_shell(begin, app, given, ready=("Ctrl-C",)):
+        ask = f"{enter}\ncd my-agent\neval \"$(turnstile local env)\"\nturnstile submit chat-1 'Good morning' --wait 60"
+        answered = run(["sh", "-c", ask], app, given)
+        assert "You said: Good morning" in answered, answered
+    run(["sh", "-c", f"{enter}\ncd my-agent\nturnstile local down --purge"], app, given)
+    wait_until(lambda: not left_behind(app), within=STOP_SECONDS)
+
+
 @contextmanager
-def first_shell(script: str, app: Path, given: dict[str, str]) -> Iterator[None]:
-    """Runs the script until the block ends; the block begins when API and worker are ready. Raises AssertionError."""
+def first_shell(
+    script: str, app: Path, given: dict[str, str], ready: tuple[str, ...] = ("api.listening", "worker.started")
+) -> Iterator[None]:
+    """Runs the script until the block ends; the block begins when it has said all that is `ready`. Raises AssertionError."""
     log = app / "first_shell.log"
     with log.open("wb") as output:
         # A session of its own: the signal reaches all that the shell started, as a terminal's does.
@@ -135,7 +154,7 @@ def first_shell(script: str, app: Path, given: dict[str, str]) -> Iterator[None]
 
     def is_ready() -> bool:
         assert shell.poll() is None, log.read_text()
-        return all(event in log.read_text() for event in ("api.listening", "worker.started"))
+        return all(words in log.read_text() for words in ready)
 
     try:
         wait_until(is_ready, within=START_SECONDS)

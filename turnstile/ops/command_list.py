@@ -81,6 +81,7 @@ _PRINTS_NOTHING = {"api", "worker", "relay"}
 if importlib.util.find_spec("turnstile.dev") is not None:
     COMMANDS |= {
         "local": ("dev.local_command:commands", "The embedded stack: PostgreSQL, Redis and SQS on loopback."),
+        "new": ("dev.new.new_command:new", "Write a small project to begin with."),
         "dev": ("dev.dev_command:dev", "Run a handler while you write it: stack, API, page, worker, reload."),
         "demo": ("dev.demo.run:demo", "Run a demonstration of the whole system, with a check at the end."),
     }
