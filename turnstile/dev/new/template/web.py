@@ -8,12 +8,13 @@ import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from aiohttp import ClientSession, web
+from aiohttp import web
+from turnstile.client import AsyncClient, ProblemError
 
 API = os.environ.get("TURNSTILE_API_URL", "http://127.0.0.1:8080")
 PAGE = Path(__file__).with_name("page.html")
 PORT = int(os.environ.get("PORT", "8000"))
-TURNSTILE = web.AppKey("TURNSTILE", ClientSession)
+TURNSTILE = web.AppKey("TURNSTILE", AsyncClient)
 
 
 async def show_page(request: web.Request) -> web.FileResponse:
@@ -26,14 +27,16 @@ async def show_page(request: web.Request) -> web.FileResponse:
 
 async def make_token(request: web.Request) -> web.Response:
     """What the page needs to call the API in the name of its session."""
-    wanted = {"session_id": request.cookies["session"], "verbs": ["read", "submit", "cancel"]}
-    async with request.app[TURNSTILE].post("/v1/tokens", json=wanted) as response:
-        return web.json_response({"api": API, **await response.json()}, status=response.status)
+    session = request.app[TURNSTILE].session(request.cookies["session"])
+    try:
+        token = await session.make_token(["read", "submit", "cancel"])
+    except ProblemError as problem:
+        return web.json_response(problem.document, status=problem.status)
+    return web.json_response({"api": API, **token})
 
 
 async def open_turnstile(app: web.Application) -> AsyncIterator[None]:
-    headers = {"Authorization": f"Bearer {os.environ['TURNSTILE_API_KEY']}"}
-    async with ClientSession(API, headers=headers) as app[TURNSTILE]:
+    async with AsyncClient(API, api_key=os.environ["TURNSTILE_API_KEY"]) as app[TURNSTILE]:
         yield
 
 
