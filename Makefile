@@ -5,7 +5,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long test-servers test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints planted-bugs soak \
 	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load year short-measurements short-bench short-load bench-lock infra-check \
-	sbom audit-dependencies supply-lock
+	sbom audit-dependencies supply-lock client-js client-js-types
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -171,6 +171,24 @@ $(SUPPLY)/.installed: $(STAMP) requirements.lock pyproject.toml supply/tools.loc
 	  -r pyproject.toml --extra telemetry --extra top
 	@touch $@
 
+# Node.js is needed by what follows, and by nothing else here. No package runs a script of its own when it is installed.
+CLIENT_JS := clients/typescript
+CLIENT_JS_PACKAGES := $(CLIENT_JS)/node_modules/.package-lock.json
+
+$(CLIENT_JS_PACKAGES): $(CLIENT_JS)/package.json $(CLIENT_JS)/package-lock.json
+	@node -e 'process.exit(typeof AbortSignal.any === "function" ? 0 : 1)' 2>/dev/null && npm --version >/dev/null 2>&1 || { \
+	  echo 'make: Node.js 20.3 or newer with npm is needed: install the packages nodejs and npm of your system' >&2; exit 1; }
+	@cd $(CLIENT_JS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+client-js: $(CLIENT_JS_PACKAGES) ## build and test the npm package of clients/typescript (needs Node.js)
+	@cd $(CLIENT_JS) && npm run --silent build && npm test --silent
+
+client-js-types: setup $(CLIENT_JS_PACKAGES) ## write the package's types from the API's OpenAPI document
+	@$(BIN)/python -m turnstile.dev.openapi_document >.openapi.json
+	@cd $(CLIENT_JS) && npm run --silent types <../../.openapi.json
+	@rm .openapi.json
+
 # supply/licences.txt has the licences that are allowed, spelt as packages spell them. A new one is a decision, not a typing error.
 sbom: $(SUPPLY)/.installed ## what the image's packages are and who licenses them, in dist/; fails for a licence that is not allowed
 	@mkdir -p dist
@@ -189,5 +207,5 @@ supply-lock: setup ## write supply/tools.lock from supply/tools.in, in the same 
 	@$(COMPILE) --output-file supply/tools.lock supply/tools.in
 
 clean: ## remove what was made here, except the local stack's data
-	@rm -rf $(VENV) .bench $(SUPPLY) build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .bench $(SUPPLY) $(CLIENT_JS)/node_modules $(CLIENT_JS)/dist $(CLIENT_JS)/.test build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -25,7 +25,16 @@ DECISIONS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
     *sorted(path for path in (ROOT / "docs").rglob("*") if path.is_file()),
-    *(ROOT / name for name in ("infra/README.md", "Dockerfile", "docker-compose.yml", "turnstile.toml.example")),
+    *(
+        ROOT / name
+        for name in (
+            "infra/README.md",
+            "clients/typescript/README.md",
+            "Dockerfile",
+            "docker-compose.yml",
+            "turnstile.toml.example",
+        )
+    ),
 ]
 PAGES = [path for path in DOCUMENTS if path.suffix == ".md"]
 PACKAGES = ("turnstile", "bench")
