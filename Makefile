@@ -74,6 +74,9 @@ crashpoints: setup ## every await of a turn's way, struck by each kind of fault
 planted-bugs: setup ## whether the checker convicts the guilty
 	@$(BIN)/python -m tests.proof.planted_bugs $(ARGS)
 
+saboteur: setup ## removes one check of security at a time, and a test must convict it each time
+	@$(BIN)/python -m tests.proof.saboteur $(ARGS)
+
 soak: setup ## an hour at half load, and what was not given back after it
 	@$(BIN)/python -m tests.proof.chaos.soak $(ARGS)
 

@@ -65,6 +65,17 @@ async def test_the_state_of_an_archived_turn_is_read_without_its_messages(
     assert rows == [asdict(standing)]
 
 
+async def test_an_archived_turn_of_another_tenant_is_not_found(database: Database, settings: Settings) -> None:
+    """Also without row-level security."""
+    turn_id = await end_turn(database, settings)
+    await age(database)
+    await archive(database)
+
+    assert await read_turns(database, [TurnKey("u", turn_id)]) == [None]
+    assert await read_standings(database, [TurnKey("u", turn_id)]) == [None]
+    assert await read_attempts(database, "u", turn_id) == []
+
+
 async def test_a_cancel_of_an_archived_turn_finds_it_ended(database: Database, settings: Settings) -> None:
     turn_id = await end_turn(database, settings)
     await age(database)

@@ -56,6 +56,7 @@ def test_what_was_stored_before_the_first_key_stays_readable() -> None:
 
 def test_the_same_text_is_never_sealed_alike() -> None:
     assert SEALED.seal("hi", HERE) != SEALED.seal("hi", HERE)
+    assert SEALED.seal_json('"hi"', HERE) != SEALED.seal_json('"hi"', HERE)
 
 
 def test_a_process_without_the_key_says_so() -> None:

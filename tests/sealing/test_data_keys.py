@@ -1,11 +1,14 @@
 """The file of keys: read as a whole, or refused with what to do."""
 
 import json
+from uuid import UUID
 
 import pytest
 
 from tests.support.sealing import key_text
 from turnstile.sealing.data_keys import parse_keys
+from turnstile.sealing.envelope import seal
+from turnstile.sealing.place import Place
 
 KEY = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE="
 OTHER = "QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI="
@@ -20,6 +23,15 @@ def test_one_key_seals_and_all_open() -> None:
 
 def test_a_file_may_have_keys_that_open_only() -> None:
     assert parse_keys(key_text(seal_with=None)).seals_with is None
+
+
+def test_a_key_seals_and_hashes_as_in_every_version_before() -> None:
+    """What is stored must open, and a repeated submit be known, whatever the program's version. Each has a key of its own."""
+    key = parse_keys(key_text()).by_id["k1"]
+    place = Place("t", "s", UUID(int=1), "message:user")
+
+    assert seal("hi", place, key, bytes(12)) == "sealed:1:k1:AAAAAAAAAAAAAAAAI2IJzrHcj57i6YGUolJA18Ms"
+    assert key.hash(b"digest").hex() == "d4854a6507e8688c6ba9dabd36935f18bf7da84164cce10b118b9f08cf069d66"
 
 
 @pytest.mark.parametrize(

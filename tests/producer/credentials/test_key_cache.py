@@ -23,6 +23,8 @@ from turnstile.producer.credentials.key_cache import (
 from turnstile.producer.http.problems import ProblemError
 from turnstile.queries.api_keys import read_keys
 
+HANGS_SECONDS = 20.0
+
 
 class Reads:
     """The statements that the cache sends; `away` makes them fail, and `hold` makes them wait."""
@@ -131,7 +133,7 @@ async def test_unknown_keys_share_a_statement_at_a_time_and_few_may_wait(
 
     # One more stranger is refused, and a key that is known is not delayed.
     with pytest.raises(ProblemError, match="unavailable"):
-        await cache.find("tsk_ffffffffffffffff")
+        await asyncio.wait_for(cache.find("tsk_ffffffffffffffff"), HANGS_SECONDS)
     again = asyncio.create_task(cache.find(known))
     await until(lambda: [known] in reads.batches)
     reads.hold.set()

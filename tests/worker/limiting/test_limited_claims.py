@@ -118,7 +118,8 @@ async def test_a_turn_without_a_place_is_deferred_and_spends_nothing(floor: Floo
     floor.receive(first, "a")
     await until(lambda: floor.running == ["a"])
 
-    await floor.receive(second, "b")
+    # Without its limit the second would run until the end of the test.
+    await until(floor.receive(second, "b").done)
 
     row = await floor.row(second)
     assert (row["status"], row["attempt"], row["fence"], row["attempts"]) == ("PENDING", 0, 0, 0)
