@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestServer
 
 from tests.conftest import ROOT
 from turnstile import Handler, Reject, Retry, Snooze
-from turnstile.submit.turn_request import TurnRequest
+from turnstile.submission.turn_request import TurnRequest
 from turnstile.worker.attempt.once import MAX_ALL_CHARACTERS, MAX_KEY_CHARACTERS, MAX_VALUE_CHARACTERS
 from turnstile.worker.lifecycle.handler_loading import load
 

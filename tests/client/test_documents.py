@@ -7,7 +7,7 @@ import pytest
 from turnstile.client import documents
 from turnstile.config.settings import Settings
 from turnstile.producer.app import create_app
-from turnstile.submit.turn_request import TurnRequest
+from turnstile.submission.turn_request import TurnRequest
 
 SCHEMAS: dict[str, Any] = create_app(Settings()).openapi()["components"]["schemas"]
 

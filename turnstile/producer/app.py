@@ -59,9 +59,9 @@ from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.producer.submit_intake import Intake
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.streaming.cancel_hints import CancelHints
-from turnstile.submit.commit_then_wake import Submitting
-from turnstile.submit.turn_request import TurnRequest
-from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.submission.commit_then_wake import Submitting
+from turnstile.submission.turn_request import TurnRequest
+from turnstile.submission.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
 from turnstile.telemetry.own_log import log
 

@@ -18,7 +18,7 @@ from turnstile.producer.sharing.fair_places import FairPlaces
 from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.producer.submit_intake import Intake
 from turnstile.producer.watch.turn_watch import TurnWatch
-from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.submission.wake_ups import WakeUpSending
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from turnstile.producer.session_gate import LOCKED_LANES, SessionGate
 from turnstile.queries.turns import Standing, read_standings
 from turnstile.statements.cancel import CanceledSession, CanceledTurn, cancel, cancel_ahead, cancel_session
 from turnstile.streaming.cancel_hints import CancelHints
-from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.submission.wake_ups import WakeUpSending
 from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.identifiers import may_choose
 

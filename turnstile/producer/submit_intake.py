@@ -13,7 +13,7 @@ from turnstile.producer.sharing.open_turn_caps import OpenTurnCaps, TooManyOpenT
 from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
-from turnstile.submit.commit_then_wake import Submitting
+from turnstile.submission.commit_then_wake import Submitting
 from turnstile.telemetry.metrics import TURNS_SUBMITTED
 from turnstile.telemetry.own_log import log
 from turnstile.turn.on_busy import OnBusy

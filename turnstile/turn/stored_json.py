@@ -2,7 +2,7 @@
 
 A column of type `json` keeps its text unchanged, with the order of keys, `1e308` and `-0.0`. Unlike `jsonb` it also accepts the
 escapes of U+0000 and of half a surrogate pair. Every cast to `jsonb` fails at these, so they are refused
-(`submit.turn_request`) or removed (`worker.attempt.reply`) before a value is stored.
+(`submission.turn_request`) or removed (`worker.attempt.reply`) before a value is stored.
 """
 
 import json

@@ -26,7 +26,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.ops.submit.submit_direct import read_lines, submit_all, what_is_left
 from turnstile.ops.terminal.exit_codes import CommandError
 from turnstile.statements.submit import Accepted, Submission
-from turnstile.submit.commit_then_wake import Submitting
+from turnstile.submission.commit_then_wake import Submitting
 from turnstile.turn.identifiers import ID_RULE, TraceContext, start_trace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from tests.producer.api.calls import KEYS, filled
 from tests.producer.api.sse_client import serving
 from turnstile.config.settings import Settings
 from turnstile.producer.app import create_app
-from turnstile.submit import wake_ups as wake_up_sending
+from turnstile.submission import wake_ups as wake_up_sending
 
 SECURE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 VARYING = {"date", "location", "content-length", "traceparent"}

@@ -19,7 +19,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.dev.stack.ports import choose_free
 from turnstile.message_queue import MessageQueues
-from turnstile.submit import wake_ups as wake_up_sending
+from turnstile.submission import wake_ups as wake_up_sending
 
 PATH = "/v1/sessions/s/turns"
 
@@ -143,7 +143,7 @@ async def test_content_that_postgres_alone_refuses_is_a_422(
     client: AsyncClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if a check at the edge were forgotten; its neighbours in the batch are none the worse.
-    monkeypatch.setattr("turnstile.submit.submission_key._CANONICAL", json.JSONEncoder(sort_keys=True))
+    monkeypatch.setattr("turnstile.submission.submission_key._CANONICAL", json.JSONEncoder(sort_keys=True))
     is_nan = {"content": b'{"input": {"a": NaN}}', "headers": {"Content-Type": "application/json"}}
     answers = await asyncio.gather(
         client.post("/v1/sessions/a/turns", json={"input": "fine"}),

@@ -10,7 +10,7 @@ from httpx import ASGITransport, AsyncClient
 from turnstile.config.settings import Settings
 from turnstile.producer.app import create_app
 from turnstile.producer.routes.docs_page import START
-from turnstile.submit.turn_request import TurnRequest
+from turnstile.submission.turn_request import TurnRequest
 
 KEYS = (("acme", "0123456789abcdef"),)
 

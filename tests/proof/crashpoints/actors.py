@@ -177,9 +177,9 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
     from turnstile.producer.session_gate import SessionGate
     from turnstile.producer.submit_intake import Intake
     from turnstile.streaming.cancel_hints import CancelHints
-    from turnstile.submit.commit_then_wake import Submitting
-    from turnstile.submit.turn_request import RANDOM_BITS, read_submission
-    from turnstile.submit.wake_ups import WakeUpSending
+    from turnstile.submission.commit_then_wake import Submitting
+    from turnstile.submission.turn_request import RANDOM_BITS, read_submission
+    from turnstile.submission.wake_ups import WakeUpSending
 
     async def submit(intake: Intake, number: int, request: dict[str, Any]) -> None:
         try:

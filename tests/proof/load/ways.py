@@ -19,8 +19,8 @@ from turnstile.backends.postgres.database import Database
 from turnstile.config.config_file import load
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.submit.submit_direct import prepare, submit_all
-from turnstile.submit.commit_then_wake import Submitting
-from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.submission.commit_then_wake import Submitting
+from turnstile.submission.wake_ups import WakeUpSending
 
 MOST_CONNECTIONS = 256
 """To the APIs. A request that finds all in use waits, and its wait counts."""

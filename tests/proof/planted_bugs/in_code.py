@@ -14,7 +14,7 @@ import turnstile.producer.submit_intake
 import turnstile.relay.relay_process
 import turnstile.relay.renewal_evidence
 import turnstile.statements.renew_lease
-import turnstile.submit.turn_request
+import turnstile.submission.turn_request
 import turnstile.worker.claiming
 import turnstile.worker.composition
 import turnstile.worker.heartbeat
@@ -236,7 +236,7 @@ def crash_budget_ignored() -> None:
 @planted("I12")
 def idempotency_key_ignored() -> None:
     """Equal requests create one turn each."""
-    replace(turnstile.submit.turn_request, "recorded_key", lambda original: lambda key, turn_id: None)
+    replace(turnstile.submission.turn_request, "recorded_key", lambda original: lambda key, turn_id: None)
 
 
 @planted("I1", "postgres-unreachable", "postgres-half-open", lanes=1)

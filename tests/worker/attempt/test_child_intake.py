@@ -16,7 +16,7 @@ from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.errors import UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.submit import wake_ups
+from turnstile.submission import wake_ups
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.worker.attempt.child_intake import ChildIntake

@@ -18,7 +18,7 @@ from turnstile.producer.http.local_only import is_of_this_machine
 from turnstile.producer.http.problems import Kind, ProblemError
 from turnstile.producer.http.request_body import read_json_body
 from turnstile.producer.routes.token_route import MOST_BYTES, BrowserToken, TokenRequest, make_token_for
-from turnstile.submit.turn_request import read_request
+from turnstile.submission.turn_request import read_request
 
 PAGE = files("turnstile.dev.page").joinpath("dev_page.html").read_text("utf-8")
 

@@ -28,9 +28,9 @@ from turnstile.ops.terminal.options import AsJson, WaitSeconds
 from turnstile.ops.terminal.output import plural, print_json, print_text, say
 from turnstile.ops.turns.wait_for_turn import describe_end
 from turnstile.statements.submit import Submission
-from turnstile.submit.commit_then_wake import Submitting
-from turnstile.submit.turn_request import MAX_PRIORITY_SECONDS
-from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.submission.commit_then_wake import Submitting
+from turnstile.submission.turn_request import MAX_PRIORITY_SECONDS
+from turnstile.submission.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
 from turnstile.turn.identifiers import DEFAULT_TENANT
 from turnstile.turn.status import TurnStatus

@@ -30,9 +30,9 @@ from turnstile.errors import (
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.output import Progress, plural
 from turnstile.statements.submit import Accepted, Submission
-from turnstile.submit.commit_then_wake import Submitting
-from turnstile.submit.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
-from turnstile.submit.turn_request import (
+from turnstile.submission.commit_then_wake import Submitting
+from turnstile.submission.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
+from turnstile.submission.turn_request import (
     RANDOM_BITS,
     InvalidRequestError,
     read_submission,

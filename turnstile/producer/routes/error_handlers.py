@@ -46,7 +46,7 @@ from turnstile.producer.http.problems import (
     unavailable,
 )
 from turnstile.producer.sharing.fair_places import NoPlaceError
-from turnstile.submit.turn_request import InvalidRequestError, NotJsonError
+from turnstile.submission.turn_request import InvalidRequestError, NotJsonError
 from turnstile.telemetry.own_log import log
 from turnstile.turn.identifiers import ID_PATTERN, ID_RULE
 

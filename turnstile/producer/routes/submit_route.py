@@ -31,8 +31,8 @@ from turnstile.producer.routes.session_limit import stay_in_session
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
 from turnstile.producer.watch.wait_for_end import wait_for_end, wanted_wait
 from turnstile.statements.submit import Accepted
-from turnstile.submit.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
-from turnstile.submit.turn_request import RANDOM_BITS, read_submission
+from turnstile.submission.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
+from turnstile.submission.turn_request import RANDOM_BITS, read_submission
 from turnstile.turn.identifiers import RESERVED_RULE, is_reserved_session
 from turnstile.turn.personal_id import PERSONAL_RULE, is_personal
 from turnstile.turn.turn_record import TurnRecord

@@ -15,7 +15,7 @@ from turnstile.producer.caller import Reader, require
 from turnstile.producer.http.request_body import read_json_body
 from turnstile.producer.routes.openapi import body_of, functions, problems
 from turnstile.statements.browser_tokens import make_browser_token
-from turnstile.submit.turn_request import read_request
+from turnstile.submission.turn_request import read_request
 from turnstile.turn.identifiers import ID_PATTERN
 
 MOST_BYTES = 4096

@@ -16,8 +16,8 @@ from turnstile.message_queue import MessageQueues
 from turnstile.statements.cancel import cancel
 from turnstile.statements.submit import Accepted, Submission
 from turnstile.streaming.cancel_hints import CancelHints
-from turnstile.submit.commit_then_wake import Submitting
-from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.submission.commit_then_wake import Submitting
+from turnstile.submission.wake_ups import WakeUpSending
 from turnstile.telemetry.own_log import log
 from turnstile.telemetry.tracing import Traces
 from turnstile.turn.cancel_reason import CancelReason

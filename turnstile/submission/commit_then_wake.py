@@ -24,7 +24,7 @@ from turnstile.errors import (
 )
 from turnstile.statements.submit import Accepted, Submission, is_recorded, submit
 from turnstile.statements.submit_on_busy import OnBusyResult, submit_on_busy
-from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.submission.wake_ups import WakeUpSending
 from turnstile.telemetry.own_log import log
 from turnstile.telemetry.tracing import Traces
 

@@ -11,8 +11,8 @@ import pytest
 from tests.support.probes import until
 from turnstile.errors import UnknownQueueError
 from turnstile.message_queue import MessageQueues
-from turnstile.submit import wake_ups as wake_up_sending
-from turnstile.submit.wake_ups import WakeUpSending
+from turnstile.submission import wake_ups as wake_up_sending
+from turnstile.submission.wake_ups import WakeUpSending
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.identifiers import start_trace
 from turnstile.turn.wire_format import WakeUp

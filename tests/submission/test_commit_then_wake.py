@@ -5,14 +5,14 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-import turnstile.submit.commit_then_wake
+import turnstile.submission.commit_then_wake
 from tests.support.claims import submit_turns
 from tests.support.factories import make_submission
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import ConnectionsBusyError, DatabaseUnavailableError, RowLockedError, UnstorableContentError
 from turnstile.statements.submit import Accepted, submit
-from turnstile.submit.commit_then_wake import Submitting
+from turnstile.submission.commit_then_wake import Submitting
 from turnstile.turn.on_busy import OnBusy
 
 
@@ -23,11 +23,11 @@ async def test_a_batch_that_collides_with_another_call_is_tried_once_more(
 
     async def collide(given: Database, submissions: Any, **named: Any) -> Any:
         # The other call commits first, and the next call of this one finds its row.
-        monkeypatch.setattr(turnstile.submit.commit_then_wake, "submit", submit)
+        monkeypatch.setattr(turnstile.submission.commit_then_wake, "submit", submit)
         await submit(given, submissions[:1], **named)
         raise psycopg.errors.UniqueViolation
 
-    monkeypatch.setattr(turnstile.submit.commit_then_wake, "submit", collide)
+    monkeypatch.setattr(turnstile.submission.commit_then_wake, "submit", collide)
 
     answers = await Submitting(settings, database, cast("Any", None)).commit(turns)
 
@@ -44,7 +44,7 @@ async def test_a_call_that_has_waited_for_a_locked_session_is_not_repeated(
         calls.append(len(submissions))
         return await submit(given, submissions, **named)
 
-    monkeypatch.setattr(turnstile.submit.commit_then_wake, "submit", count)
+    monkeypatch.setattr(turnstile.submission.commit_then_wake, "submit", count)
     with psycopg.connect(settings.database_url) as other:
         other.execute("SELECT FROM sessions FOR NO KEY UPDATE")
         async with Database(settings.database, "test", size=1, lock_timeout_seconds=0.1) as impatient:
@@ -75,7 +75,7 @@ async def test_a_submit_without_a_connection_is_not_repeated(
     async def fail(*_: Any, **__: Any) -> Any:
         raise left.pop(0)
 
-    monkeypatch.setattr(turnstile.submit.commit_then_wake, "submit", fail)
+    monkeypatch.setattr(turnstile.submission.commit_then_wake, "submit", fail)
     with pytest.raises(DatabaseUnavailableError) as refused:
         await Submitting(settings, database, cast("Any", None)).commit([make_submission(settings.queue)])
 

@@ -26,7 +26,7 @@ from turnstile.config.queue_settings import Seconds
 from turnstile.config.settings import Settings
 from turnstile.errors import WebhookNotAllowedError
 from turnstile.statements.submit import Submission
-from turnstile.submit.submission_key import canonical_json, fingerprint, recorded_key
+from turnstile.submission.submission_key import canonical_json, fingerprint, recorded_key
 from turnstile.turn.identifiers import chosen_prefix, continue_trace, may_choose, uuid7
 from turnstile.turn.limits import MAX_ATTEMPTS
 from turnstile.turn.on_busy import OnBusy

@@ -9,8 +9,8 @@ import pytest
 
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
-from turnstile.submit.submission_key import fingerprint
-from turnstile.submit.turn_request import (
+from turnstile.submission.submission_key import fingerprint
+from turnstile.submission.turn_request import (
     MAX_AHEAD,
     MAX_METADATA_BYTES,
     InvalidRequestError,
