@@ -52,6 +52,7 @@ HANDS_THE_ENVIRONMENT_ON = {
 
 CONNECTS_WITHOUT_A_POOL = {
     "turnstile/backends/postgres/check_server.py": "by `conninfo`, and runs no statement",
+    "turnstile/relay/arrivals.py": "by `conninfo`, and listens",
     "turnstile/ops/doctor/idle_timeout.py": "by `conninfo`, with the schema and without the other options",
     "turnstile/ops/roles/grants.py": "by `conninfo`, as the owner of the tables",
     "turnstile/ops/terminal/operator_access.py": "by `conninfo`, and runs no statement",

@@ -118,5 +118,5 @@ def test_what_runs_as_the_owner_is_bound_to_the_schema(application: Connection) 
         "SELECT proname, proconfig FROM pg_proc WHERE pronamespace = 'turnstile'::regnamespace AND prosecdef"
     ).fetchall()
 
-    assert [config for _, config in found] == len(found) * [["search_path=turnstile, pg_temp"]]
-    assert "advance_sequences" in [name for name, _ in found]
+    assert [name for name, config in found if "search_path=turnstile, pg_temp" not in config] == []
+    assert {"advance_sequences", "submit_turn"} <= {name for name, _ in found}

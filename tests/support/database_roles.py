@@ -22,6 +22,7 @@ from turnstile.ops.roles.kinds import Kind
 PAGE = Path(__file__).parents[2] / "infra/README.md"
 [ROLES] = re.findall(r"^ *```sql\n(.*?)^ *```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 OWNER = "turnstile_schema"
+SUBMITTER = f"turnstile_{Kind.SUBMITTER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ def database_with_roles(stack: Stack) -> Iterator[RoleUrls]:
     suffix = uuid4().hex[:12]
     name, master, application = f"test_{suffix}", f"master_{suffix}", f"turnstile_app_{suffix}"
     passwords = dict(re.findall(r"ROLE (\w+) LOGIN PASSWORD '([^']+)'", ROLES))
+    # The role of an application that submits in its own transactions: the application's, and on no page of ours.
+    passwords[SUBMITTER] = "submitter"
     statements = ROLES
     for role in passwords:
         # A role is of the whole cluster, and tests run side by side.
@@ -67,6 +70,8 @@ def database_with_roles(stack: Stack) -> Iterator[RoleUrls]:
         with psycopg.connect(url(master, "master"), autocommit=True) as connection:
             connection.execute(cast("LiteralString", statements))
             connection.execute(SQL("CREATE ROLE {} LOGIN PASSWORD 'application'").format(Identifier(application)))
+            submitter = Identifier(f"{SUBMITTER}_{suffix}")
+            connection.execute(SQL("CREATE ROLE {} LOGIN PASSWORD 'submitter'").format(submitter))
         urls = {role: url(f"{role}_{suffix}", password) for role, password in passwords.items()}
         apply(DatabasePlace(urls[OWNER]))
         own = {f"turnstile_{kind}_{suffix}": frozenset({kind}) for kind in Kind}

@@ -10,6 +10,7 @@ from turnstile.message_queue import MessageQueues
 from turnstile.process.redis_clients import connect_memory
 from turnstile.process.startup_check import check_servers
 from turnstile.process.stop_signals import on_stop_signal
+from turnstile.relay.arrivals import Arrivals
 from turnstile.relay.erasures import Erasures
 from turnstile.relay.loop import Relay
 from turnstile.relay.reports.attention_metric import report_attention
@@ -48,7 +49,9 @@ async def run_relay(settings: Settings, traces: Traces) -> None:
                     together.create_task(report_workers(database, settings, stopping))
                     together.create_task(measure(database, queues, settings, stopping))
                     together.create_task(memory_watch.run(stopping))
-                    together.create_task(Relay(database, queues, settings).run(stopping))
+                    relay = Relay(database, queues, settings)
+                    together.create_task(relay.run(stopping))
+                    together.create_task(Arrivals(database, settings, relay.nudge).run(stopping))
                     together.create_task(Erasures(database, redis, settings).run(stopping))
                     if settings.webhook_hosts:
                         together.create_task(WebhookDelivery(database, settings).run(stopping))

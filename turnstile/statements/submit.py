@@ -230,7 +230,7 @@ async def submit(
     return [
         accepted(created[place]["answer"], replayed=False, wake=created[place]["wake"])
         if place in created
-        else _replay(database.contents, submission, stored.get(place))
+        else repeated(database.contents, submission, stored.get(place))
         for place, submission in enumerate(submissions)
     ]
 
@@ -251,7 +251,8 @@ async def _read(database: Database, submissions: Sequence[Submission], places: S
     return {row["ord"]: row for row in await database.fetch(READ_SUBMISSIONS, {**parameters, "ords": places})}
 
 
-def _replay(contents: Contents, submission: Submission, row: DictRow | None) -> Accepted | SubmissionRefusedError:
+def repeated(contents: Contents, submission: Submission, row: DictRow | None) -> Accepted | SubmissionRefusedError:
+    """The result of a request that made no turn: `row` is of READ_SUBMISSIONS."""
     if submission.parent is not None:
         if row is None:
             return ParentSupersededError(submission.parent.turn_id)

@@ -21,6 +21,7 @@ from turnstile.process import logs
 from turnstile.process.gc_tuning import spare_collector
 from turnstile.process.metrics_export import exporting_metrics
 from turnstile.process.startup_check import check_servers
+from turnstile.relay.arrivals import Arrivals
 from turnstile.relay.erasures import Erasures
 from turnstile.relay.loop import Relay
 from turnstile.relay.reports.attention_metric import report_attention
@@ -187,6 +188,8 @@ class _Worker:
             tasks.add(asyncio.create_task(self._protect(self.settings.ecs_agent_uri), name="protection"))
         if self.settings.relay:
             tasks.add(asyncio.create_task(self.relay.run(relay_stop), name="relay"))
+            arrivals = Arrivals(self.resources.database, self.settings, self.relay.nudge)
+            tasks.add(asyncio.create_task(arrivals.run(relay_stop), name="arrivals"))
             erasures = Erasures(self.resources.database, self.resources.redis.memory, self.settings)
             tasks.add(asyncio.create_task(erasures.run(relay_stop), name="erasures"))
             reports = {"backlog": report_backlog, "attention": report_attention, "standstill": report_standstill}

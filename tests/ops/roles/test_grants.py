@@ -32,6 +32,7 @@ WITHOUT_RIGHTS = {
     Kind.WORKER: {"api_keys", "audit", "browser_tokens", "erasures", "retention", "webhook_secrets", "webhooks"},
     Kind.RELAY: {"limit_overrides"},
     Kind.OPERATOR: {"retention"},
+    Kind.SUBMITTER: {table.name for table in METADATA.sorted_tables},
 }
 """A new table stands here, or in the rights of the kind."""
 
@@ -126,6 +127,7 @@ def test_what_a_process_may_do_beyond_tables(owner: Connection, roles: RoleUrls,
         Kind.WORKER: {advances, *draws},
         Kind.RELAY: set(),
         Kind.OPERATOR: {advances, "sequence fence_seq SELECT"},
+        Kind.SUBMITTER: {"function submit_turn EXECUTE"},
     }
 
     found = {row[0] for row in owner.execute(BEYOND_TABLES, {"role": roles.role(kind)}).fetchall()}

@@ -17,10 +17,10 @@ REFUSED: dict[LiteralString, tuple[Kind, ...]] = {
     "UPDATE redrives SET requested_by = 'somebody else'": tuple(Kind),
     "UPDATE redrives SET started_at = now()": tuple(Kind),
     "INSERT INTO redrives (requested_by, filter, started_at) VALUES ('ada', '{}', '2000-01-01')": tuple(Kind),
-    "DELETE FROM redrives": (Kind.API, Kind.WORKER, Kind.OPERATOR),
+    "DELETE FROM redrives": (Kind.API, Kind.WORKER, Kind.OPERATOR, Kind.SUBMITTER),
     "UPDATE audit SET actor = 'somebody else'": tuple(Kind),
     "INSERT INTO audit (kind, actor, subject, created_at) VALUES ('k', 'a', 's', '2000-01-01')": tuple(Kind),
-    "DELETE FROM audit": (Kind.API, Kind.WORKER, Kind.OPERATOR),
+    "DELETE FROM audit": (Kind.API, Kind.WORKER, Kind.OPERATOR, Kind.SUBMITTER),
     # The version of the tables, and the tables.
     "UPDATE turnstile_version SET version_num = '9999'": tuple(Kind),
     "DELETE FROM turnstile_version": tuple(Kind),
@@ -34,18 +34,23 @@ REFUSED: dict[LiteralString, tuple[Kind, ...]] = {
     "UPDATE messages SET content = '1'": tuple(Kind),
     "UPDATE turns SET tenant_id = 'another'": tuple(Kind),
     "UPDATE turn_values SET value = '1'": tuple(Kind),
-    "DELETE FROM turns": (Kind.API, Kind.WORKER),
-    "DELETE FROM messages": (Kind.API, Kind.WORKER),
+    "DELETE FROM turns": (Kind.API, Kind.WORKER, Kind.SUBMITTER),
+    "DELETE FROM messages": (Kind.API, Kind.WORKER, Kind.SUBMITTER),
     "UPDATE turns SET webhook_url = 'https://evil.example'": tuple(Kind),
     "INSERT INTO webhooks (turn_id, generation, tenant_id, url, event) VALUES (gen_random_uuid(), 1, 't', 'u', '1')": tuple(Kind),
     # Keys, and sequences that only their owner could set back.
     "INSERT INTO api_keys (key_id, digest, tenant_id, role, created_by) VALUES ('k', '', 't', 'admin', 'me')": (
-        Kind.API, Kind.WORKER, Kind.RELAY,
+        Kind.API, Kind.WORKER, Kind.RELAY, Kind.SUBMITTER,
     ),
-    "SELECT digest FROM api_keys": (Kind.WORKER, Kind.RELAY),
+    "SELECT digest FROM api_keys": (Kind.WORKER, Kind.RELAY, Kind.SUBMITTER),
     "UPDATE api_keys SET role = 'admin'": tuple(Kind),
     "SELECT setval('fence_seq', 9007199254740991)": tuple(Kind),
-    "SELECT advance_sequences(0)": (Kind.API, Kind.RELAY),
+    "SELECT advance_sequences(0)": (Kind.API, Kind.RELAY, Kind.SUBMITTER),
+    # An application submits by the function alone, and the processes do not submit by it.
+    "SELECT FROM turns": (Kind.SUBMITTER,),
+    "SELECT FROM submissions": (Kind.SUBMITTER,),
+    "INSERT INTO messages (turn_id, ordinal, role, content) VALUES (gen_random_uuid(), 0, 'user', '1')": (Kind.SUBMITTER,),
+    "SELECT submit_turn('{}')": (Kind.API, Kind.WORKER, Kind.RELAY),
 }  # fmt: skip
 
 

@@ -210,6 +210,37 @@ async def _take_in(part: Part, settings: Any, plan: Plan) -> None:
         await queues.close()
 
 
+def _application(part: Part, settings: Any, plan: Plan) -> int:
+    asyncio.run(_commit_each(part, settings, plan))
+    return 0
+
+
+async def _commit_each(part: Part, settings: Any, plan: Plan) -> None:
+    """Commits each request in a transaction of its own, on each kind of connection in turn."""
+    import psycopg
+    from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+
+    from turnstile.submission.callers_transaction import Submitter
+
+    submitter = Submitter(settings)
+    engine = create_async_engine(settings.database_url.replace("postgresql://", "postgresql+psycopg://", 1))
+    for number, request in enumerate(part.requests):
+        whose = {"tenant": request["tenant"], "key": request["key"]}
+        try:
+            where: Any = (
+                AsyncSession(engine) if number % 2 else await psycopg.AsyncConnection.connect(settings.database_url)
+            )
+            async with where:
+                submitted = await submitter.submit(where, request["session"], request["body"]["input"], **whose)
+                await where.commit()
+        except Exception as error:
+            # Its transaction is rolled back.
+            plan.report(request=number, refused=f"{type(error).__name__}: {error}")
+        else:
+            plan.report(request=number, turn_id=str(submitted.id))
+    await engine.dispose()
+
+
 def _redrive(part: Part, settings: Any, plan: Plan) -> int:
     asyncio.run(_put_back(part, settings, plan))
     return 0
@@ -236,5 +267,6 @@ _ROLES: dict[str, Callable[[Part, Any, Plan], int]] = {
     "worker": _worker,
     "relay": _relay,
     "api": _intake,
+    "application": _application,
     "redrive": _redrive,
 }

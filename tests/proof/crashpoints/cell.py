@@ -35,6 +35,8 @@ CLIENT_SECONDS = 1.0
 ROW_LOCK_SECONDS = 6.0
 """Longer than it takes a worker to use up its tries at a locked row."""
 POLL_SECONDS = 0.06
+CLIENTS = ("api", "application")
+"""The roles that answer the requests of a story, which are repeated until they are answered."""
 REPEATS = 5
 """A session that a stopped API holds answers 503 for ten seconds, until Postgres ends that: its client asks again."""
 
@@ -93,7 +95,7 @@ class Director:
     def play(self) -> Result:
         """The whole of it. To be called in a process that has no threads yet."""
         began = time.monotonic()
-        for _ in range(2 + self.story.other_queue + (REPEATS if self.story.role in ("api", "redrive") else 0)):
+        for _ in range(2 + self.story.other_queue + (REPEATS if self.story.role in (*CLIENTS, "redrive") else 0)):
             self._actors.append(fork_actor(self._actors))
         self._spare = list(self._actors)
         from tests.proof.crashpoints.stage import Stage
@@ -150,7 +152,7 @@ class Director:
             )
             part |= {"strikes": (*self.story.preludes, main), "announce": (self.story.at,) if self.story.at else ()}
         part = {"settings": options, "folder": str(self.folder), **part}
-        if role == "api":
+        if role in CLIENTS:
             part = {"requests": self.story.requests, **part}
         if role == "redrive":
             part = {"rate": 100.0, **part}
@@ -186,7 +188,7 @@ class Director:
     # --- the rescue
 
     def _rescue(self) -> None:
-        if self.story.role == "api":
+        if self.story.role in CLIENTS:
             self._repeat_requests()
         self._cast("worker")
         if self.story.other_queue:
@@ -210,7 +212,7 @@ class Director:
                 if number not in self._requests:
                     self.stage.note_submit(request["session"], request["key"], *unanswered)
             if repeat < REPEATS:
-                asking = self._cast("api")
+                asking = self._cast(self.story.role)
         raise StuckError("the client was never answered")
 
     def _note_answers(self, actor: Actor, requests: tuple[dict[str, Any], ...]) -> None:

@@ -161,6 +161,8 @@ STORIES: dict[str, Story] = {
     ),
     "submit responses lost": Story(role="api", requests=_REQUESTS, preludes=2 * _prelude(SUBMIT, FaultKind.CUT)),
     "submit refused": Story(role="api", requests=_REQUESTS, preludes=_prelude(SUBMIT, FaultKind.REFUSED)),
+    # --- an application, with a transaction of its own for each request
+    "submit in a transaction": Story(role="application", requests=_REQUESTS),
     # --- an operator
     "redrive": Story(
         scene=(

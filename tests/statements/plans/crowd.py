@@ -16,6 +16,8 @@ STAMP = datetime(2100, 1, 1, tzinfo=UTC)
 """The resend deadline of the waiting turns."""
 
 QUEUE = "q"
+ARRIVALS = "arrivals"
+"""The queue of turns that their callers' transactions have committed: they have no place yet, and their sessions no row."""
 TENANT = "t"
 LONG = "long-1"
 """Where the name of a session ends that has MANY answered turns, and RUNNING and PENDING ones behind them."""
@@ -25,7 +27,8 @@ _KINDS: LiteralString = """
 INSERT INTO turns (id, tenant_id, session_id, seq, queue, status, send_at, execute_at, lease_until, claim_id, worker_id, fence,
                    attempt, started_at, finished_at, expires_at, parent_turn_id, child_key, joining, join_policy, trace_id,
                    span_id, counts_from)
-SELECT md5(%(wave)s || k.kind || n)::uuid, 't', %(wave)s || k.session || '-' || n, k.seq, 'q', k.status, k.send_at,
+SELECT md5(%(wave)s || k.kind || n)::uuid, 't', %(wave)s || k.session || '-' || n, k.seq,
+       CASE WHEN k.kind = 'arrived' THEN %(arrivals)s ELSE 'q' END, k.status, k.send_at,
        CASE WHEN k.kind = 'scheduled' THEN k.send_at END, k.lease_until,
        CASE WHEN k.status = 'RUNNING' THEN md5(%(wave)s || 'claim' || n)::uuid END, 'w',
        CASE WHEN k.status IN ('RUNNING', 'FAILED') THEN n ELSE 0 END, 1, now(),
@@ -44,6 +47,7 @@ SELECT md5(%(wave)s || k.kind || n)::uuid, 't', %(wave)s || k.session || '-' || 
            ('heir', 'lost', 2, 'PENDING', now() - interval '1 second', NULL, NULL),
            ('failed', 'failed', 1, 'FAILED', now() - interval '1 second', NULL, NULL),
            ('scheduled', 'scheduled', NULL, 'PENDING', now() - interval '1 second', NULL, NULL),
+           ('arrived', 'arrived', NULL, 'PENDING', now() - interval '1 second', NULL, NULL),
            ('joining', 'joining', 1, 'PENDING', now() + interval '1 hour', NULL, NULL),
            ('child', 'child', 1, 'SUCCEEDED', NULL, NULL, 'joining'),
            ('grandchild', 'grandchild', 1, 'PENDING', now() + interval '1 minute', NULL, 'running')
@@ -70,7 +74,8 @@ SELECT md5(%(wave)s || 'tenant')::uuid, 'u', %(wave)s || 'tenant-1', 1, 'q', 'PE
 
 _BESIDE: tuple[LiteralString, ...] = (
     """INSERT INTO sessions (tenant_id, session_id, last_seq)
-       SELECT tenant_id, session_id, coalesce(max(seq), 0) FROM turns WHERE session_id LIKE %(wave)s || '%%' GROUP BY 1, 2""",
+       SELECT tenant_id, session_id, coalesce(max(seq), 0) FROM turns
+        WHERE session_id LIKE %(wave)s || '%%' AND queue <> %(arrivals)s GROUP BY 1, 2""",
     """INSERT INTO messages (turn_id, ordinal, role, content)
        SELECT id, 0, 'user', '"said"' FROM turns WHERE session_id LIKE %(wave)s || '%%'""",
     """INSERT INTO turn_attempts (turn_id, attempt, fence, generation, outcome)
@@ -101,7 +106,7 @@ _END_ALL: tuple[LiteralString, ...] = (
 def arrive(connection: psycopg.Connection, wave: str) -> None:
     """Inserts MANY turns of each kind. `wave` distinguishes the rows of one burst from those of another."""
     connection.execute("SET session_replication_role = replica")
-    how = {"wave": wave, "many": MANY, "few": FEW, "stamp": STAMP}
+    how = {"wave": wave, "many": MANY, "few": FEW, "stamp": STAMP, "arrivals": ARRIVALS}
     connection.execute(_KINDS, how)
     connection.execute(_LONG, how)
     for statement in _BESIDE:

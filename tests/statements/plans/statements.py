@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 from uuid import UUID, uuid4
 
-from tests.statements.plans.crowd import LONG, MANY, QUEUE, STAMP, TENANT, turn_id
+from tests.statements.plans.crowd import ARRIVALS, LONG, MANY, QUEUE, STAMP, TENANT, turn_id
 from turnstile.memory import durable_items as memory_items
 from turnstile.ops.sessions import halted_session as halting
 from turnstile.ops.sessions import wake_turn
@@ -39,6 +39,7 @@ from turnstile.statements import renew_lease as renew
 from turnstile.statements import submit as submission
 from turnstile.statements import submit_on_busy as double_texting
 from turnstile.statements.submit import ParentClaim, Submission, submit_parameters
+from turnstile.statements.submit_in_transaction import SUBMIT_TURN, request_of
 from turnstile.turn.identifiers import TraceContext
 
 TURNS = 10
@@ -99,14 +100,19 @@ def _settle(status: str, outcome: str, *, halt: bool) -> dict[str, Any]:
 
 
 def _submit(**fields: Callable[[int], Any]) -> dict[str, Any]:
-    def one(number: int) -> Submission:
-        its = {name: value(number) for name, value in fields.items()}
-        return Submission(
-            turn_id=its.pop("turn_id", None) or uuid4(), tenant_id=TENANT, session_id=its.pop("session_id", f"fresh-{number}"),
-            queue=QUEUE, content="said", fingerprint=b"x", trace=TraceContext("0" * 32, "0" * 16), **its,
-        )  # fmt: skip
+    wanted = [_submission(number, **{name: value(number) for name, value in fields.items()}) for number in NUMBERS]
+    return submit_parameters(wanted, 60.0, PLAIN)
 
-    return submit_parameters([one(number) for number in NUMBERS], 60.0, PLAIN)
+
+def _submission(number: int, **its: Any) -> Submission:
+    return Submission(
+        turn_id=its.pop("turn_id", None) or uuid4(), tenant_id=TENANT, session_id=its.pop("session_id", f"fresh-{number}"),
+        queue=QUEUE, content="said", fingerprint=b"x", trace=TraceContext("0" * 32, "0" * 16), **its,
+    )  # fmt: skip
+
+
+def _submit_in_transaction(**its: Any) -> dict[str, Any]:
+    return {"request": request_of(_submission(1, **its), PLAIN)}
 
 
 def _keys() -> dict[str, Any]:
@@ -244,6 +250,10 @@ def calls() -> Iterator[Call]:
     yield Call("read attempts", attempts.READ, {"tenant": TENANT, "id": failed})
     yield from _of_a_long_session()
     yield from _calls_of_the_relay()
+    known = {"key": "key:burstwaiting-1", "turn_id": waiting, "chosen": True}
+    yield Call("submit in a transaction", SUBMIT_TURN, _submit_in_transaction())
+    yield Call("submit in a transaction, under a key", SUBMIT_TURN, _submit_in_transaction(key="key:new"))
+    yield Call("submit in a transaction, again", SUBMIT_TURN, _submit_in_transaction(**known))
 
 
 def _calls_of_the_relay() -> Iterator[Call]:
@@ -253,6 +263,7 @@ def _calls_of_the_relay() -> Iterator[Call]:
     lines = {"queues": [QUEUE] * 2, "deads": [False, True], "limits": [TURNS] * 2, "reaches": [120.0] * 2}
     resend = {"resend_after": 60.0}
     yield Call("place scheduled turns", place_scheduled.PLACE_SCHEDULED, {**asked, "queues": [QUEUE], **limit})
+    yield Call("place turns of new sessions", place_scheduled.PLACE_SCHEDULED, {**asked, "queues": [ARRIVALS], **limit})
     yield Call("take due rows", relay_statements.TAKE_DUE, {**asked, **lines, "stamp": 15.0, "resend": 5.0})
     yield Call(
         "set the resend deadline",

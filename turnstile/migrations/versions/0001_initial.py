@@ -11,13 +11,14 @@ down_revision = None
 AREAS = (
     "version", "turns", "turn_status", "messages", "attempts", "submissions", "webhooks", "memory", "operations", "archive",
     "retention", "sequences", "audit", "access", "limits", "webhook_secrets", "erasures", "row_security",
+    "submit_turn",
 )  # fmt: skip
 
 DOWNGRADE = """
 DROP TABLE erasures, limit_overrides, browser_tokens, api_keys, audit, webhook_secrets, retention, archived_turns;
 DROP TABLE redrives, paused_queues, workers, memory_items, webhooks, chosen_ids, submissions, turn_traces, turn_attempts,
            turn_values, messages, turns, sessions;
-DROP FUNCTION is_of_other_tenant, advance_sequences, turns_owe_webhook, turns_refuse_illegal_transition,
+DROP FUNCTION submit_turn, is_of_other_tenant, advance_sequences, turns_owe_webhook, turns_refuse_illegal_transition,
               turns_refuse_illegal_birth;
 DROP SEQUENCE fence_seq, memory_version_seq;
 """

@@ -22,6 +22,9 @@ def grant(
     worker: Annotated[_Roles, _option(Kind.WORKER, "of workers")] = None,
     relay: Annotated[_Roles, _option(Kind.RELAY, "of relays, and of workers that run one (without --no-relay)")] = None,
     operator: Annotated[_Roles, _option(Kind.OPERATOR, "of people and jobs that run the other commands")] = None,
+    submitter: Annotated[
+        _Roles, _option(Kind.SUBMITTER, "of an application that submits in its own transactions")
+    ] = None,
     sql: Annotated[bool, typer.Option("--sql", help="Print the statements without running them.")] = False,
 ) -> None:
     """Give roles of the database the rights of a kind of process, and take all others in the schema from them.
@@ -30,7 +33,8 @@ def grant(
     rights of all of them. Without a role, those of earlier calls get theirs again; `turnstile migrate` does that, too.
     """
     settings = load_settings()
-    named = _kinds_of_each({Kind.API: api, Kind.WORKER: worker, Kind.RELAY: relay, Kind.OPERATOR: operator})
+    given = {Kind.API: api, Kind.WORKER: worker, Kind.RELAY: relay, Kind.OPERATOR: operator, Kind.SUBMITTER: submitter}
+    named = _kinds_of_each(given)
     try:
         if sql:
             print_text(grants.print_statements(settings.database, named))

@@ -14,6 +14,8 @@ class Kind(StrEnum):
     WORKER = "worker"
     RELAY = "relay"
     OPERATOR = "operator"
+    SUBMITTER = "submitter"
+    """An application that submits in its own transactions (`turnstile.submit`)."""
 
 
 def rights_of(kind: Kind) -> LiteralString:

@@ -70,7 +70,8 @@ def policy_statements(roles: Mapping[Kind, Sequence[str]], present: Present) -> 
     The change of a policy locks its table, so what is there already is left alone.
     """
     for kind in Kind:
-        for table in (*OF_API, _REMEMBERS):
+        # A submitter has no right on any table.
+        for table in (*(() if kind is Kind.SUBMITTER else OF_API), _REMEMBERS):
             rows = OF_API.get(table, _ALL) if kind is Kind.API else _ALL
             names = sorted(roles.get(kind, ()))
             described = f"{rows.seen}; {rows.written}"

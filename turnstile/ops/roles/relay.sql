@@ -1,7 +1,8 @@
 -- `turnstile relay`, and workers that run one: it sends what is due, posts webhooks, deletes what is old, goes on with erasures, and
 -- reports. It writes no message, and ends no turn but those that are erased.
 GRANT SELECT ON turnstile_version, paused_queues TO {role};
-GRANT SELECT, UPDATE (last_seq, halted_by, updated_at), DELETE ON sessions TO {role};
+-- A session whose first turn was submitted in its caller's transaction has no row before.
+GRANT SELECT, INSERT, UPDATE (last_seq, halted_by, updated_at), DELETE ON sessions TO {role};
 GRANT SELECT,
       UPDATE (seq, status, execute_at, send_at, sends, lease_until, finished_at, cancel_requested_at, cancel_reason, dead_lettered_at,
               joining, join_policy),
