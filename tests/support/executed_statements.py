@@ -149,8 +149,9 @@ def _erasure() -> Iterator[str]:
 
 
 def _of_operator() -> Iterator[str]:
-    # `submit --direct`, `cancel`, `list` and `status` do what clients do.
-    yield from _of_clients()
+    # `cancel`, `list` and `status` do what clients do; `submit --direct` does what applications do.
+    yield from (*_CANCEL, *_CANCEL_SESSION, *_READ, *_lists())
+    yield submit_in_transaction.SUBMIT_TURN
     yield from (erasure.OPEN, erasure.READ_OPEN, erasure.REVOKE_KEYS, erasure.READ, remains.LEFT, *_erasure())
     yield from (
         audit.RECORD,

@@ -38,10 +38,6 @@ class WakeUpSending:
         # The turn's queue is no longer declared here: a relay of another configuration serves it.
         return lane is not None and await lane.send(message)
 
-    def find_trouble(self) -> str | None:
-        """Why the last failed send failed; of the first queue that has one. None: no send failed as a whole."""
-        return next((lane.trouble for lane in self._lanes.values() if lane.trouble is not None), None)
-
 
 class _Lane:
     def __init__(self, queues: MessageQueues, name: str) -> None:
@@ -49,7 +45,6 @@ class _Lane:
         self._name = name
         self._batcher = Batcher(self._flush, limit=BATCH, lanes=LANES, patience_seconds=COMPANY_SECONDS)
         self.breaker = Circuit(threshold=THRESHOLD, longest_pause_seconds=PAUSE_SECONDS)
-        self.trouble: str | None = None
 
     async def send(self, message: OutgoingMessage) -> bool:
         if not self.breaker.allows(time.monotonic()):
@@ -67,13 +62,13 @@ class _Lane:
         lateness = loop.call_later(PATIENCE_SECONDS, self._note_late, len(messages))
         try:
             sent = await self._queues.send(self._name, messages)
-        except UnknownQueueError as error:
-            self._note_failure(str(error))
+        except UnknownQueueError:
+            self._note_failure()
             # The turns are committed and the relay keeps trying: an operator must create the queue.
             log.error("queue.missing", queue=self._name, turns=len(messages))
             raise
         except QueueUnavailableError as error:
-            self._note_failure(f"SQS does not answer: {error}")
+            self._note_failure()
             log.warning("queue.sqs_away", queue=self._name, turns=len(messages), error=str(error))
             raise
         finally:
@@ -83,10 +78,9 @@ class _Lane:
         taken = {message.wake_up.turn_id for message in sent}
         return [message.wake_up.turn_id in taken for message in messages]
 
-    def _note_failure(self, trouble: str) -> None:
+    def _note_failure(self) -> None:
         self.breaker.failed(time.monotonic())
-        self.trouble = trouble
 
     def _note_late(self, turns: int) -> None:
-        self._note_failure(f"SQS has not answered within {PATIENCE_SECONDS:g} s")
+        self._note_failure()
         log.warning("queue.wake_up_late", queue=self._name, turns=turns, waited_seconds=PATIENCE_SECONDS)

@@ -126,7 +126,7 @@ def test_what_a_process_may_do_beyond_tables(owner: Connection, roles: RoleUrls,
         Kind.API: {"function is_of_other_tenant EXECUTE"},
         Kind.WORKER: {advances, *draws},
         Kind.RELAY: set(),
-        Kind.OPERATOR: {advances, "sequence fence_seq SELECT"},
+        Kind.OPERATOR: {advances, "function submit_turn EXECUTE", "sequence fence_seq SELECT"},
         Kind.SUBMITTER: {"function submit_turn EXECUTE"},
     }
 

@@ -1,9 +1,8 @@
 """`turnstile submit`: over HTTP, and with `--direct` one turn or a file of them."""
 
-import asyncio
 import codecs
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -14,7 +13,6 @@ import pytest
 from tests.ops.conftest import Turnstile
 from tests.ops.dead_turns import rows
 from tests.ops.invoke import NOWHERE, invoke_plain
-from tests.ops.invoke import turnstile as turnstile_process
 from tests.producer.api.sse_client import serving
 from tests.support.factories import make_submission
 from tests.support.otlp_receiver import receiving
@@ -25,13 +23,12 @@ from turnstile.errors import DatabaseUnavailableError, RowLockedError
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.submit.submit_direct import read_lines, submit_all, what_is_left
 from turnstile.ops.terminal.exit_codes import CommandError
-from turnstile.statements.submit import Accepted, Submission
-from turnstile.submission.commit_then_wake import Submitting
-from turnstile.turn.identifiers import ID_RULE, TraceContext, start_trace
+from turnstile.relay.loop import Relay
+from turnstile.sealing.contents import PLAIN
+from turnstile.turn.identifiers import ID_RULE, TraceContext
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = Settings(queues=(QueueSettings(name="turns"), QueueSettings(name="nights")))
-NO_SQS = "http://127.0.0.1:1"
 WEBHOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
@@ -39,18 +36,12 @@ def line(**fields: object) -> bytes:
     return json.dumps({"session_id": "alice", "input": "hello", **fields}).encode()
 
 
-def accepted(one: Submission) -> Accepted:
-    return Accepted(
-        turn_id=one.turn_id,
-        session_id=one.session_id,
-        queue=one.queue,
-        execute_at=None,
-        expires_at=NOW,
-        created_at=NOW,
-        trace=start_trace(1),
-        replayed=False,
-        wake=False,
-    )
+def answer_to(request: str) -> dict[str, str]:
+    """What the function of the schema says of a request that is no repeat."""
+    said = json.loads(request)
+    known = {name: said[name] for name in ("id", "session_id", "queue", "trace_id", "span_id", "parent_span_id")}
+    times = {"execute_at": None, "expires_at": NOW.isoformat(), "created_at": NOW.isoformat()}
+    return {"answer": json.dumps({"answer": known | times})}
 
 
 async def test_over_http_a_wait_that_is_too_short_ends_with_1_and_says_how_the_turn_stands(
@@ -107,22 +98,11 @@ async def test_a_direct_submit_is_the_same_turn_when_it_is_repeated(turnstile: T
     assert (other.code, "refused, session alice" in other.err) == (1, True)
 
 
-async def test_a_direct_submit_without_sqs_says_in_one_line_that_the_turn_is_recorded(
-    environment: dict[str, str], database: Database
-) -> None:
-    # Processes: their logs would be further lines.
-    words, without = ("submit", "alice", "hello", "--direct"), {**environment, "AWS_ENDPOINT_URL_SQS": NO_SQS}
+async def test_a_direct_submit_needs_no_sqs(turnstile: Turnstile, database: Database) -> None:
+    ran = await turnstile("submit", "alice", "hello", "--direct", AWS_ENDPOINT_URL_SQS="http://127.0.0.1:1")
 
-    ran, as_json = [await asyncio.to_thread(turnstile_process, *words, *more, **without) for more in ((), ("--json",))]
-
-    assert ran.returncode == 0
-    assert ran.stdout.strip() in map(str, await rows(database))
-    [line] = ran.stderr.splitlines()
-    assert line.startswith("1 turn recorded; submitted before: 0; not sent yet: 1 (SQS does not answer: ")
-    assert "no connection to 127.0.0.1 port 1: " in line
-    assert line.endswith("a relay sends them; do not submit them again")
-    document = json.loads(as_json.stdout)
-    assert (document["unsent"], document["trouble"].startswith("SQS does not answer: ")) == (1, True)
+    assert (ran.code, ran.err) == (0, "1 turn submitted; submitted before: 0\n")
+    assert [ran.out.strip()] == list(map(str, await rows(database)))
 
 
 async def test_a_direct_submit_without_postgres_says_in_one_line_that_nothing_was_submitted(
@@ -135,31 +115,20 @@ async def test_a_direct_submit_without_postgres_says_in_one_line_that_nothing_wa
     assert ran.err.endswith("; nothing was submitted: run it again later\n")
 
 
-class Submits:
-    """Has nothing to do before and after the commit."""
-
-    def decide_sampling(self, one: Submission) -> Submission:
-        return one
-
-    async def wake_all(self, *_: object) -> int:
-        return 0
-
-    def trace(self, *_: object) -> None:
-        pass
-
-
-class GoingAway(Submits):
+class GoingAway:
     """A database that goes away after the first batch, or in which a row is locked then."""
+
+    contents = PLAIN
 
     def __init__(self, error: str) -> None:
         self._error = RowLockedError(error) if error == "locked" else DatabaseUnavailableError(error)
         self._batches = 0
 
-    async def commit(self, batch: Sequence[Submission]) -> list[Accepted]:
+    async def fetch_pipelined(self, calls: Sequence[tuple[str, Mapping[str, str]]]) -> list[list[dict[str, str]]]:
         self._batches += 1
         if self._batches > 1:
             raise self._error
-        return [accepted(one) for one in batch]
+        return [[answer_to(parameters["request"])] for _, parameters in calls]
 
 
 REPEATABLE = "With --idempotency-key, a command can be repeated as it is"
@@ -183,7 +152,7 @@ async def test_a_submit_that_is_broken_off_says_what_is_left_and_what_to_do(
 ) -> None:
     many = [make_submission("turns", "a", key=key and f"{key}:{number}") for number in range(250)]
 
-    result = await submit_all(cast("Submitting", GoingAway(error)), many)
+    result = await submit_all(cast("Database", GoingAway(error)), many)
 
     assert result.turn_ids == [one.turn_id for one in many[:100]]
     assert str(result.broken_off) == error
@@ -201,12 +170,8 @@ async def test_a_direct_submit_exports_the_spans_of_its_turns_before_it_ends(
 
     turns = {str(turn_id): row for turn_id, row in (await rows(database)).items()}
     turn = turns[sampled.out.split()[-1]]
-    assert [(span.name.split()[0], span.service) for span in receiver.of(turn["trace_id"])] == [
-        ("submit", "turnstile-submit"),
-        ("send", "turnstile-submit"),
-    ]
-    assert receiver.of(turn["trace_id"], "submit")[0].span_id == turn["span_id"]
-    assert len(receiver.spans) == 2
+    [span] = receiver.spans
+    assert (span.name.split()[0], span.service, span.span_id) == ("submit", "turnstile-submit", turn["span_id"])
     not_sampled = turns[dropped.out.split()[-1]]
     assert not TraceContext(not_sampled["trace_id"], not_sampled["span_id"]).sampled
 
@@ -221,9 +186,10 @@ async def test_a_file_of_turns_is_submitted_in_order_and_may_be_given_again(
     again = await turnstile(*arguments, text=lines)
 
     document = json.loads(first.out)
-    assert (document["submitted"], document["replayed"], document["unsent"]) == (150, 0, 0)
+    assert (document["submitted"], document["replayed"], document["refused"]) == (150, 0, [])
     assert json.loads(again.out)["replayed"] == 150
     assert json.loads(again.out)["turn_ids"] == document["turn_ids"]
+    await Relay(database, queues, settings).round()
     seqs = {str(turn_id): row["seq"] for turn_id, row in (await rows(database)).items()}
     assert [seqs[turn_id] for turn_id in document["turn_ids"]] == [n // 3 + 1 for n in range(150)]
     assert await queues.count(settings.queue) == 150
@@ -274,19 +240,21 @@ def test_a_named_queue_is_that_of_every_line_without_one_and_gives_the_same_turn
     assert read[0].fingerprint == read[3].fingerprint
 
 
-class Colliding(Submits):
+class Colliding:
     """Records everything but session `bad`, whose row a constraint refuses."""
 
-    async def commit(self, batch: Sequence[Submission]) -> list[Accepted]:
-        if any(one.session_id == "bad" for one in batch):
+    contents = PLAIN
+
+    async def fetch_pipelined(self, calls: Sequence[tuple[str, Mapping[str, str]]]) -> list[list[dict[str, str]]]:
+        if any('"bad"' in parameters["request"] for _, parameters in calls):
             raise psycopg.errors.UniqueViolation("content of a client")
-        return [accepted(one) for one in batch]
+        return [[answer_to(parameters["request"])] for _, parameters in calls]
 
 
 async def test_a_submission_that_a_constraint_refuses_is_listed_and_the_others_are_submitted() -> None:
     batch = [make_submission("turns", session) for session in ("a", "bad", "b")]
 
-    result = await submit_all(cast("Submitting", Colliding()), batch)
+    result = await submit_all(cast("Database", Colliding()), batch)
 
     assert result.turn_ids == [batch[0].turn_id, batch[2].turn_id]
     assert [refused["session_id"] for refused in result.refused] == ["bad"]

@@ -18,7 +18,8 @@ from turnstile.backends.batcher import Batcher
 from turnstile.backends.postgres.database import Database
 from turnstile.config.config_file import load
 from turnstile.message_queue import MessageQueues
-from turnstile.ops.submit.submit_direct import prepare, submit_all
+from turnstile.ops.submit.submit_direct import prepare
+from turnstile.statements.submit import Accepted
 from turnstile.submission.commit_then_wake import Submitting
 from turnstile.submission.wake_ups import WakeUpSending
 
@@ -44,10 +45,12 @@ async def open_direct(environment: Mapping[str, str], queue: str, journal: Journ
 
         async def submit_many(asks: Sequence[Ask]) -> list[str]:
             wanted = [prepare(settings, ask.tenant, ask.session, {"input": ask.content}, ask.key) for ask in asks]
-            result = await submit_all(submitting, wanted)
-            if result.refused:
-                raise RuntimeError(f"refused: {result.refused[0]}")
-            return [str(turn_id) for turn_id in result.turn_ids]
+            answers = await submitting.commit(wanted)
+            await submitting.wake_all(wanted, answers)
+            for answer in answers:
+                if not isinstance(answer, Accepted):
+                    raise answer
+            return [str(answer.turn_id) for answer in answers if isinstance(answer, Accepted)]
 
         batcher: Batcher[Ask, str] = Batcher(submit_many, limit=BATCH, lanes=LANES)
 

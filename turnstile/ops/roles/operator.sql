@@ -1,14 +1,13 @@
--- All other commands: it reads everything, and does what the API does. It also redrives, drops, pauses and archives.
-GRANT SELECT ON turnstile_version, archived_turns, webhooks, workers, turn_attempts, turn_values TO {role};
-GRANT SELECT, INSERT, UPDATE (last_seq, halted_by, updated_at) ON sessions TO {role};
-GRANT SELECT, INSERT,
+-- All other commands: it reads everything, cancels, redrives, drops, pauses and archives. It submits as applications do, by the function.
+GRANT SELECT ON turnstile_version, archived_turns, webhooks, workers, turn_attempts, turn_values, messages, submissions, chosen_ids
+   TO {role};
+GRANT SELECT, UPDATE (last_seq, halted_by, updated_at) ON sessions TO {role};
+GRANT SELECT,
       UPDATE (status, attempt, failures, crashes, generation, seq, execute_at, send_at, sends, expires_at, cancel_requested_at,
               cancel_reason, error_class, error, dead_lettered_at, dropped_at, dropped_by, trace_id, span_id, parent_span_id,
               queued_at, first_started_at, started_at, finished_at)
    ON turns TO {role};
-GRANT SELECT, INSERT ON messages, turn_traces TO {role};
-GRANT SELECT, INSERT, UPDATE (turn_id, answer) ON submissions TO {role};
-GRANT SELECT, INSERT, UPDATE (submitted_at, canceled_at, reason) ON chosen_ids TO {role};
+GRANT SELECT, INSERT ON turn_traces TO {role};
 GRANT SELECT, INSERT, UPDATE (paused_by, reason), DELETE ON paused_queues TO {role};
 GRANT SELECT, INSERT, UPDATE (concurrency, rate, burst, set_by, reason, set_at), DELETE ON limit_overrides TO {role};
 -- A rotation of a tenant's webhook secret.
@@ -29,6 +28,8 @@ GRANT SELECT (tenant_id, expires_at), DELETE ON browser_tokens TO {role};
 GRANT SELECT, DELETE ON memory_items TO {role};
 GRANT SELECT, INSERT (id, tenant_id, session_id, part_of, requested_by), UPDATE (due_at, up_to_seq, reached, turns, finished_at), DELETE
    ON erasures TO {role};
+-- `submit --direct`.
+GRANT EXECUTE ON FUNCTION submit_turn TO {role};
 -- `doctor` reads the last fence, and `doctor --fix` advances it.
 GRANT SELECT ON SEQUENCE fence_seq TO {role};
 GRANT EXECUTE ON FUNCTION advance_sequences TO {role};

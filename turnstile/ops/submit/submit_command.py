@@ -11,7 +11,6 @@ import typer
 from turnstile.client import Turn, TurnOptions
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
-from turnstile.message_queue import MessageQueues
 from turnstile.ops.submit.submit_direct import (
     DirectResult,
     check_key,
@@ -28,9 +27,7 @@ from turnstile.ops.terminal.options import AsJson, WaitSeconds
 from turnstile.ops.terminal.output import plural, print_json, print_text, say
 from turnstile.ops.turns.wait_for_turn import describe_end
 from turnstile.statements.submit import Submission
-from turnstile.submission.commit_then_wake import Submitting
 from turnstile.submission.turn_request import MAX_PRIORITY_SECONDS
-from turnstile.submission.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
 from turnstile.turn.identifiers import DEFAULT_TENANT
 from turnstile.turn.status import TurnStatus
@@ -67,9 +64,7 @@ def submit(
         ),
     ] = None,
     wait: WaitSeconds = None,
-    direct: Annotated[
-        bool, typer.Option("--direct", help="Submit without the API, with DATABASE_URL and AWS access.")
-    ] = False,
+    direct: Annotated[bool, typer.Option("--direct", help="Submit without the API, with DATABASE_URL.")] = False,
     file: Annotated[
         typer.FileBinaryRead | None,
         typer.Option(help="With --direct: JSON lines {session_id, input, …}; - is standard input."),
@@ -81,12 +76,11 @@ def submit(
 ) -> None:
     """Submit a turn and print its id, or with --wait its reply.
 
-    --direct while SQS is away: the turns are recorded, a relay sends them later, and the exit code is 0.
+    --direct records the turns. A relay then gives them their places, and sends them.
 
     --json: the API's response, as its /docs describe it. With --direct: submitted (how many), turn_ids, replayed (how
-    many had been submitted before), unsent (wake-ups that a relay sends later), trouble (why they are unsent), refused
-    (session_id, error); if the database went away: unknown (turns that may have been submitted), left (turns that were
-    not).
+    many had been submitted before), refused (session_id, error); if the database went away: unknown (turns that may
+    have been submitted), left (turns that were not).
     """
     if not direct and (file is not None or tenant is not None):
         raise typer.BadParameter("--file and --tenant need --direct; the API knows the tenant from its key")
@@ -126,7 +120,7 @@ def _submit_over_http(
 ) -> None:
     # Checked before the request: invalid characters in a header or a path would give an unclear HTTP error. Whether the id may
     # look like a person's is the API's to say.
-    check_session(session, settings.model_copy(update={"personal_session_ids": True}))
+    check_session(session, personal=True)
     if key is not None:
         check_key(key)
     options = cast("TurnOptions", {name: value for name, value in body.items() if name != "input"})
@@ -191,23 +185,12 @@ def _submit_directly(settings: Settings, submissions: Sequence[Submission], *, a
 
 
 def _summary(result: DirectResult) -> str:
-    if result.unsent == 0:
-        return f"{plural(len(result.turn_ids), 'turn')} submitted; submitted before: {result.replayed}"
-    return (
-        f"{plural(len(result.turn_ids), 'turn')} recorded; submitted before: {result.replayed}; not sent yet: {result.unsent} "
-        f"({result.trouble or 'SQS did not take them'}): a relay sends them; do not submit them again"
-    )
+    return f"{plural(len(result.turn_ids), 'turn')} submitted; submitted before: {result.replayed}"
 
 
 async def _submit_all(operator: Operator, submissions: Sequence[Submission]) -> DirectResult:
-    settings = operator.settings
-    traces = tracing.start("turnstile-submit", wanted=settings.exports_traces)
-    queues = MessageQueues(settings, traces=traces)
+    traces = tracing.start("turnstile-submit", wanted=operator.settings.exports_traces)
     try:
-        wake_ups = WakeUpSending(queues, list(settings.queues_by_name))
-        result = await submit_all(Submitting(settings, operator.database, wake_ups, traces), submissions)
-        result.trouble = wake_ups.find_trouble()
-        return result
+        return await submit_all(operator.database, submissions, traces)
     finally:
-        await queues.close()
         tracing.flush(traces)

@@ -1,7 +1,7 @@
-"""Submits without the API, for batch jobs with database credentials.
+"""Submits without the API, for batch jobs with database credentials: in transactions of their own, as an application does.
 
 It has the same rules and fingerprints as the API, so both recognise a repeat of the same request. Batches run one after the
-other, so the turns of a session keep their order.
+other, so the turns of a session keep their order. A relay gives them their places and sends their wake-ups.
 """
 
 import codecs
@@ -10,7 +10,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -18,6 +18,7 @@ from uuid import UUID
 import psycopg
 from pydantic_core import from_json
 
+from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.errors import (
     DatabaseUnavailableError,
@@ -30,17 +31,16 @@ from turnstile.errors import (
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.output import Progress, plural
 from turnstile.statements.submit import Accepted, Submission
-from turnstile.submission.commit_then_wake import Submitting
-from turnstile.submission.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
+from turnstile.statements.submit_in_transaction import SUBMIT_TURN, read_answer, request_of
+from turnstile.submission.names import find_key_fault, find_session_fault, find_tenant_fault
 from turnstile.submission.turn_request import (
     RANDOM_BITS,
     InvalidRequestError,
     read_submission,
     refuse_repeated_members,
 )
-from turnstile.turn.identifiers import ID_RULE, RESERVED_RULE, is_reserved_session, is_valid_id
+from turnstile.telemetry.tracing import Traces
 from turnstile.turn.on_busy import OnBusy
-from turnstile.turn.personal_id import PERSONAL_RULE, is_personal
 
 BATCH = 100
 
@@ -52,10 +52,6 @@ class DirectResult:
     turn_ids: list[UUID] = field(default_factory=list)
     replayed: int = 0
     """Turns that had been submitted before, found by idempotency key or turn id."""
-    unsent: int = 0
-    """Recorded turns whose wake-up SQS did not accept: the relay sends it at `send_at`."""
-    trouble: str | None = None
-    """Why SQS did not accept them, if it is known."""
     refused: list[dict[str, Any]] = field(default_factory=list)
     unknown: int = 0
     """Turns that are recorded, or are not: the database went away in their commit."""
@@ -116,33 +112,25 @@ def _read_object(line: bytes) -> dict[str, Any]:
     )
 
 
-def check_session(session_id: Any, settings: Settings) -> None:
+def check_session(session_id: Any, *, personal: bool) -> None:
     """Raises CommandError unless clients may submit turns to a session of that name."""
-    _check_id("the session", session_id)
-    if is_reserved_session(session_id):
-        raise CommandError(RESERVED_RULE, ExitCode.USAGE)
-    if not settings.personal_session_ids and is_personal(session_id):
-        raise CommandError(f"the session {PERSONAL_RULE}", ExitCode.USAGE)
+    _refuse(find_session_fault(session_id, personal=personal))
 
 
 def check_key(key: Any) -> None:
     """Raises CommandError unless the key is valid as an Idempotency-Key header of the API."""
-    fits = isinstance(key, str) and len(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS
-    if not fits or re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key) is None:
-        rule = f"1 to {MAX_IDEMPOTENCY_KEY_CHARACTERS} printable ASCII characters, without a space at either end"
-        raise CommandError(f"the idempotency key must be {rule}", ExitCode.USAGE)
+    _refuse(find_key_fault(key))
 
 
-def _check_id(name: str, value: Any) -> None:
-    # Without the value: it may be a secret in the wrong place.
-    if not isinstance(value, str) or not is_valid_id(value):
-        raise CommandError(f"{name} must be {ID_RULE}", ExitCode.USAGE)
+def _refuse(fault: str | None) -> None:
+    if fault is not None:
+        raise CommandError(fault, ExitCode.USAGE)
 
 
 def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str, Any], key: Any) -> Submission:
     """Validates one submission as the API does. Raises CommandError."""
-    _check_id("the tenant", tenant_id)
-    check_session(session_id, settings)
+    _refuse(find_tenant_fault(tenant_id))
+    check_session(session_id, personal=settings.personal_session_ids)
     if key is not None:
         check_key(key)
     try:
@@ -167,15 +155,15 @@ def prepare(settings: Settings, tenant_id: str, session_id: Any, body: dict[str,
     return submission
 
 
-async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) -> DirectResult:
+async def submit_all(database: Database, submissions: Sequence[Submission], traces: Traces = None) -> DirectResult:
     """Submits batch after batch, until all are or the database goes away."""
     result = DirectResult()
     progress = Progress()
     for start in range(0, len(submissions), BATCH):
         began_at = time.time_ns()
-        batch = [submitting.decide_sampling(one) for one in submissions[start : start + BATCH]]
+        batch = [_with_decision(one, traces) for one in submissions[start : start + BATCH]]
         try:
-            answers = await _commit(submitting, batch)
+            answers = await _commit(database, batch)
         except DatabaseUnavailableError as error:
             result.broken_off = error
             # Nothing was done where a row is locked. Otherwise the commit may have been done, and only its answer was lost.
@@ -186,14 +174,23 @@ async def submit_all(submitting: Submitting, submissions: Sequence[Submission]) 
             if isinstance(answer, Accepted):
                 result.turn_ids.append(answer.turn_id)
                 result.replayed += answer.replayed
+                if traces is not None:
+                    traces.submitted(
+                        submission.trace,
+                        answer.trace,
+                        began_at,
+                        queue=answer.queue,
+                        turn_id=answer.turn_id,
+                        session_id=answer.session_id,
+                    )
             else:
                 result.refused.append({"session_id": submission.session_id, "error": str(answer)})
-        result.unsent += await submitting.wake_all(batch, answers)
-        for submission, answer in zip(batch, answers, strict=True):
-            if isinstance(answer, Accepted):
-                submitting.trace(submission, answer, began_at)
         progress.say(f"{start + len(batch)} of {plural(len(submissions), 'turn')} submitted")
     return result
+
+
+def _with_decision(submission: Submission, traces: Traces) -> Submission:
+    return submission if traces is None else replace(submission, trace=traces.decide(submission.trace))
 
 
 def what_is_left(result: DirectResult, submissions: Sequence[Submission]) -> str:
@@ -209,15 +206,24 @@ def what_is_left(result: DirectResult, submissions: Sequence[Submission]) -> str
     return f"{left}. With --idempotency-key, a command can be repeated as it is"
 
 
-async def _commit(submitting: Submitting, batch: Sequence[Submission]) -> Sequence[Accepted | SubmissionRefusedError]:
+async def _commit(database: Database, batch: Sequence[Submission]) -> Sequence[Accepted | SubmissionRefusedError]:
+    """Records the batch in one transaction."""
     try:
-        return await submitting.commit(batch)
-    except UnstorableContentError as error:
-        return [error]
+        calls = [(SUBMIT_TURN, {"request": request_of(one, database.contents)}) for one in batch]
+        found = await database.fetch_pipelined(calls)
     except (psycopg.DataError, psycopg.IntegrityError, UnicodeEncodeError) as error:
-        if len(batch) == 1:
-            # Without the error's text: it quotes the client's content.
-            why = getattr(error, "sqlstate", None) or type(error).__name__
-            return [SubmissionRefusedError(f"the database refuses this submission ({why})")]
-    # One by one and in order, so that a bad submission fails alone.
-    return [answer for one in batch for answer in await _commit(submitting, [one])]
+        if len(batch) > 1:
+            # One by one and in order, so that a bad submission fails alone.
+            return [answer for one in batch for answer in await _commit(database, [one])]
+        if not isinstance(error, psycopg.IntegrityError):
+            return [UnstorableContentError()]
+        # Without the error's text: it quotes the client's content.
+        return [SubmissionRefusedError(f"the database refuses this submission ({error.sqlstate})")]
+    return [_read(row["answer"], one, database) for [row], one in zip(found, batch, strict=True)]
+
+
+def _read(answer: str | None, submission: Submission, database: Database) -> Accepted | SubmissionRefusedError:
+    try:
+        return read_answer(answer, submission, database.contents)
+    except SubmissionRefusedError as refused:
+        return refused
