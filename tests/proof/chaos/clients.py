@@ -12,6 +12,7 @@ from uuid import UUID
 
 import httpx
 
+from tests.proof.chaos.applications import LONGEST_OPEN_SECONDS, Application, Fate, draw_fate
 from tests.proof.chaos.journal import Journal, now
 from tests.proof.chaos.readers import Reader
 from tests.proof.chaos.scaled_settings import TENANTS, Options
@@ -70,6 +71,8 @@ class Client:
     next_api: Callable[[], str]
     stopping: asyncio.Event
     webhook_url: str | None = None
+    application: Application | None = None
+    """What submits some of the turns in transactions of its own."""
     rng: random.Random = field(init=False)
     tenant: str = field(init=False)
     _sessions: list[_Session] = field(init=False)
@@ -144,6 +147,8 @@ class Client:
             self._sessions[place] = self._new_session()
 
     async def _submit(self, session: str, wish: Wish) -> str | None:
+        if self.application and wish.on_busy is None and self.rng.random() < self.options.transactions:
+            return await self._submit_in_transaction(self.application, session, wish)
         body: dict[str, Any] = {"input": wish.content}
         if wish.scheduled_seconds is not None:
             body["execute_at"] = (datetime.now(UTC) + timedelta(seconds=wish.scheduled_seconds)).isoformat()
@@ -187,6 +192,29 @@ class Client:
             if wish.content["do"] == "speak" and len(self._reading) < MAX_READERS:
                 self._follow(turn_id)
             return turn_id
+        return None
+
+    async def _submit_in_transaction(self, application: Application, session: str, wish: Wish) -> str | None:
+        options: dict[str, Any] = {"key": f"{self.name}-{self.rng.getrandbits(64):016x}", "tenant": self.tenant}
+        if wish.scheduled_seconds is not None:
+            options["execute_at"] = datetime.now(UTC) + timedelta(seconds=wish.scheduled_seconds)
+        options["max_attempts"] = wish.max_attempts
+        fate = draw_fate(self.rng)
+        # A transaction that was to commit is repeated until it is known to have done so.
+        for _ in range(TRIES if fate is Fate.COMMITS else 1):
+            begun, seconds = now(), self.rng.random() ** 4 * LONGEST_OPEN_SECONDS
+            outcome, turn_id = await application.submit(session, wish.content, fate, seconds, **options)
+            said = {"tenant": self.tenant, "session": session, "key": options["key"], "content": wish.content}
+            self.journal.write(
+                Call(client=self.name, op="submit", at=begun, until=now(), outcome=outcome, turn_id=turn_id, **said)
+            )
+            if turn_id is not None:
+                self.tally.accepted += 1
+                self._open[turn_id] = session
+                return turn_id
+            if self.stopping.is_set():
+                break
+            await pause(self.rng.uniform(0.05, 0.3))
         return None
 
     def _follow(self, turn_id: str) -> None:

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import httpx
 
+from tests.proof.chaos.applications import Application
 from tests.proof.chaos.clients import TIMEOUT_SECONDS, Client, Tally
 from tests.proof.chaos.fork_server import PLANT
 from tests.proof.chaos.forking import ForkServer
@@ -42,6 +43,7 @@ class Rig:
     http: httpx.AsyncClient
     tally: Tally = field(default_factory=Tally)
     _urls: Iterator[str] = field(init=False)
+    _application: Application = field(init=False)
 
     @property
     def folder(self) -> Path:
@@ -51,6 +53,7 @@ class Rig:
         """Starts all processes, and waits until the APIs are ready."""
         many = {"api": self.options.apis, "worker": self.options.workers, "relay": self.options.relays}
         self._urls = itertools.cycle(await start_processes(self.processes, many, self.variables))
+        self._application = Application(await self.variables("application"))
 
     async def variables(self, name: str, **more: str) -> dict[str, str]:
         # A relay in each worker would hide what the relays miss.
@@ -66,7 +69,7 @@ class Rig:
         return [
             Client(
                 f"{prefix}{number}", given, self.journal, self.tally, self.http, lambda: next(self._urls), stopping,
-                webhook_url,
+                webhook_url, self._application,
             )
             for number in range(given.clients)
         ]  # fmt: skip

@@ -50,6 +50,8 @@ class Options:
     """The share of calls that cancel something."""
     erasures: float = 0.0
     """The share of calls that erase a session in which turns run."""
+    transactions: float = 0.1
+    """The share of turns that an application submits in a transaction of its own, and not over the API."""
     families: float = 0.05
     """The share of turns that start others, or do something once."""
     pause_seconds: float = 0.15

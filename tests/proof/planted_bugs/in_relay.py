@@ -50,6 +50,13 @@ def takeover_never_allowed() -> None:
     replace(turnstile.relay.renewal_evidence.RenewalEvidence, "judge", lambda _: lambda self, now: None)
 
 
+@planted("I1", transactions=1.0, cancels=0.0)
+def places_only_in_known_sessions() -> None:
+    """A relay gives no place to the first turn of a session that was submitted in its caller's transaction."""
+    known = ("OR NOT EXISTS (", "OR false AND NOT EXISTS (")
+    alter(turnstile.relay.loop, "PLACE_SCHEDULED", known)
+
+
 # A turn is lost, taken over and then tried again: many kills, and many turns that fail.
 @planted("I7", "worker-sigkill", seconds=20.0, clients=14, pause_seconds=0.05, bound_seconds=30.0)
 def crashes_never_cleared() -> None:
