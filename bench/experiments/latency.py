@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import httpx
+import psycopg
 
 from bench.contenders import BBC, HANDMADE, OURS, TASKIQ, Contender
 from bench.experiment import TIMES, Experiment, Sample, Samples, Scale, TargetResult, at_most
@@ -14,12 +15,15 @@ from bench.http_server import serve_api
 from bench.running import Running, attempt_times
 from bench.running import run as start
 from bench.stage import Stage
+from turnstile import Submitter
+from turnstile.config.queue_settings import QueueSettings
+from turnstile.config.settings import Settings
 
 PER_SECOND = 20
 SECONDS = 20.0
 WARM_UP = 20
 WAIT_SECONDS = 30.0
-QUEUE, POST = "queue → start", "POST → start"
+QUEUE, POST, COMMIT = "queue → start", "POST → start", "submit in a transaction → start"
 FROM_QUEUE = (OURS, HANDMADE, TASKIQ, BBC)
 
 
@@ -41,6 +45,7 @@ def run(stage: Stage, scale: Scale) -> Iterator[Sample]:
         if scale.wants(contender.name):
             yield attempt_times(contender, partial(_from_queue, stage, contender, count), QUEUE)
     yield attempt_times(OURS, partial(_from_post, stage, count), POST)
+    yield attempt_times(OURS, partial(_from_commit, stage, count), COMMIT)
 
 
 def _from_queue(stage: Stage, contender: Contender, count: int) -> list[float]:
@@ -71,6 +76,24 @@ def _from_post(stage: Stage, count: int) -> list[float]:
         return paced.milliseconds(running)
 
 
+def _from_commit(stage: Stage, count: int) -> list[float]:
+    """An application submits and commits; the worker's relay hears of it."""
+    with ExitStack() as exits:
+        room = exits.enter_context(stage.room("commit"))
+        running = exits.enter_context(start(stage, room, OURS, slots=64))
+        connection = exits.enter_context(psycopg.connect(room.database_url))
+        submitter = Submitter(Settings(database_url=room.database_url, queues=(QueueSettings(name=room.queue),)))
+        running.require_polling(WAIT_SECONDS)
+
+        def commit(number: int) -> None:
+            submitter.submit(connection, f"session-{number}", {"number": number}, queue=room.queue)
+            connection.commit()
+
+        paced = _pace(count, commit)
+        running.require_handled(count, WAIT_SECONDS)
+        return paced.milliseconds(running)
+
+
 def _pace(count: int, send: Callable[[int], None]) -> Paced:
     sent_at = {}
     begun = time.monotonic()
@@ -83,12 +106,14 @@ def _pace(count: int, send: Callable[[int], None]) -> Paced:
 
 def judge(samples: Samples) -> list[TargetResult]:
     ours, posted = (OURS.name, QUEUE), (OURS.name, POST)
+    committed = samples.median("p50", OURS.name, COMMIT)
     p50, p99 = samples.values("p50", *ours), samples.values("p99", *ours)
     spread = max((p99[place] / p50[place] for place in p50), default=None)
     return [
         at_most("queue → start p50, of `handmade`", samples.ratio("p50", ours, (HANDMADE.name, QUEUE)), 1),
         at_most("queue → start, p99 of p50 (worst round)", spread, 3),
         at_most("POST → start p50, of queue → start", samples.ratio("p50", posted, ours), 2),
+        at_most("submit in a transaction → start p50", committed, 50, "ms"),
     ]
 
 

@@ -1,5 +1,6 @@
 """A submit in the caller's transaction: there with its commit, or not at all; and what it refuses before it writes."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -172,6 +173,21 @@ async def test_each_field_of_a_submit_is_in_the_turn(
     assert turn["expires_at"] - turn["created_at"] == timedelta(seconds=60)
     assert turn["created_at"] - turn["counts_from"] == timedelta(seconds=90)
     assert await said(database) == [{"parts": ["a", 1e308, -0.0, "é\u2028"]}]
+
+
+VALUES: list[Any] = [None, True, 0, 10**30, [], {}, [{"type": "text", "text": "é\u2028"}], {"a": [1, {"b": None}]}, '"']
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+async def test_the_input_may_be_any_json_value(
+    application_url: str, submitter: Submitter, database: Database, value: Any
+) -> None:
+    async with by_session(application_url, submitter) as caller:
+        await caller.submit("chat-1", value)
+        await caller.commit()
+
+    [row] = await database.fetch("SELECT content::text AS text FROM messages", {})
+    assert json.loads(row["text"]) == value
 
 
 async def test_a_scheduled_turn_waits_for_its_time(
