@@ -5,7 +5,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long test-servers test-containers test-aws up down wheel wheel-check check format lock clean chaos crashpoints planted-bugs soak \
 	scaling recovery failover incidents proof proof-of-crashes proof-of-verdicts bench load year short-measurements short-bench short-load bench-lock infra-check \
-	sbom audit-dependencies supply-lock client-js client-js-types
+	sbom audit-dependencies supply-lock client-js client-js-types official-clients
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -128,6 +128,9 @@ short-load:
 # Needs terraform and its AWS provider, which nothing else here does.
 infra-check: setup ## the Terraform of infra/, and the tests on the queues that it makes
 	@$(BIN)/python -m tests.infra $(ARGS)
+
+official-clients: ## install the official clients of the wires (needs node and npm): with them, `make test` lets them read
+	@npm ci --prefix tests/official_clients --ignore-scripts --no-audit --no-fund
 
 up: setup ## `turnstile dev`: the local stack, an API, a page to chat with, a worker, until Ctrl-C
 	@$(BIN)/turnstile dev

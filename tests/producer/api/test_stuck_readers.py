@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
 from contextlib import nullcontext
 from socket import SO_RCVBUF, SOL_SOCKET, socket
 from typing import Any
@@ -12,17 +11,15 @@ import pytest
 from tests.producer.api.plain_server import serving_plainly
 from tests.support.probes import let_the_loop_turn, until
 from turnstile.producer import server as server_module
-from turnstile.producer.routes.stream_route import EventStream
-from turnstile.producer.watch.turn_watch import SseEvent
-from turnstile.streaming.event import EventKind
+from turnstile.producer.routes.event_stream import EventStream, ToldBytes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other kernels have no such timeout")
 
 
-async def endless() -> AsyncGenerator[SseEvent, None]:
+async def endless() -> ToldBytes:
     while True:
         await let_the_loop_turn(1)
-        yield SseEvent(EventKind.DELTA, '"' + "x" * 16_000 + '"')
+        yield b"data: " + b"x" * 16_000 + b"\n\n"
 
 
 async def test_nothing_is_kept_for_a_reader_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +30,7 @@ async def test_nothing_is_kept_for_a_reader_that_reads_nothing(monkeypatch: pyte
         left.set()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await EventStream(endless(), 15.0, note, nullcontext())(scope, receive, send)
+        await EventStream(endless(), 15.0, nullcontext(), on_disconnect=note)(scope, receive, send)
 
     async with serving_plainly(app) as (server, port):
         with socket() as reader:

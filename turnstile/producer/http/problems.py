@@ -20,6 +20,7 @@ class Kind(Enum):
     FORBIDDEN = ("forbidden", 403, "The credential does not allow this")
     NOT_FOUND = ("not-found", 404, "Not found")
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not allowed here")
+    NOT_ACCEPTABLE = ("not-acceptable", 406, "The stream has no such form")
     REQUEST_TOO_SLOW = ("request-too-slow", 408, "The request did not arrive in time")
     BODY_TOO_SLOW = ("body-too-slow", 408, "The body did not arrive in time")
     SESSION_BUSY = ("session-busy", 409, "The session is busy with another turn")

@@ -204,7 +204,7 @@ def detail(record: TurnRecord) -> TurnDetail:
     for content in (*(record.inputs or ()), record.output):
         if isinstance(content, Unopened):
             raise content.error
-    inputs = [_without_secrets(content, record.session_id) for content in record.inputs or ()]
+    inputs = [without_secrets(content, record.session_id) for content in record.inputs or ()]
     said = {"input": join_inputs(inputs), "output": record.output, "webhook": record.webhook}
     return TurnDetail.model_validate({**_fields(record), **said})
 
@@ -212,7 +212,7 @@ def detail(record: TurnRecord) -> TurnDetail:
 def session_message(message: Message, session_id: str) -> SessionMessage:
     """A message of the history of a session."""
     if message.role == "user":
-        message = replace(message, content=_without_secrets(message.content, session_id))
+        message = replace(message, content=without_secrets(message.content, session_id))
     return SessionMessage.model_validate(message, from_attributes=True)
 
 
@@ -238,8 +238,8 @@ def _fields(record: TurnRecord) -> dict[str, Any]:
     return {**plain, "error": error, "links": links(record.id, record.session_id)}
 
 
-def _without_secrets(content: Any, session_id: str) -> Any:
-    # The input of a compensation quotes the error of the turn that failed.
+def without_secrets(content: Any, session_id: str) -> Any:
+    """An input as clients see it: that of a compensation quotes the error of the turn that failed."""
     match content:
         case {"error_class": error_class, "error": error} if is_reserved_session(session_id):
             return {**content, "error": text_for_clients(error_class, error)}

@@ -27,6 +27,7 @@ from turnstile.sealing.contents import Unopened
 from turnstile.streaming.event import LAST_WORDS, EventId, EventKind, TurnEvent, name_stream
 from turnstile.streaming.event_hints import EventHints, Listener
 from turnstile.streaming.stream import PAGE, EventReader, Reading
+from turnstile.streaming.wires.sse import SseEvent
 from turnstile.turn.error_classes import text_for_clients
 from turnstile.turn.status import TurnStatus
 from turnstile.turn.stored_json import encode
@@ -39,15 +40,6 @@ GROWTH = 1.5
 STANDINGS_BATCH = 1000
 RECORDS_BATCH = 20
 """Rows per query. Few, because each may have a reply of a megabyte."""
-
-
-@dataclass(frozen=True, slots=True)
-class SseEvent:
-    """One event for a client. `data` is JSON text."""
-
-    kind: EventKind
-    data: str
-    id: EventId | None = None
 
 
 class TurnWatch:
