@@ -39,6 +39,7 @@ from turnstile.producer.http.request_metrics import RequestMetrics
 from turnstile.producer.rates.rate_limits import open_rate_limits
 from turnstile.producer.routes import (
     cancel_route,
+    chat_route,
     docs_page,
     erase_route,
     error_handlers,
@@ -210,7 +211,15 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
     if settings.serves_docs:
         app.include_router(docs_page.routes)
         openapi.serve(app)
-    for routes in (submit_route.v1, turn_routes.v1, cancel_route.v1, erase_route.v1, stream_route.v1, token_route.v1):
+    for routes in (
+        submit_route.v1,
+        turn_routes.v1,
+        cancel_route.v1,
+        erase_route.v1,
+        stream_route.v1,
+        chat_route.v1,
+        token_route.v1,
+    ):
         app.include_router(
             routes,
             dependencies=[Depends(refuse_unknown_parameters), Depends(keep_in_session)],

@@ -8,6 +8,7 @@ from starlette.middleware.cors import CORSMiddleware
 MAY_SEND = ("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "Prefer", "traceparent")
 MAY_READ = (
     "Location",
+    "X-Turn-Id",
     "Retry-After",
     "Idempotency-Replayed",
     "Preference-Applied",

@@ -1,13 +1,13 @@
-"""Submit over HTTP: a separate ASGI application that bypasses FastAPI, because FastAPI resolves a route's dependencies for each
-request (ADR 0019). The FastAPI route exists only for the OpenAPI document.
+"""Submit over HTTP, with or without a stream of the turn (`chat_route`): a separate ASGI application that bypasses FastAPI,
+because FastAPI resolves a route's dependencies for each request (ADR 0019). The FastAPI routes are only for the OpenAPI document.
 """
 
 import re
 import secrets
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import cast
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
 from starlette.datastructures import State
@@ -24,34 +24,22 @@ from turnstile.producer.http.parameters import refuse_wrong_parameters
 from turnstile.producer.http.problems import Fault, invalid_parameters
 from turnstile.producer.http.request_body import read_json_body
 from turnstile.producer.http.request_metrics import ROUTE
+from turnstile.producer.routes.chat_route import begin_chat, follow_accepted
 from turnstile.producer.routes.error_handlers import answer
 from turnstile.producer.routes.openapi import body_of, functions, problems
 from turnstile.producer.routes.path_parameters import SessionId
 from turnstile.producer.routes.session_limit import stay_in_session
+from turnstile.producer.routes.submit_headers import IdempotencyKey, Prefer, Traceparent, headers_of
 from turnstile.producer.routes.turn_responses import SubmittedTurn, TurnDetail, detail, submitted
 from turnstile.producer.watch.wait_for_end import wait_for_end, wanted_wait
 from turnstile.statements.submit import Accepted
-from turnstile.submission.submission_key import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARACTERS
 from turnstile.submission.turn_request import RANDOM_BITS, read_submission
 from turnstile.turn.identifiers import RESERVED_RULE, is_reserved_session
 from turnstile.turn.personal_id import PERSONAL_RULE, is_personal
 from turnstile.turn.turn_record import TurnRecord
 
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=MAX_IDEMPOTENCY_KEY_CHARACTERS,
-        pattern=IDEMPOTENCY_KEY_PATTERN,
-        description="Repeats of a request with the same key find the same turn, by default for a day.",
-    ),
-]
-Traceparent = Annotated[str | None, Header(description="W3C trace context. An invalid one is ignored.")]
-Prefer = Annotated[str | None, Header(description="RFC 7240: `wait=10` waits ten seconds for the turn to end.")]
-
-TEMPLATE = "/v1/sessions/{session_id}/turns"
-_PATH = re.compile(r"/v1/sessions/([^/]+)/turns")
+_PATH = re.compile(r"/v1/sessions/([^/]+)/(turns|chat)")
+_CHATS = "turnstile.chats"
 _SESSION = "turnstile.session"
 _SESSION_ID: TypeAdapter[str] = TypeAdapter(SessionId)
 _IDEMPOTENCY_KEY: TypeAdapter[str | None] = TypeAdapter(IdempotencyKey)
@@ -97,7 +85,8 @@ class SubmitTurn:
         if matched is None:
             return False
         scope[_SESSION] = matched[1]
-        scope[ROUTE] = TEMPLATE
+        scope[_CHATS] = matched[2] == "chat"
+        scope[ROUTE] = f"/v1/sessions/{{session_id}}/{matched[2]}"
         return True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,7 +101,8 @@ class SubmitTurn:
         caller: Caller = request.scope[CALLER]
         require(caller, Role.SUBMIT, Verb.SUBMIT)
         await stay_in_session(backend, caller, {"session_id": session_id})
-        if request.scope["query_string"]:
+        wire = begin_chat(backend, request, caller) if request.scope[_CHATS] else None
+        if wire is None and request.scope["query_string"]:
             refuse_wrong_parameters(request, known=())
         # One pass: Starlette scans all headers for each lookup. Of two headers with the same name, the first counts.
         headers = {name: value.decode("latin-1") for name, value in reversed(request.scope["headers"])}
@@ -133,6 +123,8 @@ class SubmitTurn:
             random_bits=secrets.randbits(RANDOM_BITS),
         )
         accepted = await backend.intake.accept(submission)
+        if wire is not None:
+            return await follow_accepted(backend, caller, accepted, wire)
         seconds = wanted_wait(headers.get(b"prefer"), backend.settings.max_wait_seconds)
         ended = None
         if seconds is not None:
@@ -160,10 +152,8 @@ def _check_parameters(session_id: str, key: str | None, *, personal: bool) -> No
 
 def _respond(accepted: Accepted, waited_seconds: int | None, ended: TurnRecord | None) -> Response:
     headers = {
-        "Location": f"/v1/turns/{accepted.turn_id}",
+        **headers_of(accepted),
         **({} if ended else {"Retry-After": "1"}),
-        "traceparent": accepted.trace.traceparent,
-        **({"Idempotency-Replayed": "true"} if accepted.replayed else {}),
         **({} if waited_seconds is None else {"Preference-Applied": f"wait={waited_seconds}"}),
     }
     status, body = (202, submitted(accepted)) if ended is None else (200, detail(ended))
