@@ -23,6 +23,7 @@ from turnstile.queries import (
     earlier_attempts,
     progress,
     session_messages,
+    session_turns,
     turn_lists,
     turns,
     workers,
@@ -98,6 +99,7 @@ def _of_clients() -> Iterator[str]:
 
 def _of_api() -> Iterator[str]:
     yield from _of_clients()
+    yield session_turns.LOOK_AHEAD
     yield from (erasure.OPEN, erasure.READ_OPEN, erasure.HALT, erasure.BEGIN)
     yield from (
         api_keys.READ,

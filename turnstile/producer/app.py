@@ -44,6 +44,7 @@ from turnstile.producer.routes import (
     erase_route,
     error_handlers,
     openapi,
+    session_stream_route,
     stream_route,
     submit_route,
     token_route,
@@ -58,6 +59,7 @@ from turnstile.producer.sharing.fair_places import FairPlaces
 from turnstile.producer.sharing.open_turn_caps import OpenTurnCaps
 from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.producer.submit_intake import Intake
+from turnstile.producer.watch.session_watch import SessionWatch
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.submission.commit_then_wake import Submitting
@@ -69,9 +71,9 @@ from turnstile.telemetry.own_log import log
 SUBMIT_CONNECTIONS = submit_intake.LANES + session_gate.LANES + session_gate.LOCKED_LANES
 """One for each submit statement that may run at a time, so that none waits for a connection."""
 READ_LANES = 5
-READ_CONNECTIONS = READ_LANES + 3
-"""One for each of the two reads that all streams and waits share, and one for the readiness check: these wait for no tenant. The
-counts of open turns use them, too, once a second."""
+READ_CONNECTIONS = READ_LANES + 4
+"""One for each of the three reads that all streams and waits share, and one for the readiness check: these wait for no tenant.
+The counts of open turns use them, too, once a second."""
 LIST_CONNECTIONS = 2
 LIST_TIMEOUT_SECONDS = 2
 """Statement timeout of a list. A list scans all turns that its filter skips, so lists have a few connections of their own: slow
@@ -190,6 +192,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
                     lists, LIST_CONNECTIONS, LIST_WAIT_SECONDS, FairPlaces(MOST_WAITING, "lists", shared=shared)
                 ),
                 watch=watch,
+                sessions=SessionWatch(settings, reads, watch),
                 places=FairPlaces(bounds.watches, "streams and waits", shared=shared, kind=Kind.TOO_MANY_STREAMS),
                 refused_keys=refused_keys,
                 is_ready=readiness_of(reads),
@@ -218,6 +221,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
         erase_route.v1,
         stream_route.v1,
         chat_route.v1,
+        session_stream_route.v1,
         token_route.v1,
     ):
         app.include_router(

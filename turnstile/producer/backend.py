@@ -17,6 +17,7 @@ from turnstile.producer.sharing.fair_lanes import FairPool
 from turnstile.producer.sharing.fair_places import FairPlaces
 from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.producer.submit_intake import Intake
+from turnstile.producer.watch.session_watch import SessionWatch
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.submission.wake_ups import WakeUpSending
 
@@ -46,6 +47,7 @@ class Backend:
     lists: FairPool
     """For reads with filters that the caller chooses; these may be slow."""
     watch: TurnWatch
+    sessions: SessionWatch
     places: FairPlaces
     """For event streams and waits."""
     refused_keys: RefusedKeys

@@ -125,6 +125,11 @@ def name_stream(prefix: str, tenant_id: str, session_id: str, turn_id: UUID) -> 
     return f"{prefix}events:turn:{{{tenant_id}/{session_id}}}:{turn_id}"
 
 
+def name_session(prefix: str, tenant_id: str, session_id: str) -> str:
+    """The channel of the hints that an attempt at a turn of the session begins: what `name_stream` begins with."""
+    return f"{prefix}events:turn:{{{tenant_id}/{session_id}}}"
+
+
 def match_streams(prefix: str) -> str:
     """The pattern of the keys of all streams."""
     return f"{prefix}events:turn:{{*}}:*"

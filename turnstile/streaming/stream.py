@@ -6,7 +6,8 @@ Redis refuses an entry whose id is not above the last, and the fence comes first
 row: a superseded worker can't append. Nothing depends on the stream: a reader that does not find its events there gets the end
 of the turn from Postgres (`producer.watch.turn_watch`).
 
-Each append also publishes a hint on a channel of the key's name. Hints may get lost, so readers also poll.
+Each append also publishes a hint on a channel of the key's name, and the first of an attempt on the channel of its session, whose
+name is that of the key without `:<turn id>`. Hints may get lost, so readers also poll.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,6 +55,7 @@ if not (last_fence == fence and last_n == final) then
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('PUBLISH', KEYS[1], ARGV[5])
+if first == 1 then redis.call('PUBLISH', string.sub(KEYS[1], 1, -38), ARGV[5]) end
 return 'appended'
 """
 

@@ -26,8 +26,8 @@ async def talk(settings: Settings) -> AsyncIterator[Conversation]:
 @pytest.fixture(autouse=True)
 def no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a hint, no reader and no waiter would notice anything in time."""
-    for name in ("TICK_SECONDS", "LONGEST_PAUSE_SECONDS"):
-        monkeypatch.setattr(f"turnstile.producer.watch.turn_watch.{name}", NEVER)
+    for name in ("looks.TICK_SECONDS", "turn_watch.LONGEST_PAUSE_SECONDS"):
+        monkeypatch.setattr(f"turnstile.producer.watch.{name}", NEVER)
 
 
 async def by_id(talk: Conversation, turn: UUID) -> None:

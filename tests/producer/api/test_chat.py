@@ -109,5 +109,16 @@ async def test_a_refused_submit_gives_its_place_back(client: httpx.AsyncClient, 
     assert app.state.backend.places._taken == {}
 
 
+@pytest.mark.parametrize("verb", ["read", "submit"])
+async def test_a_token_of_a_page_needs_both_verbs(client: httpx.AsyncClient, verb: str) -> None:
+    wanted = {"session_id": "s", "verbs": [verb]}
+    token = (await client.post("/v1/tokens", json=wanted)).json()["token"]
+
+    answer = await client.post(CHAT, json={"input": "hi"}, headers={"Authorization": f"Bearer {token}"})
+
+    expect_problem(answer, 403, "forbidden")
+    assert (await client.get("/v1/turns")).json()["turns"] == []
+
+
 async def test_only_post_is_allowed(client: httpx.AsyncClient) -> None:
     expect_problem(await client.get(CHAT), 405, "method-not-allowed")

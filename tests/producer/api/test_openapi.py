@@ -1,6 +1,7 @@
 """The OpenAPI document is true: no request made from it gets a 500, and every response conforms to it."""
 
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -38,7 +39,12 @@ EFFORT = effort(
 )
 
 
-def test_responses_to_generated_requests_conform_to_the_description(settings: Settings) -> None:
+def test_responses_to_generated_requests_conform_to_the_description(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No worker answers: a stream would not end.
+    monkeypatch.setattr("turnstile.producer.watch.session_watch.WAITS_SECONDS", 0.0)
+    monkeypatch.setattr("turnstile.producer.routes.chat_route.tell_turn", begin_and_end)
     # A second of imports, which no other test needs.
     import schemathesis
     from schemathesis.checks import CHECKS, load_all_checks
@@ -56,6 +62,10 @@ def test_responses_to_generated_requests_conform_to_the_description(settings: Se
     finally:
         # Its plugin for pytest, which does not run here, would end the application.
         shutdown_lifespans()
+
+
+async def begin_and_end(*_: Any, **__: Any) -> AsyncIterator[bytes]:
+    yield b"event: metadata\ndata: {}\n\n"
 
 
 def exercise(operation: Any, mode: Any, checks: Any) -> set[int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, LiteralString
 from uuid import UUID, uuid4
 
@@ -11,7 +12,7 @@ from turnstile.ops.sessions import halted_session as halting
 from turnstile.ops.sessions import wake_turn
 from turnstile.ops.turns import attempts
 from turnstile.ops.why import read_wait_facts
-from turnstile.queries import open_turns, session_messages
+from turnstile.queries import open_turns, session_messages, session_turns
 from turnstile.retention import delete_turns
 from turnstile.sealing.contents import PLAIN
 from turnstile.statements import cancel as cancellation
@@ -141,6 +142,11 @@ def _long() -> dict[str, Any]:
     return {"tenant": TENANT, "session": f"burst{LONG}", **bounds}
 
 
+def _looks(kind: str) -> dict[str, Any]:
+    told = {"seqs": [1] * TURNS, "sinces": [STAMP - timedelta(days=36_500)] * TURNS}
+    return {**_sessions(kind), "ords": list(NUMBERS), "named": _ids(kind), **told}
+
+
 def _of_a_long_session() -> Iterator[Call]:
     session = {"tenant": TENANT, "session": f"burst{LONG}"}
     sessions = {"tenants": [TENANT], "sessions": [f"burst{LONG}"]}
@@ -163,6 +169,8 @@ def _of_a_long_session() -> Iterator[Call]:
     yield Call("peek, of a long session", peek_heads.PEEK_HEADS, {**sessions, "queue": QUEUE}, long=True)
     yield Call("defer, of a long session", defer.DEFER, {**sessions, "seconds": [10.0]}, long=True)
     yield Call("wake the head, of a long session", session_head.WAKE_HEAD, session, long=True)
+    told = {"ords": [0], "named": [None], "seqs": [MANY], "sinces": [STAMP - timedelta(days=36_500)]}
+    yield Call("look ahead, of a long session", session_turns.LOOK_AHEAD, {**sessions, **told}, long=True)
     yield Call("busy with, of a long session", double_texting.BUSY_WITH, session, long=True)
     yield Call("lock open turns, of a long session", cancellation.LOCK_OPEN, {**session, "scheduled": True}, long=True)
 
@@ -212,6 +220,7 @@ def calls() -> Iterator[Call]:
         open_turns.COUNT_OF_SESSIONS,
         {**_sessions("next"), "ords": list(NUMBERS), "most": TURNS},
     )
+    yield Call("look ahead in sessions", session_turns.LOOK_AHEAD, _looks("waiting"))
     of_tenant = {"ords": [0], "tenants": [TENANT], "most": TURNS}
     yield Call("count open turns of a tenant", open_turns.COUNT_OF_TENANTS, of_tenant, long=True)
     yield Call("lock a turn's session", cancellation.LOCK_SESSION, many)

@@ -72,12 +72,9 @@ def begin_chat(backend: Backend, request: Request, caller: Caller) -> Wire:
 
 async def follow_accepted(backend: Backend, caller: Caller, accepted: Accepted, wire: Wire) -> Response:
     """The stream of a turn that was just accepted. Raises the 404 if an earlier request made it, and it is gone."""
-    # A new turn needs no read.
-    turn: Standing | None = Standing(
-        accepted.turn_id, caller.tenant_id, accepted.session_id, TurnStatus.PENDING, 0, 0, accepted.trace.trace_id
-    )
     known = accepted.replayed or accepted.merged
-    if known and (turn := await backend.watch.find(caller.tenant_id, accepted.turn_id)) is None:
+    turn = await backend.watch.find(caller.tenant_id, accepted.turn_id) if known else _new(caller, accepted)
+    if turn is None:
         raise no_turn()
     return EventStream(
         tell_turn(backend, turn, wire, None, joins=known),
@@ -85,4 +82,17 @@ async def follow_accepted(backend: Backend, caller: Caller, accepted: Accepted, 
         # `begin_chat` has taken it.
         nullcontext(),
         headers={**headers_of(accepted), "X-Turn-Id": str(accepted.turn_id), **wire.headers},
+    )
+
+
+def _new(caller: Caller, accepted: Accepted) -> Standing:
+    """That of a turn that this request has made: it needs no read."""
+    return Standing(
+        id=accepted.turn_id,
+        tenant_id=caller.tenant_id,
+        session_id=accepted.session_id,
+        status=TurnStatus.PENDING,
+        attempt=0,
+        fence=0,
+        trace_id=accepted.trace.trace_id,
     )

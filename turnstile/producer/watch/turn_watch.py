@@ -8,9 +8,9 @@ All watches share their reads: they happen on common ticks, with one Redis read 
 """
 
 import json
-import math
 import time
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -22,9 +22,10 @@ from turnstile.backends.redis.guarded import GuardedRedis
 from turnstile.config.settings import Settings
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.producer.http.log_throttle import Tally
+from turnstile.producer.watch.looks import Looks
 from turnstile.queries.turns import Standing, read_standings, read_turns
 from turnstile.sealing.contents import Unopened
-from turnstile.streaming.event import LAST_WORDS, EventId, EventKind, TurnEvent, name_stream
+from turnstile.streaming.event import LAST_WORDS, EventId, EventKind, TurnEvent, name_session, name_stream
 from turnstile.streaming.event_hints import EventHints, Listener
 from turnstile.streaming.stream import PAGE, EventReader, Reading
 from turnstile.streaming.wires.sse import SseEvent
@@ -33,9 +34,7 @@ from turnstile.turn.status import TurnStatus
 from turnstile.turn.stored_json import encode
 from turnstile.turn.turn_record import TurnRecord
 
-TICK_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 2.0
-GROWTH = 1.5
 
 STANDINGS_BATCH = 1000
 RECORDS_BATCH = 20
@@ -67,6 +66,15 @@ class TurnWatch:
         self.stop()
         await self._hints.close()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether all watches end, although their turns go on."""
+        return self._stopping
+
+    def listen_to_session(self, tenant_id: str, session_id: str) -> AbstractContextManager[Listener]:
+        """Hears when an attempt at a turn of the session begins."""
+        return self._hints.listen(name_session(self._prefix, tenant_id, session_id))
+
     async def find(self, tenant_id: str, turn_id: UUID) -> Standing | None:
         """The turn's current standing; None if the tenant has no such turn. Raises DatabaseUnavailableError.
 
@@ -80,7 +88,7 @@ class TurnWatch:
         Returns at once when the turn ends, later if Redis is unreachable.
         """
         deadline = time.monotonic() + seconds
-        looks = _Looks(self._longest_pause)
+        looks = Looks(self._longest_pause)
         with self._hints.listen(self._key(turn), only_ends=True) as listener:
             while True:
                 seen = await self._look(turn)
@@ -107,7 +115,7 @@ class TurnWatch:
         known = {"turn_id": str(turn.id), "session_id": turn.session_id, "status": turn.status, "attempt": turn.attempt}
         yield SseEvent(EventKind.METADATA, encode(known))
         following = _Following(turn, after)
-        looks = _Looks(self._longest_pause)
+        looks = Looks(self._longest_pause)
         with self._hints.listen(self._key(turn)) as listener:
             while not (following.ended or self._stopping):
                 events = await self._reader.read(Reading(self._key(turn), following.after))
@@ -213,26 +221,6 @@ class _Ended:
 
     fence: int
     record: TurnRecord
-
-
-class _Looks:
-    """Schedules reads on common ticks. The pause grows while there are no events."""
-
-    def __init__(self, longest_seconds: float) -> None:
-        self._longest = longest_seconds
-        self.start_over()
-
-    def start_over(self) -> None:
-        """Resets the pause after an event, because more may follow soon."""
-        self._pause = min(TICK_SECONDS, self._longest)
-
-    async def pause(self, listener: Listener, *, at_most: float = math.inf) -> bool:
-        """Waits for the next read. Whether a hint came before the pause was over."""
-        now = time.monotonic()
-        tick = min(TICK_SECONDS, self._longest)
-        seconds = math.ceil((now + self._pause) / tick) * tick - now
-        self._pause = min(self._longest, self._pause * GROWTH)
-        return await listener.wait(min(seconds, at_most))
 
 
 def _was_said(data: str) -> bool:
