@@ -13,6 +13,7 @@ from bench.experiments import (
     sealing,
     slots,
     start,
+    stream,
     submit,
     telemetry,
 )
@@ -28,6 +29,7 @@ ALL = tuple(
         handoff,
         slots,
         submit,
+        stream,
         relay,
         growth,
         memory,
