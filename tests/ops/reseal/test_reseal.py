@@ -148,6 +148,27 @@ async def test_a_run_that_was_stopped_is_begun_again(
     assert await columns_with(new, "sealed:1:k1:") == []
 
 
+async def test_a_compensation_that_is_made_meanwhile_is_sealed_anew_too(
+    settings: Settings, old: Database, new: Database
+) -> None:
+    """Its input is copied from tables that the run has not reached yet, into one that it has passed."""
+    await submit(old, [make_submission(settings.queue, "bad", {"say": CANARY})], resend_seconds=60)
+    turn = await claim_head(old, settings, "bad")
+    await record_value(old, turn, "charge", f'"{CANARY}"')
+    pages = reseal_all(new, pause_seconds=0)
+    passed = [await anext(pages) for _ in ("messages", "turns")]
+
+    request = SettleRequest(turn=turn, settlement=FAILED, more=False, next_claim_id=uuid4())
+    await settle(new, replace(make_terms(settings), compensates=True), [request])
+    copied = await columns_with(new, "sealed:1:k1:")
+    rest = [page async for page in pages]
+
+    assert passed[0].sealed == 1
+    assert "messages.content" in copied
+    assert rest[-1].sealed == 1
+    assert await columns_with(new, "sealed:1:k1:") == []
+
+
 async def test_a_content_that_cannot_be_opened_is_left_and_told(
     settings: Settings, old: Database, only_new: Database
 ) -> None:

@@ -167,14 +167,15 @@ def _archived(contents: Contents, row: Row, column: str, stored: str) -> str:
     return stored if changed == document else encode(changed)
 
 
+MESSAGES = Shelf(
+    "messages",
+    (("turn_id", "uuid"), ("ordinal", "integer")),
+    (("content", "json"),),
+    _message,
+    more=", r.role, r.kind",
+)
 SHELVES = (
-    Shelf(
-        "messages",
-        (("turn_id", "uuid"), ("ordinal", "integer")),
-        (("content", "json"),),
-        _message,
-        more=", r.role, r.kind",
-    ),
+    MESSAGES,
     Shelf("turns", (("id", "uuid"),), ((ERROR, "text"),), _text_of_turn, _OF_ITSELF),
     Shelf(
         "turn_attempts",
