@@ -97,7 +97,7 @@ def _warm_up(stack: "LocalStack") -> None:
     os.environ.update(stack.environment())
     session = botocore.session.get_session()
     boto3.session.Session(botocore_session=session).client("sqs", endpoint_url=stack.sqs.address).close()
-    botocore.session.get_session = lambda: session
+    setattr(botocore.session, "get_session", lambda *_: session)  # noqa: B010 - mypy knows its signature
     url = stack.postgres.create_database(TEMPLATE)
     apply(DatabasePlace(url))
     audit.install(url)

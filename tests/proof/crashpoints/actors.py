@@ -21,6 +21,7 @@ from typing import Any
 
 from tests.proof.chaos.handler_evidence import RUNS
 from tests.proof.crashpoints.passing import FaultKind, Plan, Strike, arm
+from tests.proof.crashpoints.terms import TENANT
 
 EXIT_BROKEN = 3
 
@@ -263,10 +264,44 @@ async def _put_back(part: Part, settings: Any, plan: Plan) -> None:
         await queues.close()
 
 
+def _erase(part: Part, settings: Any, plan: Plan) -> int:
+    asyncio.run(_ask_to_erase(settings, plan))
+    return 0
+
+
+async def _ask_to_erase(settings: Any, plan: Plan) -> None:
+    from turnstile.backends.postgres.database import Database
+    from turnstile.message_queue import MessageQueues
+    from turnstile.process.redis_clients import RedisClients
+    from turnstile.producer import cancel_intake
+    from turnstile.producer.session_gate import SessionGate
+    from turnstile.streaming.cancel_hints import CancelHints
+    from turnstile.submission.wake_ups import WakeUpSending
+
+    queues, redis = MessageQueues(settings), RedisClients.open(settings)
+    hints, sending = CancelHints(settings, redis), WakeUpSending(queues, list(settings.queues_by_name))
+    connections = cancel_intake.CONNECTIONS
+    try:
+        async with Database(settings.database, "turnstile-api-cancels", size=connections, pinned=True) as database:
+            gate = SessionGate(cancel_intake.LANES, shared=False)
+            await cancel_intake.Cancelling(database, hints, sending, gate).erase_session(
+                TENANT, "a", "key of the matrix"
+            )
+    except Exception as error:
+        # A client sees 500 or 503.
+        plan.report(refused=f"{type(error).__name__}: {error}")
+    else:
+        plan.report(erased=True)
+    finally:
+        await queues.close()
+        await redis.close()
+
+
 _ROLES: dict[str, Callable[[Part, Any, Plan], int]] = {
     "worker": _worker,
     "relay": _relay,
     "api": _intake,
     "application": _application,
     "redrive": _redrive,
+    "erase": _erase,
 }

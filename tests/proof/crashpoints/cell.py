@@ -37,6 +37,7 @@ ROW_LOCK_SECONDS = 6.0
 POLL_SECONDS = 0.06
 CLIENTS = ("api", "application")
 """The roles that answer the requests of a story, which are repeated until they are answered."""
+REPEATED = (*CLIENTS, "redrive", "erase")
 REPEATS = 5
 """A session that a stopped API holds answers 503 for ten seconds, until Postgres ends that: its client asks again."""
 
@@ -95,7 +96,7 @@ class Director:
     def play(self) -> Result:
         """The whole of it. To be called in a process that has no threads yet."""
         began = time.monotonic()
-        for _ in range(2 + self.story.other_queue + (REPEATS if self.story.role in (*CLIENTS, "redrive") else 0)):
+        for _ in range(2 + self.story.other_queue + (REPEATS if self.story.role in REPEATED else 0)):
             self._actors.append(fork_actor(self._actors))
         self._spare = list(self._actors)
         from tests.proof.crashpoints.stage import Stage
@@ -195,6 +196,8 @@ class Director:
             self._cast("worker", settings=self.stage.options | {"queue": self.stage.declared[1]["name"]})
         if self.story.role == "redrive":
             self._repeat_redrive()
+        if self.story.role == "erase":
+            self._repeat_erasure()
 
     def _repeat_requests(self) -> None:
         """The client asks again, with the same keys, until it is answered."""
@@ -234,6 +237,17 @@ class Director:
             if redrive.code == 0:
                 return
         raise StuckError(f"a redrive without any fault ended with {redrive.code}")
+
+    def _repeat_erasure(self) -> None:
+        """The client asks again, until it is answered."""
+        for _ in range(REPEATS):
+            erasing = self._cast("erase")
+            self._await(lambda: not erasing.alive(), BOUND_SECONDS, "asked for the erasure once more")  # noqa: B023
+            erasing.listen(0)
+            if any(news.get("erased") for news in erasing.news):
+                self.stage.note_erasure(self.victim.started_at, "a")
+                return
+        raise StuckError("the client was never answered")
 
     def _outlive(self) -> None:
         try:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,17 +30,21 @@ from tests.proof.crashpoints.terms import (
     declare_queues,
 )
 from tests.support.factories import PROVEN, make_submission
+from turnstile.archive.leaving_turns import ARCHIVE_GONE, DELETE_ROWS
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.settings import Settings
 from turnstile.dev.stack.stack import LocalStack
+from turnstile.erasure.request import request_erasure
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.dead_letters.sweep import sweep
 from turnstile.relay.loop import Relay
+from turnstile.statements.cancel import cancel_session
 from turnstile.statements.claim import ClaimRequest, ClaimTerms, claim
 from turnstile.statements.lost_turns import mark_lost
 from turnstile.statements.settle import SettleRequest, settle
 from turnstile.statements.submit import Accepted, submit
+from turnstile.turn.cancel_reason import CancelReason
 from turnstile.turn.claimed_turn import ClaimedTurn
 from turnstile.turn.envelope import OutgoingMessage
 from turnstile.turn.settlement import AttemptOutcome, Settlement
@@ -175,6 +180,12 @@ class Stage:
             )
         )
 
+    def note_erasure(self, at: float, session: str) -> None:
+        """An erasure was answered: no turn that was submitted before may be left."""
+        erased = Call(client="director", op="erase", at=at, until=time.time(), outcome="ok", http=202, tenant=TENANT)
+        self.journal.write(replace(erased, session=session))
+        self.expected = dict.fromkeys(self.expected, "missing")
+
     def send_raw(self, body: str, attributes: dict[str, str] | None = None) -> None:
         fields: dict[str, Any] = {
             "MessageAttributes": {
@@ -211,6 +222,30 @@ class Stage:
         )
         request = SettleRequest(turn=turn, settlement=failed, more=False, next_claim_id=uuid4())
         self.run(settle(self._database, self._terms(), [request]))
+
+    def cancel_before(self, session: str) -> None:
+        """The session's turns were cancelled some time ago: an erasure need not wait for anybody's last words."""
+        self.run(cancel_session(self._database, TENANT, session, CancelReason.USER, requested_by="director"))
+        # Without the triggers: this is no change that a process of the product has made.
+        self._sql.execute("SET session_replication_role = replica")
+        self._sql.execute(
+            "UPDATE turns SET finished_at = finished_at - interval '1 minute' WHERE session_id = %s", (session,)
+        )
+        self._sql.execute("RESET session_replication_role")
+
+    def archive_first(self, session: str) -> None:
+        """The session's first turn is in the archive."""
+        self._sql.execute(
+            f"WITH gone AS (DELETE FROM turns WHERE id = (SELECT id FROM turns WHERE session_id = %s ORDER BY seq LIMIT 1)"
+            f" RETURNING *), archived AS ({ARCHIVE_GONE}), {DELETE_ROWS} SELECT FROM gone",
+            (session,),
+        )
+
+    def ask_to_erase(self, session: str | None) -> None:
+        """A client, or an operator, has asked for the erasure of the session, or of the tenant."""
+        at = time.time()
+        self.run(request_erasure(self._database, TENANT, session, "director"))
+        self.note_erasure(at, "a")
 
     def relay(self) -> None:
         self.run(Relay(self._database, self._queues, self.settings).round())

@@ -172,4 +172,23 @@ STORIES: dict[str, Story] = {
         ),
         role="redrive",
     ),
+    # --- an erasure: a client asks an API for it, and a relay goes on with it
+    "erasure asked for": Story(scene=(_submit("a", "answer", "answer", send=False),), role="erase"),
+    "erasure": Story(
+        scene=(
+            _submit("a", "answer", "answer", send=False),
+            methodcaller("cancel_before", "a"),
+            methodcaller("archive_first", "a"),
+            methodcaller("ask_to_erase", "a"),
+        ),
+        role="relay",
+    ),
+    "erasure of a tenant": Story(
+        scene=(
+            _submit("a", "answer", send=False),
+            methodcaller("cancel_before", "a"),
+            methodcaller("ask_to_erase", None),
+        ),
+        role="relay",
+    ),
 }

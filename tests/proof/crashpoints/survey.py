@@ -78,6 +78,11 @@ MODULES = (
     "turnstile.ops.dead_letters.redrive",
     "turnstile.ops.dead_letters.dlq_messages",
     "turnstile.ops.dead_letters.sweep",
+    "turnstile.producer.cancel_intake",
+    "turnstile.erasure.request",
+    "turnstile.erasure.eraser",
+    "turnstile.erasure.keys",
+    "turnstile.relay.erasures",
 )
 
 _AWAIT, _WITH, _FOR = "__crashpoints_await__", "__crashpoints_with__", "__crashpoints_for__"
@@ -106,7 +111,12 @@ class _Naming(ast.NodeTransformer):
     def visit_Await(self, node: ast.Await) -> ast.AST:
         name = self._name(node.value)
         self.generic_visit(node)
-        node.value = _call(_AWAIT, name, value=node.value)
+        inner = _Inner()
+        value = inner.visit(node.value)
+        wrapped = _call(_AWAIT, name, value=value)
+        node.value = (
+            ast.Call(func=_lambda(inner.names, wrapped), args=inner.awaits, keywords=[]) if inner.awaits else wrapped
+        )
         return node
 
     def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.AST:
@@ -131,13 +141,32 @@ class _Naming(ast.NodeTransformer):
         return name
 
 
+class _Inner(ast.NodeTransformer):
+    """Takes the awaits out of what is awaited, such as the first of `await (await x()).y()`: no lambda may have one."""
+
+    def __init__(self) -> None:
+        self.awaits: list[ast.expr] = []
+
+    @property
+    def names(self) -> list[str]:
+        return [f"__inner_{number}__" for number in range(len(self.awaits))]
+
+    def visit_Await(self, node: ast.Await) -> ast.AST:
+        self.awaits.append(node)
+        return ast.Name(self.names[-1], ast.Load())
+
+
 def _call(hook: str, *names: str, value: ast.expr) -> ast.expr:
     # In a lambda: what is awaited must not have begun when a fault strikes before it.
-    lazy = ast.Lambda(
-        args=ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), body=value
-    )
     constants: list[ast.expr] = [ast.Constant(name) for name in names]
-    return ast.Call(func=ast.Name(hook, ast.Load()), args=[*constants, lazy], keywords=[])
+    return ast.Call(func=ast.Name(hook, ast.Load()), args=[*constants, _lambda([], value)], keywords=[])
+
+
+def _lambda(names: Sequence[str], body: ast.expr) -> ast.Lambda:
+    arguments = [ast.arg(name) for name in names]
+    return ast.Lambda(
+        args=ast.arguments(posonlyargs=[], args=arguments, kwonlyargs=[], kw_defaults=[], defaults=[]), body=body
+    )
 
 
 def _only_delegates(node: ast.AsyncFunctionDef) -> bool:
@@ -160,10 +189,10 @@ def wrap(source: str, module: str) -> tuple[ast.Module, list[str]]:
 
 def survey(modules: Sequence[str] = MODULES) -> list[str]:
     """The names of all awaits of the modules, in the order of the text."""
-    return [name for module in modules for name in wrap(_source(module).read_text("utf-8"), module)[1]]
+    return [name for module in modules for name in wrap(find_source(module).read_text("utf-8"), module)[1]]
 
 
-def _source(module: str) -> Path:
+def find_source(module: str) -> Path:
     return ROOT / f"{module.replace('.', '/')}.py"
 
 
@@ -191,7 +220,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in MODULES:
             return None
-        source = str(_source(fullname))
+        source = str(find_source(fullname))
         return importlib.util.spec_from_file_location(fullname, source, loader=_Loader(fullname, source, self._hooks))
 
 

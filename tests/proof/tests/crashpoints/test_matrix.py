@@ -21,7 +21,7 @@ def test_redis_is_kept_and_flushed_wherever_a_worker_is_the_victim() -> None:
     cells = all_cells(read().points)
 
     assert {cell.point.verb for cell in cells if not cell.flush} - {cell.point.verb for cell in cells if cell.flush} == {
-        "submit", "relay", "redrive",
+        "submit", "relay", "redrive", "erase",
     }  # fmt: skip
 
 
