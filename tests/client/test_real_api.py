@@ -1,24 +1,20 @@
 """Both clients against a real API over sockets: each call, and what becomes of a turn when connections break."""
 
 import asyncio
-import inspect
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from tests.producer.api.calls import KEYS
+from tests.client.either_client import both, call, connected, each, listed
 from tests.producer.api.conversation import Conversation
 from tests.producer.api.network_faults import Cable
 from tests.support.probes import until
 from turnstile.client import (
     AsyncClient,
     Begin,
-    Client,
     ConflictError,
     Custom,
     Delta,
@@ -30,37 +26,6 @@ from turnstile.client import (
 )
 
 WORDS = [f"word{n} " for n in range(60)]
-
-both = pytest.mark.parametrize("kind", [AsyncClient, Client])
-
-
-@asynccontextmanager
-async def connected(kind: type[Any], port: int, key: str = KEYS["acme"]) -> AsyncIterator[Any]:
-    client = kind(f"http://127.0.0.1:{port}", api_key=key)
-    try:
-        yield client
-    finally:
-        await call(client.close)
-
-
-async def call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Calls either client. The sync one on a thread, because the server is on this one."""
-    made = await asyncio.to_thread(function, *arguments, **named)
-    return await made if inspect.isawaitable(made) else made
-
-
-async def each(told: Any) -> AsyncIterator[Any]:
-    """What either client tells, one by one."""
-    if hasattr(told, "__aiter__"):
-        async for one in told:
-            yield one
-        return
-    while (one := await asyncio.to_thread(next, told, None)) is not None:
-        yield one
-
-
-async def listed(told: Any) -> list[Any]:
-    return [one async for one in each(told)]
 
 
 @both

@@ -30,18 +30,15 @@ PAGE = 100
 
 def submit(session_id: str, content: Any, key: str, options: TurnOptions, terms: Terms) -> Steps[Submitted]:
     """Submits a turn, once: each repeat has the same `key`."""
-    body = _body({"input": content, **options})
-    headers = {"Idempotency-Key": key}
-    answer = yield from ask_until_answered(
-        Request("POST", f"{_session(session_id)}/turns", headers=headers, body=body), terms
-    )
+    request = submit_request(f"{session_path(session_id)}/turns", content, key, options)
+    answer = yield from ask_until_answered(request, terms)
     replayed = answer.headers.get("idempotency-replayed") == "true"
     return cast("Submitted", {**read_document(answer, terms), "replayed": replayed})
 
 
 def read(turn_id: str, terms: Terms) -> Steps[Turn]:
     """The turn as it is now."""
-    answer = yield from ask_until_answered(Request("GET", _turn(turn_id)), terms)
+    answer = yield from ask_until_answered(Request("GET", turn_path(turn_id)), terms)
     return cast("Turn", read_document(answer, terms))
 
 
@@ -51,7 +48,7 @@ def wait(turn_id: str, seconds: float, terms: Terms) -> Steps[Turn]:
     while True:
         longest = max(0.0, min(left, LONGEST_WAIT_SECONDS))
         params = {"wait": longest} if longest else {}
-        request = Request("GET", _turn(turn_id), params=params, silence_seconds=longest + MARGIN_SECONDS)
+        request = Request("GET", turn_path(turn_id), params=params, silence_seconds=longest + MARGIN_SECONDS)
         answer = yield from ask_until_answered(request, terms)
         turn = cast("Turn", read_document(answer, terms))
         left -= answer.took
@@ -66,20 +63,20 @@ def wait(turn_id: str, seconds: float, terms: Terms) -> Steps[Turn]:
 
 def cancel(turn_id: str, terms: Terms) -> Steps[CancelAnswer]:
     """Cancels the turn, also before it is submitted."""
-    answer = yield from ask_until_answered(Request("POST", f"{_turn(turn_id)}/cancel"), terms)
+    answer = yield from ask_until_answered(Request("POST", f"{turn_path(turn_id)}/cancel"), terms)
     return cast("CancelAnswer", read_document(answer, terms))
 
 
 def cancel_session(session_id: str, terms: Terms) -> Steps[SessionCancelAnswer]:
     """Cancels all open turns of the session."""
-    answer = yield from ask_until_answered(Request("POST", f"{_session(session_id)}/cancel"), terms)
+    answer = yield from ask_until_answered(Request("POST", f"{session_path(session_id)}/cancel"), terms)
     return cast("SessionCancelAnswer", read_document(answer, terms))
 
 
 def erase(session_id: str, terms: Terms) -> Steps[bool]:
     """Erases the session. False: nothing of it is left."""
     try:
-        yield from ask_until_answered(Request("DELETE", _session(session_id)), terms)
+        yield from ask_until_answered(Request("DELETE", session_path(session_id)), terms)
     except NotFoundError:
         # Also if the response to an earlier try was lost: then the API has done it.
         return False
@@ -88,20 +85,24 @@ def erase(session_id: str, terms: Terms) -> Steps[bool]:
 
 def make_token(session_id: str, verbs: Sequence[Verb], terms: Terms) -> Steps[BrowserToken]:
     """A token with which a page may call the API for this session."""
-    body = _body({"session_id": session_id, "verbs": list(verbs)})
+    body = json_body({"session_id": session_id, "verbs": list(verbs)})
     answer = yield from ask_until_answered(Request("POST", "/v1/tokens", body=body), terms)
     return cast("BrowserToken", read_document(answer, terms))
 
 
 def list_turns(session_id: str | None, wanted: Mapping[str, str | None], terms: Terms) -> Steps[None]:
     """Tells the turns, newest first."""
-    path = "/v1/turns" if session_id is None else f"{_session(session_id)}/turns"
+    path = "/v1/turns" if session_id is None else f"{session_path(session_id)}/turns"
     return _tell_pages(path, "turns", wanted, terms, newest_last=False)
 
 
 def list_messages(session_id: str, terms: Terms) -> Steps[None]:
     """Tells the messages, newest first."""
-    return _tell_pages(f"{_session(session_id)}/messages", "messages", {}, terms, newest_last=True)
+    return _tell_pages(f"{session_path(session_id)}/messages", "messages", {}, terms, newest_last=True)
+
+
+def submit_request(path: str, content: Any, key: str, options: TurnOptions) -> Request:
+    return Request("POST", path, headers={"Idempotency-Key": key}, body=json_body({"input": content, **options}))
 
 
 def _tell_pages(
@@ -119,7 +120,7 @@ def _tell_pages(
         params["cursor"] = page["next_cursor"]
 
 
-def _body(document: Mapping[str, Any]) -> bytes:
+def json_body(document: Mapping[str, Any]) -> bytes:
     # ASCII, so that half a surrogate pair arrives, and the API can say what is wrong with it.
     return json.dumps(document, default=_as_text).encode()
 
@@ -130,9 +131,9 @@ def _as_text(value: Any) -> str:
     raise TypeError(f"not JSON: {type(value).__name__}")
 
 
-def _turn(turn_id: str) -> str:
+def turn_path(turn_id: str) -> str:
     return f"/v1/turns/{quote(str(turn_id), safe='')}"
 
 
-def _session(session_id: str) -> str:
+def session_path(session_id: str) -> str:
     return f"/v1/sessions/{quote(session_id, safe='')}"

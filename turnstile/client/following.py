@@ -1,19 +1,21 @@
-"""The core of a stream: the events of a turn, each once, through any number of connections, to the one end.
+"""The core of a stream: events, each once, through any number of connections, to the end.
 
 It connects again after the last event id that it has, as docs/event-flow.md says. A connection may break at any byte: an event
 counts once it is whole, and its id comes with it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from turnstile.client.asking import asked_pause, failure, may_repeat
-from turnstile.client.calls import read, submit
+from turnstile.client.calls import read, session_path, submit_request, turn_path
 from turnstile.client.documents import ENDED, TurnOptions
 from turnstile.client.errors import UnexpectedAnswerError
-from turnstile.client.events import Begin, Delta, End, Event, Reset, Status, read_event
+from turnstile.client.events import End
 from turnstile.client.exchange import Answer, Broken, Heard, Opened, Pause, Request, Steps, Tell, listen, open_stream
 from turnstile.client.patience import Patience
+from turnstile.client.reader import Reader
 from turnstile.client.terms import Terms
 
 SILENCE_SECONDS = 45.0
@@ -22,34 +24,68 @@ STEADY_SECONDS = 10.0
 """A connection that has lasted so long was a good one, even if nothing happened in the turn."""
 NO_MORE = 204
 OK = 200
+REDRIVEN_SECONDS = 1.0
+ACCEPT = {"Accept": "text/event-stream"}
 
 _CUT_SHORT = Broken(reason="the stream ended before the turn did", sent=True)
 
 
 def send(session_id: str, content: Any, key: str, options: TurnOptions, terms: Terms) -> Steps[None]:
     """Submits a turn, and tells its events."""
-    turn = yield from submit(session_id, content, key, options, terms)
-    yield from follow(turn["id"], None, terms)
+    submit = submit_request(f"{session_path(session_id)}/chat", content, key, options)
+    chat = replace(submit, headers={**submit.headers, **ACCEPT}, silence_seconds=SILENCE_SECONDS)
+    reader = Reader()
+
+    def connect() -> Request:
+        # The same request again follows the same turn.
+        return chat if reader.turn_id is None else _events_at(f"{turn_path(reader.turn_id)}/events", reader)
+
+    yield from _follow(connect, reader, terms)
 
 
 def follow(turn_id: str, after: str | None, terms: Terms) -> Steps[None]:
     """Tells the turn's events behind the event `after`, and its end."""
-    reader = _Reader(after)
+    reader = Reader(after)
+    while True:
+        yield from _follow(lambda: _events_at(f"{turn_path(turn_id)}/events", reader), reader, terms)
+        if reader.ended:
+            return
+        # The API says that nothing follows: the caller has named the end.
+        turn = yield from read(turn_id, terms)
+        if turn["status"] in ENDED:
+            yield Tell(End(turn_id, turn["status"], turn["output"], turn["error"], turn["cancel_reason"]))
+            return
+        # It was redriven between the two requests.
+        yield Pause(REDRIVEN_SECONDS)
+
+
+def follow_session(session_id: str, after: str | None, terms: Terms, *, waits: bool) -> Steps[None]:
+    """Tells the events of the session's turns behind the event `after`, turn by turn, until none is open.
+
+    `waits`: also those of the turns that come later, without an end.
+    """
+    reader = Reader(after, across=True)
+    params = {"wait": "true"} if waits else {}
+    yield from _follow(lambda: _events_at(f"{session_path(session_id)}/stream", reader, params), reader, terms)
+
+
+def _events_at(path: str, reader: Reader, params: Mapping[str, str] | None = None) -> Request:
+    headers = ACCEPT if reader.last_id is None else {**ACCEPT, "Last-Event-ID": reader.last_id}
+    return Request("GET", path, params=params or {}, headers=headers, silence_seconds=SILENCE_SECONDS)
+
+
+def _follow(connect: Callable[[], Request], reader: Reader, terms: Terms) -> Steps[None]:
+    """Tells events until the reader has ended, or the API says that nothing follows."""
     patience = terms.patience()
     while True:
-        outcome = yield from open_stream(_events_of(turn_id, reader.last_id))
+        outcome = yield from open_stream(connect())
+        if isinstance(outcome, Answer) and outcome.status == NO_MORE:
+            return
         fault: Answer | Broken
         if isinstance(outcome, Opened):
             fault = yield from _tell_events(reader, patience, terms)
             if reader.ended:
                 return
-        elif isinstance(outcome, Answer) and outcome.status == NO_MORE:
-            turn = yield from read(turn_id, terms)
-            if turn["status"] in ENDED:
-                yield Tell(End(turn_id, turn["status"], turn["output"], turn["error"], turn["cancel_reason"]))
-                return
-            # It was redriven between the two requests.
-            fault = _CUT_SHORT
         else:
             fault = outcome
         if isinstance(fault, Answer) and not may_repeat(fault):
@@ -60,14 +96,7 @@ def follow(turn_id: str, after: str | None, terms: Terms) -> Steps[None]:
         yield Pause(pause)
 
 
-def _events_of(turn_id: str, last_id: str | None) -> Request:
-    headers = {"Accept": "text/event-stream"}
-    if last_id is not None:
-        headers["Last-Event-ID"] = last_id
-    return Request("GET", f"/v1/turns/{turn_id}/events", headers=headers, silence_seconds=SILENCE_SECONDS)
-
-
-def _tell_events(reader: "_Reader", patience: Patience, terms: Terms) -> Steps[Broken]:
+def _tell_events(reader: Reader, patience: Patience, terms: Terms) -> Steps[Broken]:
     """Tells what one connection brings. Returns why it was the last of it."""
     lasted = 0.0
     while True:
@@ -88,37 +117,3 @@ def _tell_events(reader: "_Reader", patience: Patience, terms: Terms) -> Steps[B
             yield Tell(event)
         if reader.ended:
             return _CUT_SHORT
-
-
-class _Reader:
-    """What the caller was told, and where to go on."""
-
-    def __init__(self, after: str | None) -> None:
-        self.last_id = after
-        self.ended = False
-        self._begun = False
-        # Whoever goes on behind an event has a text already.
-        self._has_text = after is not None
-
-    def take(self, heard: Heard) -> Iterator[Event]:
-        """What to tell of it. A reader who only appends each Delta and takes each Reset has the text."""
-        event = read_event(heard.kind, heard.data, heard.id or None)
-        self.last_id = heard.id or self.last_id
-        match event:
-            case None:
-                return
-            case Begin():
-                # Each connection begins with one.
-                if self._begun:
-                    return
-                self._begun = True
-            case Delta() | Reset():
-                self._has_text = True
-            case End():
-                self.ended = True
-            case _:
-                pass
-        yield event
-        if isinstance(event, Status) and event.status == "RUNNING" and self._has_text:
-            self._has_text = False
-            yield Reset("", event.id)

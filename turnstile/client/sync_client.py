@@ -118,6 +118,13 @@ class Session:
         given = key or uuid.uuid4().hex
         return self._shell.run(calls.submit(self.id, content, given, options, self._terms))
 
+    def follow(self, after: str | None = None, *, waits: bool = False) -> Generator[Event, None, None]:
+        """The events of the open turns, one turn after the other: each from its `Begin` to its `End`.
+
+        `after`: the id of an event of this stream, to go on behind it. `waits`: also the turns that come later, without an end.
+        """
+        return self._shell.tell(following.follow_session(self.id, after, self._terms, waits=waits))
+
     def turns(self, *, status: Status | None = None) -> Generator[TurnSummary, None, None]:
         """The session's turns, newest first, read page by page."""
         return self._shell.tell(calls.list_turns(self.id, {"status": status}, self._terms))
