@@ -62,9 +62,9 @@ SELECT tenant_id, session_id, (SELECT count(*) FROM resting) AS sessions,
   FROM last
 """
 
-# Lock order: sessions, then turns. While a session is locked, no turn of it is submitted or redriven. A submit or a redrive that
-# committed after this statement's snapshot has set `updated_at`, and Postgres checks the newest version of a row that it locks.
-# Any other change is to a turn that is open or owed something in the snapshot, so its session stays.
+# Lock order: sessions, then turns. While a session is locked, no turn of it gets a place or is redriven. A submit or a redrive
+# that committed after this statement's snapshot has set `updated_at`, and Postgres checks the newest version of a row that it
+# locks. Any other change is to a turn that is open or owed something in the snapshot, so its session stays.
 MOVE: LiteralString = f"""
 WITH {_PAGE}, resting AS MATERIALIZED (
     {_RESTING} ORDER BY p.tenant_id, p.session_id FOR NO KEY UPDATE OF s SKIP LOCKED

@@ -64,6 +64,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--halt", action="store_true", help="on a queue where a FAILED turn halts its session")
     add("--places", type=int, help="a limit: turns of one tenant that all workers run at a time")
     add("--erasures", type=float, default=usual.erasures, help="the share of calls that erase a session")
+    add(
+        "--transactions",
+        type=float,
+        default=usual.transactions,
+        help="the share of turns that applications submit in transactions of their own",
+    )
     add("--clients", type=int, default=usual.clients)
     add("--lanes", type=int, default=usual.lanes, help="faults at the same time")
     add(

@@ -28,6 +28,8 @@ LATE_IMPORTS = (
     "turnstile.ops.dead_letters.redrive",
     "turnstile.relay.relay_process",
     "turnstile.producer.app",
+    "turnstile.submission.callers_transaction",
+    "sqlalchemy.ext.asyncio",
     "redis",
     "tests.proof.crashpoints.verdict",
     "turnstile.worker.worker_process",
