@@ -77,5 +77,6 @@ class Arrivals:
 
 
 async def _takes_lock(connection: psycopg.AsyncConnection) -> bool:
-    row = await (await connection.execute(TAKE)).fetchone()
+    cursor = await connection.execute(TAKE)
+    row = await cursor.fetchone()
     return row is not None and bool(row[0])

@@ -1,16 +1,25 @@
 """The list of crash points is that of the code."""
 
+import pytest
+
 from tests.conftest import ROOT
 from tests.proof.crashpoints.passing import FAULTS, FaultKind
 from tests.proof.crashpoints.points import read
 from tests.proof.crashpoints.stories import STORIES
-from tests.proof.crashpoints.survey import survey
+from tests.proof.crashpoints.survey import MODULES, survey, wrap
 
 
 def test_every_await_of_the_surveyed_modules_is_in_the_list() -> None:
     listing = read()
 
     assert {point.name for point in listing.points} | listing.left_out.keys() == set(survey())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_with_its_awaits_wrapped_compiles(module: str) -> None:
+    source = (ROOT / f"{module.replace('.', '/')}.py").read_text("utf-8")
+
+    compile(wrap(source, module)[0], module, "exec", dont_inherit=True)
 
 
 def test_no_await_is_both_a_point_and_left_out() -> None:
