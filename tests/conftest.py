@@ -32,7 +32,7 @@ from tests.support.stacks.choice import (
     pytest_testnodedown,
     running_stack,
 )
-from tests.support.stacks.stack import Stack
+from tests.support.stacks.stack import Stack, as_superuser
 from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.backends.sqs import sqs_client as sqs_client_module
@@ -228,9 +228,9 @@ def queue(
 
 
 def environment_of(stack: Stack) -> dict[str, str]:
-    """The stack's environment; with the SQS of the queues that the run was given, if it was."""
+    """The stack's environment, as its superuser; with the SQS of the queues that the run was given, if it was."""
     given = find_given_queues()
-    return stack.environment() | (given.tests if given else {})
+    return as_superuser(stack) | (given.tests if given else {})
 
 
 def sqs_client(stack: Stack) -> Any:

@@ -5,10 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.config.refusals import refusal
 from turnstile.config.config_file import load
 from turnstile.errors import UnknownQueueError
+from turnstile.process.database_role import connecting_as
 
 KEYS = "acme:0123456789abcdef,other:fedcba9876543210"
 
@@ -273,11 +275,36 @@ def test_no_secret_is_in_the_representation() -> None:
         api_key="0123456789abcdef",
         database_url="postgresql://app:pass-word@db/x",
         redis_url="rediss://app:pass-word@cache",
+        database_roles={"api": "app:pass-word"},
     )
 
     for secret in ("0123456789abcdef", "fedcba9876543210", "pass-word"):
         assert secret not in repr(settings)
         assert secret not in str(settings)
+
+
+# --- roles of the database
+
+
+def test_one_environment_gives_each_process_its_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql+psycopg://boss:secret@db:5433/chat?sslmode=require")
+    monkeypatch.setenv("TURNSTILE_DATABASE_ROLES", '{"api": "web:it\'s: mine"}')
+    settings = load()
+
+    assert conninfo_to_dict(connecting_as(settings, "api").database.libpq_url) == {
+        "user": "web", "password": "it's: mine", "host": "db", "port": "5433", "dbname": "chat", "sslmode": "require",
+    }  # fmt: skip
+    assert connecting_as(settings, "worker") == settings
+
+
+@pytest.mark.parametrize("text", ["[", "[]", '{"api": "secret"}', '{"api": 7}', '{"boss": "boss:secret"}'])
+def test_roles_that_are_refused_are_not_quoted(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("TURNSTILE_DATABASE_ROLES", text)
+
+    message = refusal()
+
+    assert message.startswith("TURNSTILE_DATABASE_ROLES: ")
+    assert "secret" not in message
 
 
 # --- webhooks

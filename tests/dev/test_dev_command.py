@@ -11,6 +11,7 @@ from pathlib import Path
 from socket import create_server
 
 import psutil
+import psycopg
 import pytest
 
 from tests.dev.running_dev import AGENT, SECONDS, RunningDev
@@ -21,6 +22,11 @@ from turnstile.dev.stack.stack import LocalStack
 pytestmark = [pytest.mark.not_on("containers", "it is about the embedded stack"), pytest.mark.long]
 
 Start = Callable[..., RunningDev]
+
+CONNECTED = """
+SELECT DISTINCT split_part(application_name, '-', 2), usename::text FROM pg_stat_activity
+ WHERE datname = 'postgres' AND application_name ~ '^turnstile-(api|worker|heartbeat)'
+"""
 
 
 @pytest.fixture
@@ -54,6 +60,16 @@ def test_new_code_answers_soon_after_it_is_saved(start: Start) -> None:
 
     print(f"new code answered {seconds:.2f} s after it was saved")
     assert "agent.py changed" in dev.messages()
+
+
+def test_the_api_and_the_worker_connect_as_their_own_roles(start: Start, stack: LocalStack) -> None:
+    dev = start()
+    assert dev.ask("alice") == "one"
+
+    with psycopg.connect(stack.postgres.url) as superuser:
+        connected = {*superuser.execute(CONNECTED).fetchall()}
+
+    assert connected == {("api", "turnstile_api"), ("worker", "turnstile_worker"), ("heartbeat", "turnstile_worker")}
 
 
 def test_a_turn_under_way_ends_on_the_code_that_began_it(start: Start) -> None:

@@ -17,6 +17,7 @@ from turnstile.ops import container_health
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
 IGNORED = (ROOT / ".dockerignore").read_text().splitlines()
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+ROLES = (ROOT / "infra/compose/roles.sql").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 Stage = list[tuple[str, str]]
@@ -170,6 +171,25 @@ def test_compose_s_redis_has_a_limit_and_a_password_that_the_processes_use() -> 
     assert urlsplit(url).password == given["--requirepass"] == redis["environment"]["REDISCLI_AUTH"]
 
 
+def test_compose_gives_each_process_its_own_role_of_the_database() -> None:
+    services = COMPOSE["services"]
+    made = dict(re.findall(r"^CREATE ROLE (\w+) LOGIN PASSWORD '(\w+)'", ROLES, re.MULTILINE))
+    roles = {}
+    for name in ("migrate", "grant", "api", "worker", "operator"):
+        url = urlsplit(services[name]["environment"]["DATABASE_URL"])
+        assert made[url.username or ""] == url.password
+        roles[name] = url.username
+    granted = [word.removeprefix("--").split("=") for word in services["grant"]["command"][1:]]
+
+    assert roles["migrate"] == roles["grant"] == "turnstile_schema"
+    assert {*roles.values()} == {*made}
+    assert granted == [
+        ["api", roles["api"]], ["worker", roles["worker"]], ["relay", roles["worker"]], ["operator", roles["operator"]],
+    ]  # fmt: skip
+    for name in ("api", "worker"):
+        assert services[name]["depends_on"]["grant"] == {"condition": "service_completed_successfully"}
+
+
 def test_compose_gives_a_worker_the_time_that_it_takes_to_drain() -> None:
     worker = COMPOSE["services"]["worker"]
     grace, long_poll = float(worker["environment"]["TURNSTILE_GRACE_SECONDS"]), 20.0
@@ -187,14 +207,16 @@ def test_compose_publishes_the_api_alone_and_on_loopback_unless_asked() -> None:
     assert published == {"api": ["${PUBLISH_HOST:-127.0.0.1}:${PUBLISH_PORT:-8080}:8080"]}
 
 
-@pytest.mark.parametrize("service", ["postgres", "redis", "sqs", "queues", "migrate", "api", "worker"])
+@pytest.mark.parametrize(
+    "service", ["postgres", "redis", "sqs", "queues", "migrate", "grant", "api", "worker", "operator"]
+)
 def test_compose_confines_each_service(service: str) -> None:
     declared = COMPOSE["services"][service]
 
     assert (declared["read_only"], declared["cap_drop"]) == (True, ["ALL"])
 
 
-@pytest.mark.parametrize("service", ["sqs", "queues", "migrate", "api", "worker"])
+@pytest.mark.parametrize("service", ["sqs", "queues", "migrate", "grant", "api", "worker", "operator"])
 def test_somebody_buries_what_a_handlers_programs_leave_behind(service: str) -> None:
     # Orphans become children of process 1, and Python waits for none but its own.
     assert COMPOSE["services"][service]["init"] is True

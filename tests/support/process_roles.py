@@ -11,11 +11,11 @@ from psycopg.sql import SQL, Identifier, Literal
 from turnstile.ops.roles.kinds import Kind
 
 PASSWORD = "of a test run"
-WITH_RELAY = "turnstile_worker_with_relay"
+WITH_RELAY = "tested_worker_with_relay"
 """Of a worker that runs a relay."""
 
-KINDS = {f"turnstile_{kind}": frozenset({kind}) for kind in Kind} | {WITH_RELAY: frozenset({Kind.WORKER, Kind.RELAY})}
-"""What `turnstile grant` is told."""
+KINDS = {f"tested_{kind}": frozenset({kind}) for kind in Kind} | {WITH_RELAY: frozenset({Kind.WORKER, Kind.RELAY})}
+"""What `turnstile grant` is told. The names are not those of the embedded stack, on which `turnstile up` may run, too."""
 
 OF_COMMANDS = {"api": Kind.API, "relay": Kind.RELAY}
 
@@ -30,12 +30,12 @@ def make_roles(superuser_url: str) -> None:
 
 def url_of(kind: Kind, url: str) -> str:
     """The URL of the same database for a process of the kind."""
-    return _as_role(f"turnstile_{kind}", url)
+    return _as_role(f"tested_{kind}", url)
 
 
 def url_of_command(command: str, superuser_url: str) -> str:
     """The same for a command that serves. A worker may run a relay."""
-    role = f"turnstile_{OF_COMMANDS[command]}" if command in OF_COMMANDS else WITH_RELAY
+    role = f"tested_{OF_COMMANDS[command]}" if command in OF_COMMANDS else WITH_RELAY
     return _as_role(role, superuser_url)
 
 

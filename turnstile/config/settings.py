@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
 from turnstile.config import validators
+from turnstile.config.database_roles import DatabaseRoles
 from turnstile.config.jwt_settings import JwtSettings
 from turnstile.config.limit_settings import LimitSettings, find_repeated
 from turnstile.config.queue_settings import (
@@ -31,10 +32,8 @@ PREFIX = "TURNSTILE_"
 
 
 class Settings(BaseSettings):
-    """The configuration of a process. Build it with `config.config_file.load`.
-
-    The docstring of a field becomes the description of its variable in `docs/settings.md`.
-    """
+    """The configuration of a process. Build it with `config.config_file.load`. The docstring of a field becomes the description
+    of its variable in `docs/settings.md`."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True, use_attribute_docstrings=True
@@ -43,9 +42,11 @@ class Settings(BaseSettings):
     # `repr=False`, because URLs may contain passwords.
     database_url: str = Field("postgresql://localhost/turnstile", validation_alias="DATABASE_URL", repr=False)
     """PostgreSQL 15 or newer. In production with `?sslmode=verify-full&sslrootcert=FILE`."""
+    database_roles: DatabaseRoles = {}
+    """For set-ups of one machine, whose processes share one environment: JSON that maps `api`, `worker`, `relay` and `owner` (of
+    `migrate` and `grant`) to `role:password` ([how](running.md#roles)). All others connect as `DATABASE_URL` says."""
     database_schema: str = DEFAULT_SCHEMA
-    """Schema of the tables. `turnstile migrate` creates it. The rest of the database may belong to another
-    application."""
+    """Schema of the tables. `turnstile migrate` creates it. The rest of the database may belong to another application."""
     redis_url: str = Field("redis://localhost:6379/0", validation_alias="REDIS_URL", repr=False)
     """Redis 6.2 or newer, for the session locks: `redis[s]://host/0`, `redis[s]+sentinel://host,host/name/0` or
     `redis[s]+cluster://host,host`, with `?ssl_ca_certs=FILE` ([forms](runbooks/redis-and-tls.md)). TLS is always verified."""
@@ -148,8 +149,7 @@ class Settings(BaseSettings):
     receive_wait_seconds: Annotated[int, Field(ge=0, le=20)] = 20
     """Length of a long poll. It is also the longest time that an idle worker takes to stop."""
     pollers: Annotated[int, Field(ge=1, le=16)] = 1
-    """Concurrent long polls. During a backlog a worker adds two, so a higher value helps only with hundreds of
-    slots."""
+    """Concurrent long polls. During a backlog a worker adds two, so a higher value helps only with hundreds of slots."""
     session_run_turns: Annotated[int, Field(ge=1)] = 20
     """Most turns of one session in a row while other sessions wait for the slot, or while the tenant has its share of
     the slots."""
@@ -227,8 +227,7 @@ class Settings(BaseSettings):
     continues the trace of its `X-Amzn-Trace-Id`."""
 
     operator: Annotated[str, Field(max_length=128), AfterValidator(validators.check_operator)] = ""
-    """Who runs an operator's command, as the audit and other records name it. Left out: `user@host`, by the operating
-    system."""
+    """Who runs an operator's command, as the audit and other records name it. Left out: `user@host`, by the operating system."""
     keep_tracebacks: bool = True
     """Whether the table keeps the traceback of each failed attempt, without local variables. `turnstile status` shows it."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -13,6 +13,7 @@ from turnstile.dev.reload.workers import DevWorkers
 from turnstile.ops.terminal.exit_codes import CommandError
 from turnstile.ops.terminal.output import say
 from turnstile.process import logs
+from turnstile.process.database_role import connecting_as
 from turnstile.process.startup_check import check_servers
 from turnstile.process.stop_signals import on_stop_signal
 from turnstile.producer.app import create_app, server_config
@@ -61,6 +62,7 @@ async def serve(
 
     Raises CommandError if the API ends by itself.
     """
+    settings = connecting_as(settings, "api")
     logs.configure(settings)
     await check_servers(settings)
     api = _Api(settings, workers, handler)

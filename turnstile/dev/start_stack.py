@@ -5,7 +5,8 @@ from pathlib import Path
 
 from turnstile.config.settings import Settings
 from turnstile.dev.stack import stack
-from turnstile.ops.migration_run import apply
+from turnstile.dev.stack.postgres import DATABASE
+from turnstile.dev.stack.tables import make_tables
 from turnstile.ops.queues.queues_command import create_declared
 from turnstile.ops.terminal.operator_access import load_settings
 from turnstile.ops.terminal.output import say
@@ -16,11 +17,10 @@ def bring_up(home: Path) -> Settings:
     its settings."""
     say("PostgreSQL, Redis and SQS …")
     local = stack.up(home)
-    local.postgres.prefer_public()
     os.environ.update(local.environment())
     settings = load_settings()
     say(f"queues ({', '.join(queue.name for queue in settings.queues)}) …")
     create_declared(settings)
     say("migrations …")
-    apply(settings.database)
+    make_tables(local.postgres, DATABASE, settings.database_schema)
     return settings

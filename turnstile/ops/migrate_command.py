@@ -11,6 +11,7 @@ from turnstile.ops.roles.grants import grant_again
 from turnstile.ops.terminal.operator_access import database_away, load_settings, operator_name
 from turnstile.ops.terminal.options import DAY_SECONDS, Yes, confirm
 from turnstile.ops.terminal.output import say
+from turnstile.process.database_role import connecting_as
 
 
 def migrate(
@@ -27,7 +28,7 @@ def migrate(
     """Bring the database's tables to the version of this program."""
     if down and revision is None:
         raise typer.BadParameter("--down requires --revision; `base` drops everything")
-    settings = load_settings()
+    settings = connecting_as(load_settings(), "owner")
     if down and not sql:
         confirm(f"Go down to {revision} and drop what was added since?", yes=yes)
 

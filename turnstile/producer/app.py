@@ -17,6 +17,7 @@ from turnstile.config.sealing_keys import read_contents
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.process import logs
+from turnstile.process.database_role import connecting_as
 from turnstile.process.gc_tuning import spare_collector
 from turnstile.process.metrics_export import exporting_metrics
 from turnstile.process.redis_clients import RedisClients
@@ -253,6 +254,7 @@ def serve(settings: Settings) -> None:
 
     Raises AddressUnusableError, and SettingsError of several kinds.
     """
+    settings = connecting_as(settings, "api")
     logs.configure(settings)
     # Checked here, because an error during the application's start would be a stack trace in the log.
     SqsClient.open(settings.aws_region, settings.sqs_endpoint_url)

@@ -7,6 +7,7 @@ from turnstile.backends.postgres.table_version import READ_VERSION
 from turnstile.config.settings import Settings
 from turnstile.memory.watch import MemoryWatch
 from turnstile.message_queue import MessageQueues
+from turnstile.process.database_role import connecting_as
 from turnstile.process.redis_clients import connect_memory
 from turnstile.process.startup_check import check_servers
 from turnstile.process.stop_signals import on_stop_signal
@@ -25,6 +26,7 @@ from turnstile.telemetry.tracing import Traces
 
 async def run_relay(settings: Settings, traces: Traces) -> None:
     """Runs until SIGTERM, SIGHUP or Ctrl-C. Finishes the round under way first, unless a second signal comes."""
+    settings = connecting_as(settings, "relay")
     stopping = asyncio.Event()
     running = asyncio.current_task()
 

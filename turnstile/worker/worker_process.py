@@ -18,6 +18,7 @@ from turnstile.handlers.handler import Handler
 from turnstile.limits.fleet_limits import WaitingSession
 from turnstile.message_queue import MessageQueues
 from turnstile.process import logs
+from turnstile.process.database_role import connecting_as
 from turnstile.process.gc_tuning import spare_collector
 from turnstile.process.metrics_export import exporting_metrics
 from turnstile.process.startup_check import check_servers
@@ -57,6 +58,7 @@ def serve(settings: Settings, handler: Handler | None = None) -> int:
 
     `handler`: left out, that of the settings is loaded.
     """
+    settings = connecting_as(settings, "worker")
     logs.configure(settings)
     handler = handler or load(settings.handler or settings.find_queue(settings.queue).handler)
     traces = tracing.start("turnstile-worker", wanted=settings.exports_traces, shared=True)

@@ -179,9 +179,19 @@ def test_the_environment_has_all_that_a_process_needs(stack: LocalStack, monkeyp
     environment = stack.environment()
     key = environment["TURNSTILE_API_KEY"]
     kept = json.loads((stack.home / "stack.json").read_text())
+    of = kept["role_passwords"]
+    assert min(map(len, of.values())) >= 24
     assert min(len(kept[name]) for name in ("api_key", "postgres_password", "redis_password")) >= 24
     assert environment == {
-        "DATABASE_URL": f"postgresql://turnstile:{kept['postgres_password']}@127.0.0.1:{stack.postgres.port}/postgres",
+        "DATABASE_URL": f"postgresql://turnstile_operator:{of['operator']}@127.0.0.1:{stack.postgres.port}/postgres",
+        "TURNSTILE_DATABASE_ROLES": json.dumps(
+            {
+                "owner": f"turnstile_schema:{of['owner']}",
+                "api": f"turnstile_api:{of['api']}",
+                "worker": f"turnstile_worker:{of['worker']}",
+                "relay": f"turnstile_relay:{of['relay']}",
+            }
+        ),
         "REDIS_URL": f"redis://default:{kept['redis_password']}@127.0.0.1:{stack.redis.port}/0",
         "AWS_ENDPOINT_URL_SQS": f"http://127.0.0.1:{stack.sqs.port}",
         "AWS_REGION": "us-east-1",

@@ -185,14 +185,14 @@ async def test_an_archive(turnstile: Turnstile, database: Database) -> None:
 def test_a_migration_and_a_grant(bare_url: str) -> None:
     for _ in range(2):
         invoke_plain("migrate", DATABASE_URL=bare_url, **ADA)
-    for words in (["--api", "turnstile_api"], []):
+    for words in (["--api", "tested_api"], []):
         invoke_plain("grant", *words, DATABASE_URL=bare_url, **ADA)
 
     with psycopg.connect(conninfo(DatabasePlace(bare_url), "test")) as connection:
         found = connection.execute("SELECT kind, actor, subject FROM audit ORDER BY id").fetchall()
     assert found == [
         ("tables.migrated", "ada@desk", "the tables, up to 0001"),
-        ("roles.granted", "ada@desk", "turnstile_api: api"),
+        ("roles.granted", "ada@desk", "tested_api: api"),
         ("roles.granted", "ada@desk", "the roles of earlier calls"),
     ]
 

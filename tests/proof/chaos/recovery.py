@@ -31,6 +31,7 @@ from tests.proof.chaos.kinds.postgres import BACKFILL, HANGING, wait_for_standby
 from tests.proof.chaos.supervisor import Supervisor
 from tests.proof.proxy.control import ProxyControl
 from tests.support.probes import until
+from tests.support.stacks.stack import as_superuser
 from turnstile import Context, Turn, handler
 from turnstile.dev.stack.stack import LocalStack, temporary
 
@@ -257,7 +258,7 @@ async def play(case: Case) -> tuple[dict[str, Any], bool]:
         stack = exits.enter_context(temporary(durable=False))
         folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="turnstile-recovery-")))
         environment = {
-            **stack.environment(),
+            **as_superuser(stack),
             "TURNSTILE_HANDLER": "tests.proof.chaos.recovery:sleep",
             "TURNSTILE_LEASE_SECONDS": str(case.lease_seconds),
             "TURNSTILE_CONCURRENCY": str(case.slots),

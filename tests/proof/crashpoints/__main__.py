@@ -90,13 +90,14 @@ def _warm_up(stack: "LocalStack") -> None:
 
     from tests.proof.chaos import audit
     from tests.proof.crashpoints.terms import TEMPLATE
+    from tests.support.stacks.stack import as_superuser
     from turnstile.backends.postgres.place import DatabasePlace
     from turnstile.ops.migration_run import apply
 
     for module in LATE_IMPORTS:
         importlib.import_module(module)
     # What botocore reads from files stays in the session; each process makes clients of its own from it.
-    os.environ.update(stack.environment())
+    os.environ.update(as_superuser(stack))
     session = botocore.session.get_session()
     boto3.session.Session(botocore_session=session).client("sqs", endpoint_url=stack.sqs.address).close()
     setattr(botocore.session, "get_session", lambda *_: session)  # noqa: B010 - mypy knows its signature

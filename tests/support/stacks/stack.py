@@ -75,3 +75,10 @@ class Stack(Protocol):
 
     def environment(self) -> dict[str, str]:
         """All that a process needs to work with this stack."""
+
+
+def as_superuser(stack: Stack) -> dict[str, str]:
+    """The stack's environment for a process that connects as the superuser: tests make databases, and look at all tables."""
+    environment = stack.environment() | {"DATABASE_URL": stack.postgres.url}
+    environment.pop("TURNSTILE_DATABASE_ROLES", None)
+    return environment

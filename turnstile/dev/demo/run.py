@@ -19,7 +19,7 @@ from typing import LiteralString
 import typer
 
 from turnstile.backends.postgres.database import Database
-from turnstile.backends.postgres.place import DEFAULT_SCHEMA, DatabasePlace
+from turnstile.backends.postgres.place import DEFAULT_SCHEMA
 from turnstile.client import AsyncClient
 from turnstile.config.config_file import load
 from turnstile.config.settings import Settings
@@ -31,10 +31,10 @@ from turnstile.dev.demo.demo_screen import Screen, print_outcome
 from turnstile.dev.home import DEFAULT_HOME, Home, home_option, program_name
 from turnstile.dev.stack.ports import choose_free
 from turnstile.dev.stack.stack import LocalStack, down, find, up
+from turnstile.dev.stack.tables import make_tables
 from turnstile.examples.conversations import load as load_conversations
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.container_health import is_live
-from turnstile.ops.migration_run import apply
 from turnstile.ops.queues.queues_command import create_declared
 from turnstile.ops.terminal.exit_codes import CommandError, ExitCode
 from turnstile.ops.terminal.output import say
@@ -108,11 +108,11 @@ def demo(home: Home = DEFAULT_HOME) -> None:
     folder = Path(tempfile.mkdtemp(prefix="turnstile-demo-"))
     # Its own database, queues and Redis prefix, so that the demo does not touch other data on the stack.
     name = f"demo_{secrets.token_hex(4)}"
-    url = stack.postgres.create_database(name)
+    stack.postgres.create_database(name)
     holds = False
     try:
-        apply(DatabasePlace(url))
-        holds = asyncio.run(_play(stack, url, name, folder, sessions))
+        make_tables(stack.postgres, name)
+        holds = asyncio.run(_play(stack, name, folder, sessions))
     finally:
         stack.postgres.drop_database(name)
         if holds:
@@ -134,8 +134,8 @@ def _raise_on_signals() -> None:
             signal.signal(number, lambda caught, _: sys.exit(128 + caught))
 
 
-async def _play(stack: LocalStack, url: str, name: str, folder: Path, sessions: Sessions) -> bool:
-    async with _stage(stack, url, name, folder, sessions) as stage:
+async def _play(stack: LocalStack, name: str, folder: Path, sessions: Sessions) -> bool:
+    async with _stage(stack, name, folder, sessions) as stage:
         await _open(stage)
         began = time.monotonic()
         await _converse(stage)
@@ -149,12 +149,11 @@ async def _play(stack: LocalStack, url: str, name: str, folder: Path, sessions: 
 
 
 @asynccontextmanager
-async def _stage(stack: LocalStack, url: str, name: str, folder: Path, sessions: Sessions) -> AsyncIterator[Stage]:
+async def _stage(stack: LocalStack, name: str, folder: Path, sessions: Sessions) -> AsyncIterator[Stage]:
     port, outage = choose_free(), folder / "outage"
     outage.touch()
     environment = {
-        **stack.environment(),
-        "DATABASE_URL": url,
+        **stack.environment(name),
         "TURNSTILE_DATABASE_SCHEMA": DEFAULT_SCHEMA,
         "TURNSTILE_QUEUES": json.dumps([{"name": name, "visibility_seconds": 4}]),
         "TURNSTILE_QUEUE": name,

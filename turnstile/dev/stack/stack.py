@@ -20,9 +20,10 @@ from typing import TypeVar
 
 from turnstile.dev.stack.lifecycle import Service, ServiceStatus
 from turnstile.dev.stack.ports import LOOPBACK, choose_free, is_free
-from turnstile.dev.stack.postgres import Postgres
+from turnstile.dev.stack.postgres import DATABASE, Postgres
 from turnstile.dev.stack.processes import LocalStackError, check_owner, exclusive, private
 from turnstile.dev.stack.redis import Redis
+from turnstile.dev.stack.roles import OPERATOR, ROLES
 from turnstile.dev.stack.run_as import choose
 from turnstile.dev.stack.sqs import REGION, Sqs
 from turnstile.turn.identifiers import DEFAULT_TENANT
@@ -46,6 +47,7 @@ class _State:
     sqs: int = field(default_factory=choose_free)
     api_key: str = field(default_factory=_make_password)
     postgres_password: str = field(default_factory=_make_password)
+    role_passwords: dict[str, str] = field(default_factory=lambda: {process: _make_password() for process in ROLES})
     redis_password: str = field(default_factory=_make_password)
 
 
@@ -58,7 +60,9 @@ class LocalStack:
         self.home = home
         self._api_key = state.api_key
         self.run_as = choose(home)
-        self.postgres = make_postgres(home, self.run_as, state.postgres, state.postgres_password, durable=durable)
+        self.postgres = make_postgres(
+            home, self.run_as, state.postgres, state.postgres_password, state.role_passwords, durable=durable
+        )
         self.redis = Redis(home, self.run_as, state.redis, state.redis_password)
         self.sqs = Sqs(home, self.run_as, state.sqs)
 
@@ -66,9 +70,15 @@ class LocalStack:
     def services(self) -> tuple[Service, ...]:
         return (self.postgres, self.redis, self.sqs)
 
-    def environment(self) -> dict[str, str]:
-        """The variables that a process needs to use this stack. The same whether it runs or not."""
-        return environment_of(self.postgres.url, self.redis.url, self.sqs.address, self._api_key, self.home)
+    def environment(self, database: str = DATABASE) -> dict[str, str]:
+        """The variables that every process needs to use this stack, each by its own role: `stack.tables` makes roles and tables.
+
+        The same whether the stack runs or not.
+        """
+        url = self.postgres.url_of(OPERATOR, database)
+        logins = {process: login for process, login in self.postgres.logins.items() if process != OPERATOR}
+        found = environment_of(url, self.redis.url, self.sqs.address, self._api_key, self.home)
+        return found | {"TURNSTILE_DATABASE_ROLES": json.dumps(logins)}
 
     def status(self) -> dict[str, ServiceStatus]:
         """The status by service name. Checks all services; takes a few seconds if one hangs."""

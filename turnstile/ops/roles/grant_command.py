@@ -9,6 +9,7 @@ from turnstile.ops.roles import grants
 from turnstile.ops.roles.kinds import Kind
 from turnstile.ops.terminal.operator_access import database_away, load_settings, operator_name
 from turnstile.ops.terminal.output import print_text, say
+from turnstile.process.database_role import connecting_as
 
 _Roles = list[str] | None
 
@@ -32,7 +33,7 @@ def grant(
     DATABASE_URL is of the role that owns the tables. The roles exist already. A role that is named for several kinds gets the
     rights of all of them. Without a role, those of earlier calls get theirs again; `turnstile migrate` does that, too.
     """
-    settings = load_settings()
+    settings = connecting_as(load_settings(), "owner")
     given = {Kind.API: api, Kind.WORKER: worker, Kind.RELAY: relay, Kind.OPERATOR: operator, Kind.SUBMITTER: submitter}
     named = _kinds_of_each(given)
     try:
