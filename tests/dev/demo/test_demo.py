@@ -1,10 +1,12 @@
 """`turnstile demo`, as README has people try it: it ends well, its last line works, and nothing of it stays."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -26,14 +28,14 @@ MARK = "STARTED_BY_TEST_DEMO"
 class Running:
     """A command in a shell of its own, which knows nothing of any stack. Its messages go to a file."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, **variables: str) -> None:
         given = {name: value for name, value in os.environ.items() if not name.startswith(("TURNSTILE_", "DATABASE_"))}
         self._mark = f"{folder}-{arguments[0]}"
         self._log = folder / f"{arguments[0]}.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "turnstile.ops.main", *arguments],
-                cwd=folder, env=given | {MARK: self._mark}, stdout=log, stderr=log,
+                cwd=folder, env=given | {MARK: self._mark} | variables, stdout=log, stderr=log,
                 # A shell without job control starts what it runs in the background with SIGINT ignored, and that is inherited.
                 preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )  # fmt: skip
@@ -94,6 +96,15 @@ def test_the_demo_ends_well_and_the_line_it_prints_last_works(
     assert dev.process.wait(SECONDS) == 0, dev.messages()
     wait_until(lambda: not dev.left_behind(), within=SECONDS)
     assert (demo.left_behind(), databases(stack)) == ([], before)
+
+
+def test_the_demo_ends_well_with_sealed_contents(stack: LocalStack, tmp_path: Path, started: list[Running]) -> None:
+    file = tmp_path / "sealing.json"
+    file.write_text(json.dumps({"seal_with": "demo", "keys": {"demo": b64encode(bytes(32)).decode()}}))
+    file.chmod(0o600)
+    started.append(demo := Running(tmp_path, "demo", "--home", str(stack.home), TURNSTILE_SEALING_KEYS_FILE=str(file)))
+
+    assert demo.process.wait(SECONDS) == 0, demo.messages()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -1,7 +1,7 @@
 """The final check of the demo: compares the database and the queues with the turns that the API accepted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby, pairwise
 from typing import Any, LiteralString
@@ -12,10 +12,12 @@ from turnstile.dev.demo.clients import Ledger
 from turnstile.examples.eliza import plain_text
 from turnstile.examples.eliza_engine import replay
 from turnstile.message_queue import MessageQueues
+from turnstile.sealing.contents import Contents
+from turnstile.sealing.messages import open_message
 from turnstile.turn.status import TurnStatus
 
 EVIDENCE: LiteralString = """
-SELECT t.id, t.session_id, t.status, t.attempt, t.generation, t.created_at, t.started_at, t.finished_at,
+SELECT t.id, t.tenant_id, t.session_id, t.status, t.attempt, t.generation, t.created_at, t.started_at, t.finished_at,
        (SELECT json_agg(m.content ORDER BY m.ordinal) FROM messages m WHERE m.turn_id = t.id AND m.role = 'user') AS said,
        (SELECT json_agg(m.content ORDER BY m.ordinal) FROM messages m
          WHERE m.turn_id = t.id AND m.role = 'assistant') AS answered,
@@ -39,6 +41,7 @@ class Row:
     """The data of a turn in the database."""
 
     id: UUID
+    tenant_id: str
     session_id: str
     status: str
     attempt: int
@@ -63,8 +66,15 @@ class Row:
 
 
 async def read_rows(database: Database) -> list[Row]:
-    """All turns of the demo's own database."""
-    return [Row(**row) for row in await database.fetch(EVIDENCE, {})]
+    """All turns of the demo's own database. Raises ContentsUnreadableError."""
+    return [_open(Row(**row), database.contents) for row in await database.fetch(EVIDENCE, {})]
+
+
+def _open(row: Row, contents: Contents) -> Row:
+    whose = (row.tenant_id, row.session_id, row.id)
+    said = [open_message(contents, one, *whose, "user") for one in row.said]
+    answered = row.answered and [open_message(contents, one, *whose, "assistant") for one in row.answered]
+    return replace(row, said=said, answered=answered)
 
 
 async def judge(rows: Sequence[Row], ledger: Ledger, queues: MessageQueues, queue: str) -> list[Finding]:

@@ -22,6 +22,7 @@ from turnstile.backends.postgres.database import Database
 from turnstile.backends.postgres.place import DEFAULT_SCHEMA
 from turnstile.client import AsyncClient
 from turnstile.config.config_file import load
+from turnstile.config.sealing_keys import read_contents
 from turnstile.config.settings import Settings
 from turnstile.dev.child_processes import ChildProcesses
 from turnstile.dev.demo.clients import Ledger, Sessions, talk, write_sessions
@@ -177,7 +178,8 @@ async def _stage(stack: LocalStack, name: str, folder: Path, sessions: Sessions)
     queues = MessageQueues(settings)
     client = AsyncClient(f"http://127.0.0.1:{port}", api_key=settings.api_key)
     try:
-        async with Database(settings.database, "turnstile-demo", size=2) as database, client:
+        contents = read_contents(settings)
+        async with Database(settings.database, "turnstile-demo", size=2, contents=contents) as database, client:
             yield Stage(settings, processes, database, queues, client, Screen(), outage, sessions, Ledger())
     finally:
         processes.stop()
