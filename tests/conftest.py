@@ -20,7 +20,7 @@ import redis.asyncio
 from tests.support.databases import Databases
 from tests.support.given_queues import LONGEST_RECEIVE_SECONDS, empty, find_given_queues
 from tests.support.log_restoring import log_restored
-from tests.support.process_roles import KINDS, make_roles
+from tests.support.process_roles import KINDS, make_roles, url_of
 from tests.support.stacks.aws import AwsStack, protect
 from tests.support.stacks.choice import (
     leave_out,
@@ -42,6 +42,7 @@ from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
 from turnstile.ops.migration_run import apply
 from turnstile.ops.roles.grants import grant
+from turnstile.ops.roles.kinds import Kind
 
 # What pytest finds here by its name.
 __all__ = [
@@ -309,6 +310,21 @@ async def database(settings: Settings) -> AsyncIterator[Database]:
     """A pool as the product opens it."""
     # Patient: fifty at a time wait for one another on a busy machine.
     async with Database(settings.database, "test", size=4, pinned=True, wait_seconds=30.0) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def superuser(database_url: str) -> AsyncIterator[Database]:
+    """For what a test prepares where `database` has the role of a process, which may not do it."""
+    async with Database(DatabasePlace(database_url), "superuser", size=1, pinned=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def of_relay(settings: Settings) -> AsyncIterator[Database]:
+    """A pool as the relay opens it, with the relay's role. The tests prepare and look as the superuser (`database`)."""
+    place = DatabasePlace(url_of(Kind.RELAY, settings.database_url))
+    async with Database(place, "relay", size=4, pinned=True, wait_seconds=30.0) as opened:
         yield opened
 
 

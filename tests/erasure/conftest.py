@@ -32,5 +32,6 @@ def session_keys(settings: Settings, redis: GuardedRedis) -> SessionKeysInRedis:
 
 
 @pytest.fixture
-def eraser(database: Database, session_keys: SessionKeysInRedis) -> Eraser:
-    return Eraser(database, session_keys)
+def eraser(of_relay: Database, session_keys: SessionKeysInRedis) -> Eraser:
+    """As a relay has it."""
+    return Eraser(of_relay, session_keys)

@@ -1,4 +1,4 @@
-"""The command `turnstile` as people run it, pointed at the test's own database and queue."""
+"""The command `turnstile` as operators run it, pointed at the test's own database and queue, with their role."""
 
 import asyncio
 import json
@@ -6,12 +6,15 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.ops.invoke import Ran, invoke
+from tests.support.process_roles import url_of
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
+from turnstile.ops.roles.kinds import Kind
 from turnstile.process.logs import _at_least
 from turnstile.telemetry.own_log import PROCESSORS
 
@@ -24,7 +27,9 @@ def environment(settings: Settings) -> dict[str, str]:
     queues = [queue.model_dump(exclude_none=True) for queue in settings.queues]
     return {
         **os.environ,
-        "DATABASE_URL": settings.database_url,
+        "DATABASE_URL": url_of(Kind.OPERATOR, settings.database_url),
+        # `migrate` and `grant` run as the owner of the tables.
+        "TURNSTILE_DATABASE_ROLES": json.dumps({"owner": urlsplit(settings.database_url).netloc.rpartition("@")[0]}),
         "REDIS_URL": settings.redis_url,
         "TURNSTILE_REDIS_PREFIX": settings.redis_prefix,
         "TURNSTILE_QUEUES": json.dumps(queues),
@@ -45,6 +50,9 @@ def turnstile(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> T
     one_at_a_time = asyncio.Lock()
 
     async def run(*arguments: str, text: str = "", **more: str) -> Ran:
+        if "DATABASE_URL" in more:
+            # Of a role that the test has chosen.
+            more = {"TURNSTILE_DATABASE_ROLES": "", **more}
         async with one_at_a_time:
             return await asyncio.to_thread(invoke, *arguments, text=text, **{**environment, **more})
 

@@ -10,5 +10,5 @@ from turnstile.relay.loop import Relay
 
 
 @pytest.fixture
-def relay(database: Database, queues: MessageQueues, settings: Settings) -> Relay:
-    return Relay(database, queues, settings, Proven())
+def relay(of_relay: Database, queues: MessageQueues, settings: Settings) -> Relay:
+    return Relay(of_relay, queues, settings, Proven())

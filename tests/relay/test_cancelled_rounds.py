@@ -28,10 +28,10 @@ async def abandoned_statements_end(database: Database) -> None:
 
 @pytest.mark.parametrize("how", Cancel)
 async def test_a_round_that_is_cancelled_at_any_await_leaves_its_queue_free(
-    database: Database, settings: Settings, how: Cancel
+    database: Database, of_relay: Database, settings: Settings, how: Cancel
 ) -> None:
     sqs = Sqs()
-    relay = Relay(database, sqs, settings)
+    relay = Relay(of_relay, sqs, settings)
     await submit_due(database, settings.queue, 1)
 
     async for _ in cancel_at_each_await(relay.round, how):

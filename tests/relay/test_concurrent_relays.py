@@ -19,7 +19,7 @@ from turnstile.turn.wire_format import decode
 
 
 async def test_a_relay_that_dies_between_taking_and_sending_loses_nothing(
-    database: Database, settings: Settings, queues: MessageQueues, relay: Relay
+    database: Database, of_relay: Database, settings: Settings, queues: MessageQueues, relay: Relay
 ) -> None:
     class DyingError(Exception):
         pass
@@ -29,7 +29,7 @@ async def test_a_relay_that_dies_between_taking_and_sending_loses_nothing(
 
     await submit_turns(database, settings, "one")
     await make_due(database)
-    await Relay(database, Sender(queues, die), settings).round()
+    await Relay(of_relay, Sender(queues, die), settings).round()
     (row,) = await rows(database)
     assert 0 < row["send_in"] <= settings.relay_stamp_seconds
     await make_due(database)
@@ -40,11 +40,11 @@ async def test_a_relay_that_dies_between_taking_and_sending_loses_nothing(
 
 
 async def test_concurrent_relays_send_each_row_once(
-    database: Database, settings: Settings, queues: MessageQueues
+    database: Database, of_relay: Database, settings: Settings, queues: MessageQueues
 ) -> None:
     await submit_turns(database, settings, *(str(number) for number in range(30)))
     await make_due(database)
-    relays = [Relay(database, queues, settings) for _ in range(3)]
+    relays = [Relay(of_relay, queues, settings) for _ in range(3)]
 
     await asyncio.gather(*(relay.round() for relay in relays))
 
@@ -54,7 +54,7 @@ async def test_concurrent_relays_send_each_row_once(
 
 
 async def test_concurrent_relays_place_each_scheduled_turn_once(
-    database: Database, settings: Settings, queues: MessageQueues
+    database: Database, of_relay: Database, settings: Settings, queues: MessageQueues
 ) -> None:
     later = datetime.now(UTC) + timedelta(hours=1)
     for session in ("a", "b"):
@@ -65,7 +65,7 @@ async def test_concurrent_relays_place_each_scheduled_turn_once(
         )
     await change(database, "execute_at = now() - interval '1 s', send_at = now() - interval '1 s'")
 
-    await asyncio.gather(*(Relay(database, queues, settings).round() for _ in range(3)))
+    await asyncio.gather(*(Relay(of_relay, queues, settings).round() for _ in range(3)))
 
     found = await database.fetch("SELECT session_id, seq FROM turns ORDER BY 1, 2", {})
     assert [(row["session_id"], row["seq"]) for row in found] == [

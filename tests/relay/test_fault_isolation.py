@@ -65,14 +65,16 @@ def failures(lines: list[Any]) -> list[tuple[str, str, str | None]]:
     ]
 
 
-async def test_a_session_whose_last_seq_lags_delays_no_other_session(database: Database, settings: Settings) -> None:
+async def test_a_session_whose_last_seq_lags_delays_no_other_session(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
     """As after a restore, or a DELETE by hand."""
     await submit_turns(database, settings, "one", session_id="restored")
     await database.fetch("UPDATE sessions SET last_seq = 0", {})
     refused = await schedule(database, settings, "restored")
     others = [await schedule(database, settings, f"s-{number}") for number in range(20)]
     sqs = Sqs()
-    relay = Relay(database, sqs, settings)
+    relay = Relay(of_relay, sqs, settings)
 
     with capture_logs() as lines, rising("turnstile_relay_steps_failed_total"):
         await relay.round()
@@ -89,14 +91,16 @@ async def test_a_session_whose_last_seq_lags_delays_no_other_session(database: D
     assert failures(lines) == [], "it is left out for a while"
 
 
-async def test_a_row_that_can_not_be_stamped_delays_no_other(database: Database, settings: Settings) -> None:
+async def test_a_row_that_can_not_be_stamped_delays_no_other(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
     await submit_due(database, settings.queue, 30)
     refused = (await rows(database))[7]["id"]
     await refuse(database, refused, "send_at <= '2020-01-01'")
     sqs = Sqs()
     try:
         with capture_logs() as lines:
-            await Relay(database, sqs, settings).round()
+            await Relay(of_relay, sqs, settings).round()
     finally:
         await mend(database)
 
@@ -104,13 +108,15 @@ async def test_a_row_that_can_not_be_stamped_delays_no_other(database: Database,
     assert failures(lines) == [("take", "CheckViolation", str(refused))]
 
 
-async def test_a_refused_resend_deadline_affects_no_other_row(database: Database, settings: Settings) -> None:
+async def test_a_refused_resend_deadline_affects_no_other_row(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
     await submit_due(database, settings.queue, 30)
     refused = (await rows(database))[7]["id"]
     await refuse(database, refused, "sends = 0")
     try:
         with capture_logs() as lines:
-            await Relay(database, Sqs(), settings).round()
+            await Relay(of_relay, Sqs(), settings).round()
     finally:
         await mend(database)
 
@@ -118,7 +124,9 @@ async def test_a_refused_resend_deadline_affects_no_other_row(database: Database
     assert failures(lines) == [("set_resend_deadline", "CheckViolation", str(refused))]
 
 
-async def test_a_dead_letter_that_can_not_be_noted_delays_no_other(database: Database, settings: Settings) -> None:
+async def test_a_dead_letter_that_can_not_be_noted_delays_no_other(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
     await submit_turns(database, settings, "one", "two", "three")
     for _ in range(3):
         await settle_one(database, settings, await claim_one(database, settings), FAILURE)
@@ -127,7 +135,7 @@ async def test_a_dead_letter_that_can_not_be_noted_delays_no_other(database: Dat
     await refuse(database, refused, "dead_lettered_at IS NULL")
     try:
         with capture_logs() as lines:
-            await Relay(database, Sqs(), settings).round()
+            await Relay(of_relay, Sqs(), settings).round()
     finally:
         await mend(database)
 

@@ -19,14 +19,14 @@ from turnstile.relay.wake_ups_and_dead_letters import SIDE_BY_SIDE
 
 
 async def test_with_sqs_away_rows_stay_owed_and_due(
-    database: Database, settings: Settings, queues: MessageQueues, relay: Relay
+    database: Database, of_relay: Database, settings: Settings, queues: MessageQueues, relay: Relay
 ) -> None:
     nowhere = MessageQueues(settings.model_copy(update={"sqs_endpoint_url": "http://127.0.0.1:1"}))
     await submit_turns(database, settings, "one", "two")
     await settle_one(database, settings, await claim_one(database, settings), FAILURE)
     await make_due(database)
 
-    await Relay(database, nowhere, settings).round()
+    await Relay(of_relay, nowhere, settings).round()
 
     await nowhere.close()
     failed, waiting = await rows(database)
@@ -42,7 +42,7 @@ async def test_with_sqs_away_rows_stay_owed_and_due(
 
 
 async def test_no_call_begins_after_the_stamp_has_expired(
-    database: Database, settings: Settings, queues: MessageQueues, relay: Relay
+    database: Database, of_relay: Database, settings: Settings, queues: MessageQueues, relay: Relay
 ) -> None:
     expired = asyncio.Event()
 
@@ -61,7 +61,7 @@ async def test_no_call_begins_after_the_stamp_has_expired(
     await submit_turns(database, settings, *[f"session {n}" for n in range(begun + 15)])
     await make_due(database)
 
-    await Relay(database, Sender(queues, too_long), short).round()
+    await Relay(of_relay, Sender(queues, too_long), short).round()
 
     # Another relay may have them by now: two that both go on would send all of it twice, and neither would count it.
     assert [row["sends"] for row in await rows(database)].count(0) == 15
@@ -72,7 +72,7 @@ async def test_no_call_begins_after_the_stamp_has_expired(
 
 
 async def test_the_loop_goes_on_after_an_outage_of_sqs(
-    database: Database, settings: Settings, queues: MessageQueues
+    database: Database, of_relay: Database, settings: Settings, queues: MessageQueues
 ) -> None:
     tries = 0
 
@@ -87,7 +87,7 @@ async def test_the_loop_goes_on_after_an_outage_of_sqs(
     await submit_turns(database, settings, "one")
     await make_due(database)
 
-    running = asyncio.create_task(Relay(database, Sender(queues, away_at_first), quick).run(stopping))
+    running = asyncio.create_task(Relay(of_relay, Sender(queues, away_at_first), quick).run(stopping))
     await take(queues, settings)
     stopping.set()
     await running
@@ -96,10 +96,10 @@ async def test_the_loop_goes_on_after_an_outage_of_sqs(
 
 
 async def test_a_nudge_starts_a_round_before_the_tick(
-    database: Database, settings: Settings, queues: MessageQueues
+    database: Database, of_relay: Database, settings: Settings, queues: MessageQueues
 ) -> None:
     stopping = asyncio.Event()
-    relay = Relay(database, queues, settings.model_copy(update={"relay_tick_seconds": 3600.0}))
+    relay = Relay(of_relay, queues, settings.model_copy(update={"relay_tick_seconds": 3600.0}))
     running = asyncio.create_task(relay.run(stopping))
     await until(lambda: relay._forgot_at["records"] > 0)  # its first round is over
     await submit_turns(database, settings, "one")
@@ -114,7 +114,7 @@ async def test_a_nudge_starts_a_round_before_the_tick(
 
 @pytest.mark.parametrize("scheduled", [True, False], ids=["to be placed", "to be sent"])
 async def test_what_a_round_leaves_over_does_not_wait_for_the_tick(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, scheduled: bool
+    database: Database, of_relay: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, scheduled: bool
 ) -> None:
     await submit_due(database, settings.queue, 5)
     if scheduled:
@@ -124,7 +124,7 @@ async def test_what_a_round_leaves_over_does_not_wait_for_the_tick(
         monkeypatch.setattr(turnstile.relay.queue_selection, "BATCH", 2)
     sqs, stopping = Sqs(), asyncio.Event()
     rare = settings.model_copy(update={"relay_tick_seconds": 3600.0})
-    running = asyncio.create_task(Relay(database, sqs, rare).run(stopping))
+    running = asyncio.create_task(Relay(of_relay, sqs, rare).run(stopping))
 
     await until(lambda: len(sqs.sent) == 5)
 
@@ -145,14 +145,14 @@ class Slow(Sqs):
 
 
 async def test_what_is_placed_during_a_send_does_not_wait_for_the_tick(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    database: Database, of_relay: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turnstile.relay.loop, "BATCH", 2)
     await submit_due(database, settings.queue, 3)
     await database.fetch("UPDATE turns SET seq = NULL, execute_at = send_at", {})
     sqs, stopping = Slow(), asyncio.Event()
     rare = settings.model_copy(update={"relay_tick_seconds": 3600.0})
-    running = asyncio.create_task(Relay(database, sqs, rare).run(stopping))
+    running = asyncio.create_task(Relay(of_relay, sqs, rare).run(stopping))
 
     async def all_are_placed() -> bool:
         return not await database.fetch("SELECT FROM turns WHERE seq IS NULL", {})

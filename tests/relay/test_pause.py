@@ -19,14 +19,14 @@ LONG_SECONDS = 7 * 86_400.0
 
 
 async def test_after_a_pause_each_turn_that_waits_is_sent_once_however_long_the_pause_was(
-    database: Database, settings: Settings
+    database: Database, of_relay: Database, settings: Settings
 ) -> None:
     """Their former messages may be in SQS still: what is sent twice is skipped."""
     settings = settings.model_copy(update={"resend_seconds": 600.0})
     await submit_due(database, settings.queue, WAITING, since_seconds=LONG_SECONDS)
     await pause_queue(database, settings.queue, paused_by="ada", reason=None)
     sqs = Sqs()
-    relay = Relay(database, sqs, settings, Proven())
+    relay = Relay(of_relay, sqs, settings, Proven())
     for _ in range(3):
         await relay.round()
     assert sqs.sent == []
@@ -46,7 +46,7 @@ async def test_after_a_pause_each_turn_that_waits_is_sent_once_however_long_the_
 
 
 async def test_the_pauses_are_read_once_in_a_heartbeat_however_many_rounds_there_are(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    database: Database, of_relay: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[None] = []
 
@@ -56,7 +56,7 @@ async def test_the_pauses_are_read_once_in_a_heartbeat_however_many_rounds_there
 
     monkeypatch.setattr(turnstile.relay.loop, "read_paused_queues", read)
     rare = settings.model_copy(update={"lease_seconds": 7200.0, "heartbeat_seconds": 3600.0})
-    relay = Relay(database, Sqs(), rare, Proven())
+    relay = Relay(of_relay, Sqs(), rare, Proven())
 
     for _ in range(3):
         await relay.round()

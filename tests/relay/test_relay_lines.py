@@ -18,36 +18,36 @@ from turnstile.relay.wake_ups_and_dead_letters import SIDE_BY_SIDE
 
 
 async def test_due_turns_of_one_queue_do_not_wait_for_the_backlog_of_another(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    database: Database, of_relay: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turnstile.relay.queue_selection, "BATCH", 20)
     await submit_due(database, settings.queue, 21, since_seconds=100.0)
     await submit_due(database, "few", 3)
     sqs = Sqs()
 
-    await Relay(database, sqs, declaring(settings, "few")).round()
+    await Relay(of_relay, sqs, declaring(settings, "few")).round()
 
     assert sqs.sent.count("few") == 3
     assert sqs.sent.count(settings.queue) == 20
 
 
 async def test_scheduled_turns_of_one_queue_do_not_wait_for_those_of_another(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    database: Database, of_relay: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turnstile.relay.loop, "BATCH", 20)
     await submit_due(database, settings.queue, 21, since_seconds=100.0)
     await submit_due(database, "few", 3)
     await database.fetch("UPDATE turns SET seq = NULL, execute_at = send_at", {})
 
-    await Relay(database, Sqs(), declaring(settings, "few")).round()
+    await Relay(of_relay, Sqs(), declaring(settings, "few")).round()
 
     assert [row["seq"] for row in await rows(database) if row["queue"] == "few"] == [2, 2, 2]
 
 
-async def test_a_silent_queue_delays_no_other(database: Database, settings: Settings) -> None:
+async def test_a_silent_queue_delays_no_other(database: Database, of_relay: Database, settings: Settings) -> None:
     await submit_due(database, "silent", 3)
     sqs, stopping = Sqs(silent=["silent"]), asyncio.Event()
-    relay = Relay(database, sqs, declaring(settings, "silent"))
+    relay = Relay(of_relay, sqs, declaring(settings, "silent"))
     running = asyncio.create_task(relay.run(stopping))
     try:
         await until(lambda: sqs.calls == ["silent"])
@@ -61,39 +61,41 @@ async def test_a_silent_queue_delays_no_other(database: Database, settings: Sett
         running.cancel()
 
 
-async def test_a_relay_takes_no_rows_of_an_undeclared_queue(database: Database, settings: Settings) -> None:
+async def test_a_relay_takes_no_rows_of_an_undeclared_queue(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
     await submit_due(database, "elsewhere", 3)
     before = [row["send_at"] for row in await rows(database)]
 
-    assert await Relay(database, Sqs(), settings).round() is False
+    assert await Relay(of_relay, Sqs(), settings).round() is False
 
     assert [row["send_at"] for row in await rows(database)] == before
 
 
 async def test_rows_that_one_relay_may_not_send_are_sent_by_another_at_once(
-    database: Database, settings: Settings
+    database: Database, of_relay: Database, settings: Settings
 ) -> None:
     await submit_due(database, settings.queue, 25)
     before = [row["send_at"] for row in await rows(database)]
     may_not, may = Sqs(refused=[settings.queue]), Sqs()
 
     with capture_logs() as lines:
-        await Relay(database, may_not, settings).round()
+        await Relay(of_relay, may_not, settings).round()
 
     assert [row["send_at"] for row in await rows(database)] == before, "as old as it was, for the doctor to see"
     [line] = [line for line in lines if line["event"] == "relay.not_sent"]
     assert (line["queue"], line["turns"]) == (settings.queue, 25)
-    await Relay(database, may, settings).round()
+    await Relay(of_relay, may, settings).round()
     assert may.sent == [settings.queue] * 25
 
 
-async def test_a_missing_dlq_delays_no_wake_up(database: Database, settings: Settings) -> None:
+async def test_a_missing_dlq_delays_no_wake_up(database: Database, of_relay: Database, settings: Settings) -> None:
     await submit_turns(database, settings, "fails")
     await settle_one(database, settings, await claim_one(database, settings), FAILURE)
     await submit_due(database, settings.queue, 2)
     await make_due(database)
     sqs = Sqs(refused=[f"{settings.queue}-dlq"])
-    relay = Relay(database, sqs, settings)
+    relay = Relay(of_relay, sqs, settings)
 
     await relay.round()
     await make_due(database)
@@ -103,7 +105,7 @@ async def test_a_missing_dlq_delays_no_wake_up(database: Database, settings: Set
     assert sqs.calls.count(f"{settings.queue}-dlq") == 1
 
 
-async def test_calls_of_a_queue_go_side_by_side(database: Database, settings: Settings) -> None:
+async def test_calls_of_a_queue_go_side_by_side(database: Database, of_relay: Database, settings: Settings) -> None:
     await submit_due(database, settings.queue, 80)
     together = asyncio.Event()
 
@@ -120,7 +122,7 @@ async def test_calls_of_a_queue_go_side_by_side(database: Database, settings: Se
             self.under_way -= 1
 
     sqs = Counting()
-    await asyncio.wait_for(Relay(database, sqs, settings).round(), 60)
+    await asyncio.wait_for(Relay(of_relay, sqs, settings).round(), 60)
 
     assert sqs.most == SIDE_BY_SIDE
     assert {row["sends"] for row in await rows(database)} == {1}

@@ -10,6 +10,7 @@ from typing import Any
 from tests.support.factories import make_worker_record
 from tests.support.late_sqs import LateSqs
 from tests.support.probes import until
+from tests.support.process_roles import as_worker
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -33,7 +34,7 @@ class Beating:
         self.cancel_reasons: list[CancelReason | None] = []
         self.paused: list[bool] = []
         self.heartbeat = Heartbeat(
-            settings,
+            as_worker(settings),
             queues,
             address,
             asyncio.get_running_loop().call_soon_threadsafe,

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg.sql import SQL, Identifier, Literal
 
+from turnstile.config.settings import Settings
 from turnstile.ops.roles.kinds import Kind
 
 PASSWORD = "of a test run"
@@ -37,6 +38,11 @@ def url_of_command(command: str, superuser_url: str) -> str:
     """The same for a command that serves. A worker may run a relay."""
     role = f"tested_{OF_COMMANDS[command]}" if command in OF_COMMANDS else WITH_RELAY
     return _as_role(role, superuser_url)
+
+
+def as_worker(settings: Settings) -> Settings:
+    """The settings of a worker without a relay, with its role."""
+    return settings.model_copy(update={"database_url": url_of(Kind.WORKER, settings.database_url)})
 
 
 def _as_role(role: str, url: str) -> str:

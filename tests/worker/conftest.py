@@ -6,9 +6,11 @@ from typing import cast
 import pytest
 
 from tests.support.claims import submit_turns
+from tests.support.process_roles import url_of_command
 from tests.support.redis_hands import OwnCancelHints, OwnSessionLock
 from tests.worker.attempt.child_turns import PARENT, Family, NoQueues
 from turnstile.backends.postgres.database import Database
+from turnstile.backends.postgres.place import DatabasePlace
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -24,6 +26,14 @@ def queue(request: pytest.FixtureRequest, fifo: bool, visibility_seconds: float)
         real: QueueSettings = request.getfixturevalue("queue")
         return real
     return QueueSettings(name="turns", visibility_seconds=visibility_seconds)
+
+
+@pytest.fixture
+async def database(settings: Settings) -> AsyncIterator[Database]:
+    """A pool as the worker opens it, with the role of a worker that runs a relay. Tests tamper as the superuser."""
+    place = DatabasePlace(url_of_command("worker", settings.database_url))
+    async with Database(place, "test", size=4, pinned=True, wait_seconds=30.0) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -40,10 +40,15 @@ async def state(database: Database) -> tuple[str, int]:
     ids=["tenant", "session", "queue"],
 )
 async def test_a_message_of_another_tenant_session_or_queue_revives_no_turn(
-    settings: Settings, database: Database, lock: SessionLock, named: dict[str, str], its_queue: str
+    settings: Settings,
+    database: Database,
+    lock: SessionLock,
+    named: dict[str, str],
+    its_queue: str,
+    superuser: Database,
 ) -> None:
     forged, sqs = dead_letter(await failed(database, settings), **named), Noting()
-    await database.fetch("UPDATE turns SET queue = %(queue)s", {"queue": its_queue})
+    await superuser.fetch("UPDATE turns SET queue = %(queue)s", {"queue": its_queue})
 
     with structlog.testing.capture_logs() as lines, processing(settings, database, lock, "w", queues=sqs) as processor:
         await processor.process(forged)

@@ -9,6 +9,7 @@ import pytest
 from tests.support.claims import claim_one, expire_leases, settle_one, statuses, submit_turns
 from tests.support.factories import PROVEN, make_submission
 from tests.support.probes import until
+from tests.support.process_roles import as_worker
 from tests.support.processors import Noting, message_about, processing
 from tests.support.redis_hands import OwnSessionLock
 from tests.support.row_locks import HANGS, rows_locked
@@ -60,7 +61,7 @@ async def test_locked_heads_delay_no_other_session_and_are_answered_after_the_lo
 ) -> None:
     wanted = [make_submission(settings.queue, name) for name in (*(f"locked-{n}" for n in range(POOL + 2)), "free")]
     stopping = asyncio.Event()
-    async with Database(settings.database, "test", size=POOL, pinned=True, wait_seconds=30.0) as pool:
+    async with Database(as_worker(settings).database, "test", size=POOL, pinned=True, wait_seconds=30.0) as pool:
         await submit(pool, wanted, resend_seconds=RESEND_SECONDS)
         *locked, free = [OutgoingMessage(WakeUp("t", one.session_id, one.turn_id), "") for one in wanted]
         with processing(settings, pool, lock, "w", queues=queues, stopping=stopping) as processor:

@@ -14,6 +14,7 @@ from tests.statements.calls import SUCCESS
 from tests.support.claims import claim_sessions, outcomes, statuses, submit_turns
 from tests.support.factories import make_submission, make_terms
 from tests.support.probes import until
+from tests.support.process_roles import as_worker
 from tests.support.processors import message_about, processing
 from tests.support.row_locks import HANGS
 from turnstile.backends.postgres.database import Connection, Database
@@ -43,7 +44,7 @@ def queue() -> QueueSettings:
 async def patient(settings: Settings) -> AsyncIterator[Database]:
     """Waits for locked rows longer than any test."""
     async with Database(
-        settings.database, "patient", size=6, statement_timeout_seconds=600, lock_timeout_seconds=600
+        as_worker(settings).database, "patient", size=6, statement_timeout_seconds=600, lock_timeout_seconds=600
     ) as opened:
         yield opened
 

@@ -12,6 +12,7 @@ from tests.support.probes import until
 from tests.support.row_locks import rows_locked
 from tests.support.session_runs import new_run
 from tests.worker.attempt.child_turns import PARENT, RETRY, Family
+from turnstile.backends.postgres.database import Database
 from turnstile.handlers.child import Child
 from turnstile.statements.join import wake_joined, wake_parents
 from turnstile.turn.claimed_turn import ClaimedTurn
@@ -80,13 +81,15 @@ async def test_a_settle_wakes_a_parent_whose_children_had_ended_before(
     assert (worker.nudges, (await family.row(parent.id))["due"]) == (1, True)
 
 
-async def test_a_parent_that_can_not_be_woken_is_logged(family: Family, parent: ClaimedTurn, worker: Worker) -> None:
+async def test_a_parent_that_can_not_be_woken_is_logged(
+    family: Family, parent: ClaimedTurn, worker: Worker, superuser: Database
+) -> None:
     """The relay's scan finds it."""
     child = await family.start(family.run(parent))
     await family.join(parent, child)
     ended = await family.claim(child.session_id)
     status = await family.settle(ended, ANSWER)
-    await family.database.fetch("ALTER TABLE turns RENAME TO turns_elsewhere", {})
+    await superuser.fetch("ALTER TABLE turns RENAME TO turns_elsewhere", {})
 
     with structlog.testing.capture_logs() as lines:
         worker.note(ended, status, ANSWER)

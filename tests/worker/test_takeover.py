@@ -264,17 +264,17 @@ async def test_recovery_gives_a_tenant_at_its_cap_no_more_slots(ward: Ward) -> N
     await ward.succeeded(*turns)
 
 
-async def test_a_refused_look_is_logged_and_repeated(ward: Ward, database: Database) -> None:
+async def test_a_refused_look_is_logged_and_repeated(ward: Ward, database: Database, superuser: Database) -> None:
     kept: list[int] = []
     ward.consumer.keep_free = kept.append  # type: ignore[method-assign]
     with capture_logs() as lines:
-        await database.fetch("ALTER TABLE turns RENAME TO turns_elsewhere", {})
+        await superuser.fetch("ALTER TABLE turns RENAME TO turns_elsewhere", {})
         try:
             await until(lambda: _refused_looks(lines))
             kept.clear()
             await until(lambda: kept)
         finally:
-            await database.fetch("ALTER TABLE turns_elsewhere RENAME TO turns", {})
+            await superuser.fetch("ALTER TABLE turns_elsewhere RENAME TO turns", {})
 
     assert kept[0] == 0, "nothing is known to wait for a slot"
     lost = await ward.lose("a")

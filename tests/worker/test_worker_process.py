@@ -10,6 +10,7 @@ from psycopg.rows import dict_row
 
 from tests.producer.api.network_faults import at_port, cable_to
 from tests.support.probes import until
+from tests.support.process_roles import as_worker
 from tests.support.processors import ECHO
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
@@ -46,7 +47,7 @@ async def test_a_worker_whose_calls_get_no_connection_is_starved_and_not_live(
     settings: Settings, queues: MessageQueues
 ) -> None:
     async with (
-        Database(settings.database, "test", size=1, wait_seconds=60.0) as database,
+        Database(as_worker(settings).database, "test", size=1, wait_seconds=60.0) as database,
         beating(settings, database, queues) as worker,
         await psycopg.AsyncConnection.connect(settings.database_url, autocommit=True, row_factory=dict_row) as outside,
     ):
@@ -85,13 +86,13 @@ async def test_an_outage_of_postgres_starves_no_worker(settings: Settings, queue
 
 
 async def test_a_worker_without_tables_is_not_ready_and_says_what_to_do(
-    settings: Settings, database: Database, queues: MessageQueues
+    settings: Settings, database: Database, queues: MessageQueues, superuser: Database
 ) -> None:
     async with (
-        Database(settings.database, "worker", size=1, first=ADVANCE) as own,
+        Database(as_worker(settings).database, "worker", size=1, first=ADVANCE) as own,
         beating(settings, own, queues) as worker,
     ):
         assert await worker._ready() == {"postgres": True, "redis": True}
-        await database.fetch("ALTER TABLE turnstile_version RENAME TO hidden", {})
+        await superuser.fetch("ALTER TABLE turnstile_version RENAME TO hidden", {})
 
         assert (await worker._ready())["postgres"] == "the database has no tables: run `turnstile migrate`"

@@ -50,10 +50,12 @@ async def measured(report: Callable[..., Awaitable[None]], *given: Any, enough: 
 # --- sends
 
 
-async def test_what_is_sent_is_counted_with_how_late_it_was(database: Database, settings: Settings) -> None:
+async def test_what_is_sent_is_counted_with_how_late_it_was(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
     settings = declaring(settings, "counted")
     await submit_due(database, "counted", 3, since_seconds=100.0)
-    relay = Relay(database, Sqs(), settings, Proven())
+    relay = Relay(of_relay, Sqs(), settings, Proven())
     before = reading(f"{LAG}_sum", queue="counted") or 0.0
 
     with rising(SENT, 3, queue="counted", kind="wake_up"), rising(f"{LAG}_count", 3, queue="counted"):
@@ -63,13 +65,13 @@ async def test_what_is_sent_is_counted_with_how_late_it_was(database: Database, 
 
 
 async def test_dead_letters_are_counted_apart_and_what_a_queue_refuses_is_not(
-    database: Database, settings: Settings
+    database: Database, of_relay: Database, settings: Settings
 ) -> None:
     settings = declaring(settings, "refused")
     await submit_turns(database, settings, "one")
     await settle_one(database, settings, await claim_one(database, settings), FAILURE)
     await submit_due(database, "refused", 1)
-    relay = Relay(database, Sqs(refused=["refused"]), settings, Proven())
+    relay = Relay(of_relay, Sqs(refused=["refused"]), settings, Proven())
 
     with (
         rising(SENT, queue=settings.queue, kind="dead_letter"),

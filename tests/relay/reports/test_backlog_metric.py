@@ -31,14 +31,14 @@ async def make_due(database: Database, seconds_ago: float) -> None:
 
 @pytest.mark.parametrize("seconds_ago", [1.0, 300.0], ids=["young", "older than the usual reach"])
 async def test_a_backlog_of_any_age_is_worked_off_round_by_round(
-    database: Database, settings: Settings, seconds_ago: float, monkeypatch: pytest.MonkeyPatch
+    database: Database, of_relay: Database, settings: Settings, seconds_ago: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_selection, "BATCH", 20)
     many = 50
     await submit_turns(database, settings, *map(str, range(many)))
     await make_due(database, seconds_ago)
     sqs = Sqs()
-    relay = Relay(database, sqs, settings)
+    relay = Relay(of_relay, sqs, settings)
 
     assert [await relay.round() for _ in range(3)] == [True, True, False]
 
@@ -46,11 +46,11 @@ async def test_a_backlog_of_any_age_is_worked_off_round_by_round(
 
 
 async def test_old_rows_are_looked_for_until_a_round_has_found_the_last_of_them(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    database: Database, of_relay: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_selection, "BATCH", 20)
     sqs = Sqs()
-    relay = Relay(database, sqs, settings)
+    relay = Relay(of_relay, sqs, settings)
     await submit_turns(database, settings, *map(str, range(20)))
     await make_due(database, 300.0)
     assert await relay.round() is True
@@ -98,10 +98,10 @@ class Asked(Database):
         return await super().fetch(statement, parameters)
 
 
-async def test_old_rows_are_deleted_round_by_round(database: Database, settings: Settings) -> None:
+async def test_old_rows_are_deleted_round_by_round(database: Database, of_relay: Database, settings: Settings) -> None:
     for fill in FILL_OLD:
         await database.fetch(fill, {"many": 2_500})
-    relay = Relay(database, Sqs(), settings)
+    relay = Relay(of_relay, Sqs(), settings)
 
     counts = []
     for _ in range(3):
@@ -111,9 +111,11 @@ async def test_old_rows_are_deleted_round_by_round(database: Database, settings:
     assert counts == [[1_500] * 3, [500] * 3, [0] * 3]
 
 
-async def test_a_table_with_more_old_rows_does_not_wait_for_the_others(database: Database, settings: Settings) -> None:
+async def test_a_table_with_more_old_rows_does_not_wait_for_the_others(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
     await database.fetch(FILL_OLD[1], {"many": 1_001})
-    relay = Relay(database, Sqs(), settings)
+    relay = Relay(of_relay, Sqs(), settings)
 
     await relay.round()
     await relay.round()
@@ -148,7 +150,7 @@ async def test_a_delete_that_times_out_is_not_repeated_in_each_round(
 
 
 async def test_a_delete_that_takes_long_delays_no_round(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    database: Database, of_relay: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = asyncio.Event()
 
@@ -158,7 +160,7 @@ async def test_a_delete_that_takes_long_delays_no_round(
 
     monkeypatch.setattr(relay_module, "forget_submissions", hangs)
     sqs, stopping = Sqs(), asyncio.Event()
-    running = asyncio.create_task(Relay(database, sqs, settings).run(stopping))
+    running = asyncio.create_task(Relay(of_relay, sqs, settings).run(stopping))
     await begun.wait()
     await submit_turns(database, settings, "one")
     await make_due(database, 1.0)

@@ -29,14 +29,16 @@ async def reported(database: Database, queues: list[str], seconds: float | None)
         await running
 
 
-async def test_a_standstill_is_measured_and_logged_while_it_lasts(database: Database, settings: Settings) -> None:
+async def test_a_standstill_is_measured_and_logged_while_it_lasts(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
     await make_pending(database, settings)
     with capture_logs() as quiet:
-        await reported(database, [settings.queue], 0)
+        await reported(of_relay, [settings.queue], 0)
     await tamper(settings, "UPDATE turns SET queued_at = now() - interval '10 min'")
 
     with capture_logs() as logs:
-        await reported(database, [settings.queue], 600)
+        await reported(of_relay, [settings.queue], 600)
 
     assert quiet == []
     assert (logs[-1]["event"], logs[-1]["log_level"]) == ("queue.standstill", "warning")
@@ -44,8 +46,10 @@ async def test_a_standstill_is_measured_and_logged_while_it_lasts(database: Data
     assert 600 <= logs[-1]["seconds"] < 660
 
 
-async def test_nothing_is_shown_while_postgres_is_away(database: Database, settings: Settings) -> None:
-    await reported(database, [settings.queue], 0)
+async def test_nothing_is_shown_while_postgres_is_away(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
+    await reported(of_relay, [settings.queue], 0)
 
     async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
         await reported(away, [settings.queue], None)

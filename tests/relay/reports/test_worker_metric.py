@@ -36,7 +36,9 @@ def shown(settings: Settings) -> dict[str, float | None]:
     return {state: reading("turnstile_workers", queue=settings.queue, state=state) for state in WorkerState}
 
 
-async def test_each_state_is_counted_as_the_command_shows_it(database: Database, settings: Settings) -> None:
+async def test_each_state_is_counted_as_the_command_shows_it(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
     for name, how in {
         "well": {}, "blocked": {"blocked_for_seconds": 3.0}, "deaf": {"deaf_for_seconds": 1e6}, "draining": {"draining": True},
         "starved": {"starved_for_seconds": 100.0}, "broken": {"broken_by": "KeyError"},
@@ -45,7 +47,7 @@ async def test_each_state_is_counted_as_the_command_shows_it(database: Database,
     await announce(database, make_worker_record(settings.queue, "silent", lease_seconds=100))
     await database.fetch("UPDATE workers SET seen_at = now() - interval '150 s' WHERE worker_id = 'silent'", {})
 
-    logs = await reported(database, settings, lambda: shown(settings)["well"] is not None)
+    logs = await reported(of_relay, settings, lambda: shown(settings)["well"] is not None)
 
     counts = {
         "well": 1,
@@ -65,17 +67,19 @@ async def test_each_state_is_counted_as_the_command_shows_it(database: Database,
 
 
 async def test_workers_that_are_well_or_as_somebody_wants_them_cause_no_warning(
-    database: Database, settings: Settings
+    database: Database, of_relay: Database, settings: Settings
 ) -> None:
     await announce(database, make_worker_record(settings.queue, "a", draining=True))
 
-    logs = await reported(database, settings, lambda: shown(settings)["draining"] == 1)
+    logs = await reported(of_relay, settings, lambda: shown(settings)["draining"] == 1)
 
     assert {(line["log_level"], line["unwell"]) for line in logs} == {("info", 0)}
 
 
-async def test_nothing_is_shown_while_postgres_is_away(database: Database, settings: Settings) -> None:
-    await reported(database, settings, lambda: shown(settings)["well"] is not None)
+async def test_nothing_is_shown_while_postgres_is_away(
+    database: Database, of_relay: Database, settings: Settings
+) -> None:
+    await reported(of_relay, settings, lambda: shown(settings)["well"] is not None)
 
     async with Database(DatabasePlace("postgresql://127.0.0.1:1/none"), "test", size=1, wait_seconds=0.05) as away:
         await reported(away, settings, lambda: set(shown(settings).values()) == {None})

@@ -27,6 +27,7 @@ async def owe(database: Database, port: int) -> None:
 @pytest.mark.parametrize("how", Cancel)
 async def test_a_round_that_is_cancelled_at_any_await_gives_back_its_place(
     database: Database,
+    of_relay: Database,
     settings: Settings,
     post: WebhookPost,
     receiver: Receiver,
@@ -34,7 +35,7 @@ async def test_a_round_that_is_cancelled_at_any_await_gives_back_its_place(
     how: Cancel,
 ) -> None:
     monkeypatch.setattr(webhook_delivery, "CONCURRENT", 1)
-    delivery = WebhookDelivery(database, settings, post)
+    delivery = WebhookDelivery(of_relay, settings, post)
 
     async def deliver() -> None:
         await delivery.round()

@@ -43,8 +43,8 @@ def queue() -> QueueSettings:
 
 
 @pytest.fixture
-def delivery(database: Database, settings: Settings, post: WebhookPost) -> WebhookDelivery:
-    return WebhookDelivery(database, settings, post)
+def delivery(of_relay: Database, settings: Settings, post: WebhookPost) -> WebhookDelivery:
+    return WebhookDelivery(of_relay, settings, post)
 
 
 def url_of(settings: Settings) -> str:
@@ -268,33 +268,35 @@ async def test_a_delivery_that_postgres_refuses_to_note_is_logged_as_an_error(
 
 
 async def test_no_webhook_is_posted_to_a_host_that_is_no_longer_allowed(
-    database: Database, settings: Settings, post: WebhookPost, receiver: Receiver
+    database: Database, of_relay: Database, settings: Settings, post: WebhookPost, receiver: Receiver
 ) -> None:
     await ended(database, settings)
     elsewhere = settings.model_copy(update={"webhook_hosts": (HOST,)})
 
-    await deliver(WebhookDelivery(database, elsewhere, post))
+    await deliver(WebhookDelivery(of_relay, elsewhere, post))
 
     [row] = await owed(database)
     assert (row["error"], receiver.connections) == ("host not allowed", 0)
 
 
-async def test_where_webhooks_are_off_none_is_taken(database: Database, settings: Settings, post: WebhookPost) -> None:
+async def test_where_webhooks_are_off_none_is_taken(
+    database: Database, of_relay: Database, settings: Settings, post: WebhookPost
+) -> None:
     await ended(database, settings)
     off = settings.model_copy(update={"webhook_hosts": ()})
 
-    await deliver(WebhookDelivery(database, off, post))
+    await deliver(WebhookDelivery(of_relay, off, post))
 
     [row] = await owed(database)
     assert row["tries"] == 0
 
 
 async def test_concurrent_deliverers_post_each_webhook_once(
-    database: Database, settings: Settings, post: WebhookPost, receiver: Receiver
+    database: Database, of_relay: Database, settings: Settings, post: WebhookPost, receiver: Receiver
 ) -> None:
     for number in range(8):
         await ended(database, settings, session_id=f"s{number}")
-    both = [WebhookDelivery(database, settings, post), WebhookDelivery(database, settings, post)]
+    both = [WebhookDelivery(of_relay, settings, post), WebhookDelivery(of_relay, settings, post)]
 
     await asyncio.gather(*(deliver(one) for one in both))
 

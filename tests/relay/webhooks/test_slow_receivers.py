@@ -33,9 +33,9 @@ def settings(settings: Settings, slow: Receiver) -> Settings:
 
 @pytest.fixture
 async def delivery(
-    database: Database, settings: Settings, post: WebhookPost, slow: Receiver
+    of_relay: Database, settings: Settings, post: WebhookPost, slow: Receiver
 ) -> AsyncIterator[WebhookDelivery]:
-    opened = WebhookDelivery(database, settings, post)
+    opened = WebhookDelivery(of_relay, settings, post)
     yield opened
     await slow.close()
     await opened.settled()

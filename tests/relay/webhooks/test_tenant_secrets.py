@@ -31,8 +31,8 @@ def queue() -> QueueSettings:
 
 
 @pytest.fixture
-def delivery(database: Database, settings: Settings, post: WebhookPost) -> WebhookDelivery:
-    return WebhookDelivery(database, settings, post)
+def delivery(of_relay: Database, settings: Settings, post: WebhookPost) -> WebhookDelivery:
+    return WebhookDelivery(of_relay, settings, post)
 
 
 async def end_turn(database: Database, settings: Settings, tenant_id: str = "t") -> None:

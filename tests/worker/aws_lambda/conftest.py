@@ -7,6 +7,7 @@ import pytest
 
 from tests.conftest import sqs_client
 from tests.support.event_source import EventSource
+from tests.support.process_roles import as_worker
 from tests.support.stacks.stack import Stack
 from tests.worker.aws_lambda.lambda_invocations import MakeFunction, Site, answer
 from turnstile.backends.postgres.database import Database
@@ -43,7 +44,7 @@ def function(settings: Settings) -> Iterator[MakeFunction]:
     made: list[Function] = []
 
     def make(handler: Any = answer, settings: Settings = settings) -> Function:
-        made.append(Function(settings, Handler(handler), None))
+        made.append(Function(as_worker(settings), Handler(handler), None))
         return made[-1]
 
     yield make

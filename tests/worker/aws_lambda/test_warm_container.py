@@ -7,6 +7,7 @@ import pytest
 import structlog.testing
 
 from tests.worker.aws_lambda.lambda_invocations import Site
+from turnstile.backends.postgres.database import Database
 from turnstile.handlers.context import Context, Turn
 from turnstile.relay.loop import Relay
 from turnstile.worker.aws_lambda import lambda_handler as lambda_handler
@@ -27,12 +28,12 @@ async def test_a_warm_container_keeps_its_connections(site: Site) -> None:
 
 
 async def test_dead_connections_after_a_long_rest_are_not_an_outage(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: Site, monkeypatch: pytest.MonkeyPatch, superuser: Database
 ) -> None:
     one = site.function()
     await site.send("a")
     await site.invoke(1, one)
-    await site.database.fetch(
+    await superuser.fetch(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'turnstile-lambda'"
         " AND datname = current_database()",
         {},

@@ -280,12 +280,12 @@ async def test_a_lock_on_the_whole_table_takes_the_evidence_away(
 
 
 async def test_a_lease_that_ran_out_in_an_outage_is_renewed_after_it(
-    database: Database, beating: Beating, turn: ClaimedTurn
+    database: Database, beating: Beating, turn: ClaimedTurn, superuser: Database
 ) -> None:
     beating.keep(turn)
     await beats_on(beating)
     await expire_leases(database)
-    await database.fetch(
+    await superuser.fetch(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE application_name = 'turnstile-heartbeat' AND datname = current_database()",
         {},

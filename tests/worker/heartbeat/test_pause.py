@@ -12,22 +12,22 @@ from turnstile.statements.paused_queues import pause_queue, resume_queue
 
 
 async def test_a_heartbeat_passes_a_pause_and_its_end_on(
-    settings: Settings, database: Database, beating: Beating
+    settings: Settings, database: Database, beating: Beating, superuser: Database
 ) -> None:
     await until(lambda: beating.paused)
     assert beating.paused[-1] is False
 
-    await pause_queue(database, settings.queue, paused_by="ada", reason=None)
+    await pause_queue(superuser, settings.queue, paused_by="ada", reason=None)
     await until(lambda: beating.paused[-1])
 
-    await resume_queue(database, settings.queue, resumed_by="ada")
+    await resume_queue(superuser, settings.queue, resumed_by="ada")
     await until(lambda: not beating.paused[-1])
 
 
 async def test_a_pause_of_another_queue_is_not_this_worker_s(
-    settings: Settings, database: Database, beating: Beating
+    settings: Settings, database: Database, beating: Beating, superuser: Database
 ) -> None:
-    await pause_queue(database, "another", paused_by="ada", reason=None)
+    await pause_queue(superuser, "another", paused_by="ada", reason=None)
     beats = len(beating.paused)
 
     await until(lambda: len(beating.paused) > beats + 1)
@@ -36,12 +36,12 @@ async def test_a_pause_of_another_queue_is_not_this_worker_s(
 
 
 async def test_a_refused_announcement_keeps_no_pause_from_being_read(
-    settings: Settings, database: Database, beating: Beating
+    settings: Settings, database: Database, beating: Beating, superuser: Database
 ) -> None:
     """Or a worker that is deployed before its tables would wait for ever, and look like one of a paused queue."""
     beating.trouble = [psycopg.Error("no such column")] * 1000
 
-    await pause_queue(database, settings.queue, paused_by="ada", reason=None)
+    await pause_queue(superuser, settings.queue, paused_by="ada", reason=None)
 
     await until(lambda: beating.paused and beating.paused[-1])
     beating.trouble.clear()

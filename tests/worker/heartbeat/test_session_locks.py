@@ -80,9 +80,10 @@ async def test_the_lock_of_a_renewed_turn_is_extended_also_while_a_table_of_the_
     turn: ClaimedTurn,
     keys: redis.asyncio.Redis,
     missing: LiteralString | None,
+    superuser: Database,
 ) -> None:
     if missing is not None:
-        await database.fetch(f"ALTER TABLE {missing} RENAME TO hidden", {})
+        await superuser.fetch(f"ALTER TABLE {missing} RENAME TO hidden", {})
     lock = await _lock(settings)
     await keys.pexpire(lock.key, 500)
     beating.keep(turn, lock)

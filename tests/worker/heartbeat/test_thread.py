@@ -46,17 +46,17 @@ async def test_a_failed_beat_does_not_end_the_thread(database: Database, beating
 
 @pytest.mark.parametrize("table", ["workers", "paused_queues"])
 async def test_the_beat_after_one_that_failed_comes_at_once(
-    settings: Settings, database: Database, queues: MessageQueues, table: LiteralString
+    settings: Settings, database: Database, queues: MessageQueues, table: LiteralString, superuser: Database
 ) -> None:
     """The one after a beat that went well would be an hour away."""
-    await database.fetch(f"ALTER TABLE {table} RENAME TO hidden", {})
+    await superuser.fetch(f"ALTER TABLE {table} RENAME TO hidden", {})
     rare = settings.model_copy(update={"lease_seconds": 7200.0, "heartbeat_seconds": 3600.0})
     beating = Beating(rare, queues, await queues.find(settings.queue))
     with capture_logs() as lines:
         beating.heartbeat.start()
         await until(lambda: lines)
 
-    await database.fetch(f"ALTER TABLE hidden RENAME TO {table}", {})
+    await superuser.fetch(f"ALTER TABLE hidden RENAME TO {table}", {})
 
     async def went_well() -> bool:
         return bool(beating.paused and await database.fetch("SELECT FROM workers", {}))

@@ -212,9 +212,11 @@ async def test_without_redis_a_worker_takes_its_share_of_the_places(
 
 
 @limit({"name": "tenants", "key": "tenant", "concurrency": 1})
-async def test_what_an_operator_sets_counts_from_the_next_heartbeat_on(floor: Floor, database: Database) -> None:
+async def test_what_an_operator_sets_counts_from_the_next_heartbeat_on(
+    floor: Floor, database: Database, superuser: Database
+) -> None:
     more = Amounts(concurrency=2, rate=None, burst=None)
-    await set_override(database, "tenants", "", more, set_by="ann@desk", reason=None)
+    await set_override(superuser, "tenants", "", more, set_by="ann@desk", reason=None)
     floor.limits.note(await read_fleet_state(database))
 
     for name in "ab":

@@ -8,11 +8,13 @@ from turnstile.statements.revive import revive
 from turnstile.turn.identifiers import start_trace
 
 
-async def test_the_wait_of_a_redriven_turn_begins_with_its_redrive(database: Database, settings: Settings) -> None:
+async def test_the_wait_of_a_redriven_turn_begins_with_its_redrive(
+    database: Database, settings: Settings, superuser: Database
+) -> None:
     await submit_turns(database, settings, "one")
     failed = await claimed(database, settings)
     await settle_one(database, settings, failed, FAILURE)
-    await database.fetch("UPDATE turns SET created_at = now() - interval '3 days'", {})
+    await superuser.fetch("UPDATE turns SET created_at = now() - interval '3 days'", {})
     await revive(database, [(failed.id, 1)], [start_trace(1)], expires_in_seconds=[900.0], resend_seconds=60.0)
 
     again = await claimed(database, settings)
@@ -20,9 +22,11 @@ async def test_the_wait_of_a_redriven_turn_begins_with_its_redrive(database: Dat
     assert 0.0 <= again.queue_latency_seconds < 60.0
 
 
-async def test_the_wait_of_a_turn_begins_with_its_submit(database: Database, settings: Settings) -> None:
+async def test_the_wait_of_a_turn_begins_with_its_submit(
+    database: Database, settings: Settings, superuser: Database
+) -> None:
     await submit_turns(database, settings, "one")
-    await database.fetch("UPDATE turns SET created_at = now() - interval '300 s'", {})
+    await superuser.fetch("UPDATE turns SET created_at = now() - interval '300 s'", {})
 
     turn = await claimed(database, settings)
 
