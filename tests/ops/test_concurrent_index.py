@@ -46,8 +46,8 @@ def _a_later_version_builds_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "0002_index.py").write_text(NEXT_VERSION)
     configure = migration_run._config
 
-    def with_it(place: DatabasePlace | None = None) -> Config:
-        config = configure(place)
+    def with_it(place: DatabasePlace | None = None, by: str | None = None) -> Config:
+        config = configure(place, by)
         released = ROOT / "migrations" / "versions"
         config.set_main_option("path_separator", "os")
         config.set_main_option("version_locations", os.pathsep.join(map(str, (released, tmp_path))))

@@ -92,7 +92,7 @@ async def test_a_worker_without_tables_is_not_ready_and_says_what_to_do(
         Database(as_worker(settings).database, "worker", size=1, first=ADVANCE) as own,
         beating(settings, own, queues) as worker,
     ):
-        assert await worker._ready() == {"postgres": True, "redis": True}
+        assert await worker._ready() == {"postgres": True, "redis": True, "handler": True}
         await superuser.fetch("ALTER TABLE turnstile_version RENAME TO hidden", {})
 
         assert (await worker._ready())["postgres"] == "the database has no tables: run `turnstile migrate`"
