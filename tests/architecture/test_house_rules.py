@@ -40,6 +40,8 @@ HOMES_OF_THE_ENVIRONMENT = (
     "turnstile/config/settings.py",
     "turnstile/dev/stack/",
     "turnstile/dev/home.py",
+    # Programs of the user's project, which know only the client.
+    "turnstile/dev/new/template/",
 )
 HANDS_THE_ENVIRONMENT_ON = {
     "turnstile/dev/dev_command.py": "to its workers",

@@ -74,12 +74,15 @@ def test_its_containers_are_those_of_turnstile(project: Path) -> None:
         assert {key: own[name][key] for key in ("image", "environment", "healthcheck")} == {
             key: ours[name][key] for key in ("image", "environment", "healthcheck")
         }
-    for name in ("queues", "migrate", "api", "worker"):
+    for name in ("queues", "migrate", "grant", "api", "worker", "operator"):
         left_out = {"TURNSTILE_METRICS_PORT", "TURNSTILE_API_DOCS", "TURNSTILE_API_CORS_ORIGINS"}
         assert {key: value for key, value in own[name]["environment"].items() if key not in left_out} == {
             key: value for key, value in ours[name]["environment"].items() if key not in left_out
         }
-        assert own[name]["depends_on"] == ours[name]["depends_on"]
+        assert own[name].get("depends_on") == ours[name].get("depends_on")
+    assert own["grant"]["command"] == ours["grant"]["command"]
+    _, *statements = (project / "roles.sql").read_text().splitlines()
+    assert statements == (ROOT / "infra/compose/roles.sql").read_text().splitlines()[1:]
 
 
 @pytest.fixture
