@@ -10,6 +10,7 @@ from uuid import UUID
 import httpx
 import pytest
 
+from tests.producer.api.calls import filled
 from tests.producer.api.conversation import Conversation, conversing
 from tests.producer.api.expectations import expect_problem
 from tests.support.probes import until
@@ -219,6 +220,13 @@ async def test_a_waiting_stream_ends_between_two_turns_for_a_new_credential(
 
     assert heard.replies == ["One"]
     assert heard.text(second) == ""
+
+
+async def test_a_waiting_stream_takes_a_place(talk: Conversation) -> None:
+    with filled(talk.served.app.state.backend.places):
+        answered = await talk.client.get(STREAM, params={"wait": "true"})
+
+    assert answered.status_code in (429, 503)
 
 
 async def test_a_stop_of_the_server_ends_a_waiting_stream(talk: Conversation) -> None:
