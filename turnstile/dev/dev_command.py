@@ -81,7 +81,7 @@ def _listen(port: int) -> list[socket]:
     try:
         return listen(LOOPBACK, port)
     except AddressUnusableError as error:
-        raise CommandError(f"{error} with --port", ExitCode.USAGE) from None
+        raise CommandError(f"{error} with --port or TURNSTILE_API_PORT", ExitCode.USAGE) from None
 
 
 def _welcome(settings: Settings, handler: str, code: Path | None, home: Path, named: str) -> list[str]:
