@@ -11,7 +11,7 @@ from turnstile import distribution
 from turnstile.dev.stack.lifecycle import package_folder
 from turnstile.dev.stack.processes import LocalStackError
 
-FOREIGN = re.compile(r"\bturnstile\[[a-z]|\binstall\b[^\n]*?[\s'\"]turnstile(?=[\s'\"=<>~@]|$)", re.MULTILINE)
+FOREIGN = re.compile(r"\bturnstile\[[a-z]|\binstall\b[^\n]*?[ \t'\"]turnstile(?=[\s'\"=<>~@]|$)", re.MULTILINE)
 """The name in the form of a requirement, or after the word `install`."""
 
 
@@ -22,7 +22,10 @@ def test_what_is_looked_for_would_be_found(text: str) -> None:
     assert FOREIGN.search(text)
 
 
-@pytest.mark.parametrize("text", ["pip install 'turnstile-sqs[local]'", "pip install turnstile_sqs-0.1.0.whl"])
+@pytest.mark.parametrize(
+    "text",
+    ["pip install 'turnstile-sqs[local]'", "pip install turnstile_sqs-0.1.0.whl", "pip install it\nturnstile new"],
+)
 def test_our_own_name_is_not_found(text: str) -> None:
     assert not FOREIGN.search(text)
 

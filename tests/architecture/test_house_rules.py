@@ -46,6 +46,7 @@ HOMES_OF_THE_ENVIRONMENT = (
 HANDS_THE_ENVIRONMENT_ON = {
     "turnstile/dev/dev_command.py": "to its workers",
     "turnstile/dev/start_stack.py": "to the processes that use the stack",
+    "turnstile/dev/new/template/": "a project of a user's, where Turnstile is a library",
     "turnstile/dev/reload/worker_start.py": "to the handler, from `turnstile dev`",
     "turnstile/dev/demo/": "to its children, and to its handler the script that it shall play",
     "turnstile/ops/command_list.py": "TURNSTILE_DEBUG, which must work when the settings are refused; and the names alone",
