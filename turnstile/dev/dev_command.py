@@ -36,6 +36,9 @@ DEFAULTS = {
 }
 """Settings for development. Variables of the caller win over them."""
 
+ONE_PROCESS_ONLY = {"TURNSTILE_HEALTH_PORT", "TURNSTILE_METRICS_PORT"}
+"""During a change two workers run, and both would want these ports."""
+
 
 def dev(
     home: Home = DEFAULT_HOME,
@@ -69,7 +72,7 @@ def dev(
     settings = load(api_host=LOOPBACK, api_port=sockets[0].getsockname()[1])
     handler = handler or settings.find_queue(settings.queue).handler or HANDLER
     code = find_code(handler, Path.cwd())
-    workers = DevWorkers(os.environ, handler)
+    workers = DevWorkers({name: value for name, value in os.environ.items() if name not in ONE_PROCESS_ONLY}, handler)
     # Of the process alone that imports Turnstile for the workers: a file of the user's may be called like one of its modules.
     os.environ["PYTHONSAFEPATH"] = "1"
     lines = _welcome(settings, handler, code, home, named)
