@@ -1,6 +1,7 @@
 """The same events in the form that the client asks for, over HTTP."""
 
 import json
+from typing import Any
 from uuid import UUID
 
 import httpx
@@ -10,7 +11,9 @@ from tests.producer.api.conversation import Conversation
 from tests.producer.api.expectations import expect_problem
 from tests.support.probes import until
 from tests.support.wire_readers import AgUiReader, AiSdkReader, Frame, OwnReader, frames
+from turnstile.errors import DatabaseUnavailableError
 from turnstile.handlers.exceptions import Retry
+from turnstile.queries.turns import read_turn
 from turnstile.streaming.wires.wire import Wire
 
 READERS = {Wire.TURNSTILE: OwnReader, Wire.AI_SDK: AiSdkReader, Wire.AG_UI: AgUiReader}
@@ -87,6 +90,28 @@ async def test_a_new_attempt_replaces_the_text_in_a_conversation_of_ag_ui(talk: 
         reader.take(frame)
 
     assert [message["content"] for message in reader.messages] == ["hi", "Before", "hi", "Right"]
+
+
+async def test_a_conversation_that_cannot_be_read_for_a_moment_is_read_again(
+    talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = await answered(talk, "Hello!", reply="Hello!")
+    tries: list[None] = []
+
+    async def fail_once(*whose: Any) -> Any:
+        tries.append(None)
+        if len(tries) == 1:
+            raise DatabaseUnavailableError("a moment")
+        return await read_turn(*whose)
+
+    monkeypatch.setattr("turnstile.producer.routes.told_turn.AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("turnstile.producer.routes.told_turn.read_turn", fail_once)
+    reader = AgUiReader()
+    for frame in await read(talk.client, turn, **{"as": "ag-ui"}):
+        reader.take(frame)
+
+    assert len(tries) == 2
+    assert [message["content"] for message in reader.messages] == ["hi", "Hello!"]
 
 
 async def test_the_wire_may_be_a_profile_of_what_is_accepted(talk: Conversation) -> None:

@@ -43,6 +43,8 @@ async def tell_turn(
                 continue
             if isinstance(encoder, AgUiEncoder) and encoder.needs_conversation(event):
                 while (messages := await _read_conversation(backend, turn)) is None:
+                    if backend.watch.is_stopping:
+                        return
                     yield None
                     await asyncio.sleep(AGAIN_SECONDS)
                 encoder.learn_conversation(messages)
