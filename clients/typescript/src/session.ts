@@ -1,5 +1,7 @@
 import { type Api, answerOf } from "./api.js";
+import { isEnd, readTurnEvent, type TurnEvent, textAfter } from "./events.js";
 import type { components } from "./openapi.js";
+import { resumedStream } from "./resumed_stream.js";
 import { type Signalled, Turn } from "./turn.js";
 
 export type MessagePage = components["schemas"]["MessagePage"];
@@ -21,6 +23,9 @@ export interface PageOptions extends Signalled {
   cursor?: string;
 }
 
+/** An event of one of the session's turns, with the text of that turn's reply so far. */
+export type SessionProgress = TurnEvent & { turnId: string; text: string };
+
 /** A conversation. */
 export class Session {
   constructor(
@@ -39,6 +44,34 @@ export class Session {
     const body = { ...fields, input: input as TurnRequest["input"] };
     const answer = await this.api.calls.POST("/v1/sessions/{session_id}/turns", { params, body, ...(signal && { signal }) });
     return new Turn(this.api, answerOf(answer).id);
+  }
+
+  /**
+   * The events of the session's turns, one turn after the other: of those that are open, and of all that are submitted later, by
+   * whomever. It ends only by `signal`.
+   */
+  async *follow({ signal }: Signalled = {}): AsyncGenerator<SessionProgress, void, undefined> {
+    const path = `/v1/sessions/${encodeURIComponent(this.id)}/stream?wait=true`;
+    let turnId = "";
+    let text = "";
+    let ended = true;
+    for await (const sent of resumedStream(this.api.connection, path, { isLast: () => false, signal })) {
+      const event = readTurnEvent(sent);
+      if (event === undefined) {
+        continue;
+      }
+      if (event.event === "metadata") {
+        // Each connection begins with `metadata`, also in the middle of a turn.
+        if (event.data.turn_id === turnId && !ended) {
+          continue;
+        }
+        turnId = event.data.turn_id;
+        text = "";
+      }
+      ended = isEnd(event);
+      text = textAfter(text, event);
+      yield { ...event, turnId, text };
+    }
   }
 
   /** The messages of the answered turns, oldest first. */
