@@ -70,6 +70,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         default=usual.transactions,
         help="the share of turns that applications submit in transactions of their own",
     )
+    add("--rotations", type=int, default=usual.rotations, help="seal contents, and replace the key so often meanwhile")
     add("--clients", type=int, default=usual.clients)
     add("--lanes", type=int, default=usual.lanes, help="faults at the same time")
     add(

@@ -33,7 +33,12 @@ class Application:
     """Connects for each transaction anew, under the environment of a process of the run."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        with patch.dict(os.environ, environment):
+        self._environment = environment
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Reads the settings and the keys of contents, as its process does at its start."""
+        with patch.dict(os.environ, self._environment):
             settings = load()
         self._submitter = Submitter(settings)
         self._url = settings.database_url

@@ -32,6 +32,8 @@ IMPORTED_BEFORE = (
     "turnstile.relay.relay_process",
     "turnstile.ops.dead_letters.redrive",
     "turnstile.ops.dead_letters.redrive_command",
+    "turnstile.ops.reseal.reseal_command",
+    "turnstile.sealing.data_keys",
     "turnstile.ops.terminal.operator_access",
     "uvicorn.protocols.http.auto",
     "uvicorn.loops.auto",

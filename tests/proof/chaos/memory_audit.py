@@ -20,7 +20,10 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE TRIGGER audit_memory AFTER INSERT OR UPDATE ON memory_items FOR EACH ROW EXECUTE FUNCTION audit_memory();
+CREATE TRIGGER audit_memory_insert AFTER INSERT ON memory_items FOR EACH ROW EXECUTE FUNCTION audit_memory();
+-- A reseal changes the form of a content, and neither the content nor its version.
+CREATE TRIGGER audit_memory_update AFTER UPDATE ON memory_items FOR EACH ROW
+    WHEN (OLD.version <> NEW.version) EXECUTE FUNCTION audit_memory();
 """
 
 # A content is the value and its metadata; an item without one is deleted.

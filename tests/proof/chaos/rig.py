@@ -17,6 +17,7 @@ from tests.proof.chaos.fork_server import PLANT
 from tests.proof.chaos.forking import ForkServer
 from tests.proof.chaos.handler_evidence import RUNS
 from tests.proof.chaos.journal import Journal
+from tests.proof.chaos.key_rotation import KeyRotation
 from tests.proof.chaos.quiescence import gather, wait_for_rest
 from tests.proof.chaos.scaled_settings import LEASE_SECONDS, Options, scaled
 from tests.proof.chaos.servers import Servers, open_servers
@@ -41,6 +42,8 @@ class Rig:
     servers: Servers
     processes: Supervisor
     http: httpx.AsyncClient
+    keys: KeyRotation | None
+    """None: contents are plain."""
     tally: Tally = field(default_factory=Tally)
     _urls: Iterator[str] = field(init=False)
     _application: Application = field(init=False)
@@ -54,6 +57,8 @@ class Rig:
         many = {"api": self.options.apis, "worker": self.options.workers, "relay": self.options.relays}
         self._urls = itertools.cycle(await start_processes(self.processes, many, self.variables))
         self._application = Application(await self.variables("application"))
+        if self.keys is not None:
+            self.keys.applications.append(self._application)
 
     async def variables(self, name: str, **more: str) -> dict[str, str]:
         # A relay in each worker would hide what the relays miss.
@@ -83,6 +88,8 @@ class Rig:
         late = await self.processes.stop_all()
         # The locks of those that were killed expire first.
         await pause(LEASE_SECONDS + 0.2)
+        if self.keys is not None:
+            await self.keys.open_stored()
         await asyncio.to_thread(gather, self.servers.remains(), self.journal)
         given = options or self.options
         with patch.dict(os.environ, scaled(given, self.servers.queue, self.servers.dlq)):
@@ -123,7 +130,8 @@ async def open_rig(
             servers.base[PLANT] = options.plant
         processes = await exits.enter_async_context(Supervisor(journal, forks))
         http = await exits.enter_async_context(httpx.AsyncClient(timeout=TIMEOUT_SECONDS))
-        yield Rig(options=options, journal=journal, servers=servers, processes=processes, http=http)
+        keys = KeyRotation(servers, processes, journal, options.seed) if options.rotations else None
+        yield Rig(options=options, journal=journal, servers=servers, processes=processes, http=http, keys=keys)
 
 
 async def start_processes(processes: Supervisor, many: Mapping[str, int], variables: Variables) -> list[str]:

@@ -82,9 +82,10 @@ async def run(
             talking += start_conversations(clients[: options.conversations])
             striking = asyncio.create_task(nemesis.run(options.lanes))
             redriving = asyncio.create_task(_redrive_now_and_then(scene))
+            rotating = asyncio.create_task(_rotate(rig, options, report))
             rested = asyncio.Event()
-            deciding = asyncio.create_task(let_sessions_go_on(scene, rested) if options.halt else rested.wait())
-            await _until_enough(options, tally, nemesis, [*talking, striking, redriving, deciding], report)
+            deciding = asyncio.create_task(_decide(scene, rested, options))
+            await _until_enough(options, tally, nemesis, [*talking, striking, redriving, deciding], rotating, report)
             healing.set()
             await asyncio.gather(striking, redriving)
             await _heal(scene)
@@ -99,6 +100,8 @@ async def run(
             rested.set()
             await deciding
             ill = await _ask_the_doctor(rig)
+            if rig.keys is not None:
+                ill += await asyncio.to_thread(rig.keys.find_left)
             late = await rig.end(healed_at=healed_at, rested_at=rested_at)
             watching.set()
             await watcher
@@ -114,22 +117,49 @@ async def run(
 
 
 async def _until_enough(
-    options: Options, tally: Tally, nemesis: Nemesis, tasks: list["asyncio.Task[None]"], report: Report
+    options: Options,
+    tally: Tally,
+    nemesis: Nemesis,
+    tasks: list["asyncio.Task[None]"],
+    rotating: "asyncio.Task[None]",
+    report: Report,
 ) -> None:
     begun = reported = time.monotonic()
     while True:
         await pause(0.2)
-        for task in tasks:
+        for task in (*tasks, rotating):
             if task.done() and (error := task.exception()) is not None:
                 raise error
         elapsed = time.monotonic() - begun
-        enough = tally.accepted >= (options.turns or 0) and nemesis.struck.total() >= (options.faults or 0)
+        enough = (
+            tally.accepted >= (options.turns or 0)
+            and nemesis.struck.total() >= (options.faults or 0)
+            and rotating.done()
+        )
         # A run counts only if every kind was used; one that can't be used must not keep it for ever.
         if enough and elapsed >= options.seconds and (not nemesis.unused or elapsed > 3 * options.seconds + 150):
             return
         if time.monotonic() - reported > 15:
             reported = time.monotonic()
             report(f"{elapsed:.0f} s: {tally.accepted} turns accepted, {nemesis.struck.total()} faults")
+
+
+async def _decide(scene: Scene, rested: asyncio.Event, options: Options) -> None:
+    if options.halt:
+        await let_sessions_go_on(scene, rested)
+    await rested.wait()
+
+
+async def _rotate(rig: Rig, options: Options, report: Report) -> None:
+    """Replaces the key of contents, at equal distances in the time of the faults."""
+    for number in range(1, options.rotations + 1):
+        await pause(options.seconds / (options.rotations + 1))
+        if rig.keys is not None:
+            begun = time.monotonic()
+            await rig.keys.rotate()
+            report(
+                f"key {number + 1} seals; all resealed after {time.monotonic() - begun:.0f} s, {rig.keys.killed} killed"
+            )
 
 
 async def _redrive_now_and_then(scene: Scene) -> None:

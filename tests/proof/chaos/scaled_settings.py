@@ -52,6 +52,8 @@ class Options:
     """The share of calls that erase a session in which turns run."""
     transactions: float = 0.1
     """The share of turns that an application submits in a transaction of its own, and not over the API."""
+    rotations: int = 0
+    """How often the keys of contents are replaced. With one, all contents are sealed from the start."""
     families: float = 0.05
     """The share of turns that start others, or do something once."""
     pause_seconds: float = 0.15

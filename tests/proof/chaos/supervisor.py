@@ -18,7 +18,7 @@ STOP_SECONDS = 20.0
 KILLED = -signal.SIGKILL
 WATCHDOG = 70
 """The exit code of a worker whose event loop was stuck; a run that blocks loops on purpose expects it."""
-COMMANDS = {"redrive": {1, 4}, "doctor": {4, 5}, "retry": {1, 4}, "skip": {1, 4}}
+COMMANDS = {"redrive": {1, 4}, "doctor": {4, 5}, "retry": {1, 4}, "skip": {1, 4}, "reseal": {1, 4}}
 """Exit codes by which a command says what it found: a server is away, a finding, another command was first, turns fail again."""
 
 
@@ -77,9 +77,12 @@ class Supervisor:
         role = argv[0]
         forked = await self._forks.fork(argv, environment, self._logs)
         self._journal.write(Life(at=now(), role=role, pid=forked.pid, what="started"))
-        forked.exited.add_done_callback(
-            lambda exited: exited.cancelled() or self._write_end(role, forked.pid, exited.result())
-        )
+
+        def write_end(exited: "asyncio.Future[int]") -> None:
+            if not exited.cancelled():
+                self._write_end(role, forked.pid, exited.result())
+
+        forked.exited.add_done_callback(write_end)
         return forked
 
     def send(self, name: str, number: signal.Signals) -> int | None:

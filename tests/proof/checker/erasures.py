@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.proof.checker.evidence import Call, Evidence
 from tests.proof.checker.ledger import Ledger, by_session, grouped
+from tests.proof.checker.logs import LOOP_STUCK
 from tests.proof.checker.rule import Findings, Session, rule
 
 LATE_SECONDS = 60.0
@@ -82,9 +83,13 @@ def without_erased(evidence: Evidence) -> Evidence:
     turns = {change.turn_id for change in evidence.audit if (change.tenant, change.session) in places}
     turns |= {call.turn_id for call in evidence.history if call.turn_id and (call.tenant, call.session) in places}
     sessions = {session for _, session in places}
+    ran_there = {run.pid for run in evidence.runs if run.turn_id in turns}
 
     def stays(record: Any) -> bool:
         if getattr(record, "turn_id", None) in turns:
+            return False
+        if getattr(record, "event", None) == LOOP_STUCK and record.pid in ran_there:
+            # Whether that turn was asked to block its loop is gone with it.
             return False
         tenant, session = getattr(record, "tenant", None), getattr(record, "session", None)
         if (tenant, session) in places or (tenant is None and session in sessions):
