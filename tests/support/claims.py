@@ -8,9 +8,11 @@ from tests.statements.calls import FAILURE, SUCCESS
 from tests.support.factories import make_claim, make_submission, make_terms
 from turnstile.backends.postgres.database import Database
 from turnstile.config.settings import Settings
-from turnstile.statements.claim import ClaimedTurn, claim
-from turnstile.statements.settle import RowLocked, Settled, Settlement, SettleRequest, Superseded, settle
+from turnstile.statements.claim import claim
+from turnstile.statements.settle import RowLocked, Settled, SettleRequest, Superseded, settle
 from turnstile.statements.submit import submit
+from turnstile.turn.claimed_turn import ClaimedTurn
+from turnstile.turn.settlement import Settlement
 
 
 async def submit_turns(database: Database, settings: Settings, *contents: str, session_id: str = "s") -> list[UUID]:

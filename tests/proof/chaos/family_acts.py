@@ -107,7 +107,7 @@ async def _join_family(order: dict[str, Any], turn: Turn, ctx: Context) -> dict[
 
 
 async def _do_once(order: dict[str, Any], turn: Turn, ctx: Context, note: Note) -> dict[str, Any]:
-    given = {}
+    given: dict[str, Any] = {}
     for number in range(order["keys"]):
         key = f"effect-{number}"
 

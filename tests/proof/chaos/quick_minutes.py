@@ -5,6 +5,7 @@ No setting of the product could do this, and none should: a metric has one value
 """
 
 from functools import partial
+from typing import Any, cast
 
 from turnstile.relay.reports import attention_metric, backlog_metric, periodic_report, worker_metric
 from turnstile.worker import worker_process
@@ -17,7 +18,7 @@ SHRINK = 60.0
 def switch_on(_: str) -> None:
     """For this process: the backlog is logged and protection is asked for sixty times as often."""
     for report in (backlog_metric.report_backlog, attention_metric.report_attention, worker_metric.report_workers):
-        report.__kwdefaults__["every_seconds"] = periodic_report.EVERY_SECONDS / SHRINK
+        cast("dict[str, Any]", report.__kwdefaults__)["every_seconds"] = periodic_report.EVERY_SECONDS / SHRINK
     usual = ProtectionTerms()
     setattr(  # noqa: B010 - mypy knows the name as the class
         worker_process,

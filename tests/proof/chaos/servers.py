@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import boto3
@@ -92,7 +92,7 @@ class Servers:
 async def open_servers(options: Options, folder: Path, stack: LocalStack | None = None) -> AsyncIterator[Servers]:
     """The servers of one run on `stack`, or on a stack of its own. `folder` gets the log of all SQS calls."""
     async with AsyncExitStack() as exits:
-        running = stack or await asyncio.to_thread(exits.enter_context, temporary(durable=False))
+        running = stack or cast("LocalStack", await asyncio.to_thread(exits.enter_context, temporary(durable=False)))
         database = f"chaos_{uuid4().hex[:12]}"
         await asyncio.to_thread(_make_database, running, database)
         if stack is not None and COMMITS_HANG not in options.kinds:

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tests.proof.checker.evidence import Call, Evidence
-from tests.proof.checker.ledger import Ledger, by_session, grouped
+from tests.proof.checker.ledger import Ledger, by_session, by_turn, grouped
 from tests.proof.checker.logs import LOOP_STUCK
 from tests.proof.checker.rule import Findings, Session, rule
 
@@ -52,8 +52,8 @@ def nothing_is_left_of_a_turn_that_is_gone(ledger: Ledger) -> Findings:
     evidence = ledger.evidence
     if not _erasures(evidence):
         return
-    left = (*evidence.messages, *evidence.attempts, *evidence.values, *evidence.webhooks)
-    for turn_id in sorted({one.turn_id for one in left} - ledger.rows.keys()):
+    tables = (evidence.messages, evidence.attempts, evidence.values, evidence.webhooks)
+    for turn_id in sorted({by_turn(one) for table in tables for one in table} - ledger.rows.keys()):
         yield turn_id, "has no row, and rows of other tables are left"
     for item in evidence.memory_items:
         place = (item.tenant, item.session)
@@ -96,7 +96,7 @@ def without_erased(evidence: Evidence) -> Evidence:
             return False
         return places.isdisjoint(_named_in(record)) and turns.isdisjoint(_turns_in(record))
 
-    kept = {
+    kept: dict[str, Any] = {
         one.name: [record for record in getattr(evidence, one.name) if stays(record)]
         for one in fields(Evidence)
         if one.name != "terms"

@@ -153,7 +153,8 @@ def waiting_parents_do_not_run(ledger: Ledger) -> Findings:
     for turn_id, joins in ledger.joins.items():
         waiting: JoinChange | None = None
         # Both kinds of record draw their numbers from one sequence, and under the row's lock: one replay shows it.
-        for record in sorted([*ledger.changes[turn_id], *joins], key=lambda record: record.n):
+        records: list[Change | JoinChange] = [*ledger.changes[turn_id], *joins]
+        for record in sorted(records, key=lambda record: record.n):
             if isinstance(record, JoinChange):
                 waiting = record if record.after is not None else None
             elif is_claim(record) and waiting is not None and record.at + ROUNDED_SECONDS < waiting.expires_at:

@@ -90,8 +90,8 @@ class Ledger:
         for value in evidence.values:
             self.values.setdefault(value.turn_id, {})[value.key] = value
         started = [row for row in evidence.turns if row.parent is not None]
-        self.children = grouped((row for row in started if row.kind != COMPENSATION), lambda row: row.parent)
-        self.compensations = grouped((row for row in started if row.kind == COMPENSATION), lambda row: row.parent)
+        self.children = grouped((row for row in started if row.kind != COMPENSATION), lambda row: str(row.parent))
+        self.compensations = grouped((row for row in started if row.kind == COMPENSATION), lambda row: str(row.parent))
         """Both by the turn that has brought them about."""
         self.runs = grouped((run for run in evidence.runs if run.what == "began"), by_turn)
         self.effects = grouped((run for run in evidence.runs if run.what != "began" and run.key is not None), by_turn)

@@ -110,7 +110,8 @@ def halts_are_kept(ledger: Ledger) -> Findings:
         # What one commit has done, it has done at once: in which order it drew its numbers means nothing.
         halted_in = {halt.txid: halt.after for halt in halts[session] if halt.after is not None}
         halted_by: str | None = None
-        for record in sorted([*changes, *halts[session]], key=lambda record: record.n):
+        records: list[Change | HaltChange] = [*changes, *halts[session]]
+        for record in sorted(records, key=lambda record: record.n):
             if isinstance(record, HaltChange):
                 halted_by = record.after
                 continue

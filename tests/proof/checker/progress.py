@@ -40,7 +40,7 @@ def no_turn_waits_for_its_resend(ledger: Ledger) -> Findings:
     calls = [
         call for call in ledger.evidence.wire if call.effective and not call.dead and call.session and call.turn_id
     ]
-    sends = grouped((call for call in calls if call.action == "send"), lambda call: call.turn_id)
+    sends = grouped((call for call in calls if call.action == "send"), lambda call: str(call.turn_id))
     by_session = grouped(calls, lambda call: call.session)
     step = {"send": 1, "delete": -1}
     for turn_id, sent in sends.items() if ledger.terms.calm else ():

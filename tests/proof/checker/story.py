@@ -38,7 +38,7 @@ def stories_of(evidence: Evidence, turn_ids: Iterable[str | None]) -> dict[str |
 
 def _happenings(evidence: Evidence, wanted: Set[str]) -> Iterator[tuple[str, float, str, str]]:
     for call in evidence.history:
-        if call.turn_id in wanted:
+        if call.turn_id is not None and call.turn_id in wanted:
             content = f" {call.content!r}" if call.op == "submit" else ""
             shown = {name: getattr(call, name) for name in ("status", "generation", "key", "wait")}
             said = "".join(f" {name}={value}" for name, value in shown.items() if value is not None)

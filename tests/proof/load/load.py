@@ -98,7 +98,7 @@ class Load:
 
     def _talk(self, name: str, tenants: Mapping[str, float] | None = None) -> Talk:
         rng = random.Random(f"{self.plan.seed}/{self.plan.name}/{name}")
-        chosen = {} if tenants is None else {"tenants": tenants}
+        chosen: dict[str, Any] = {} if tenants is None else {"tenants": tenants}
         return Talk(name, rng, self.plan.sessions, self.plan.handler_seconds, **chosen)
 
     async def _submit(self, talk: Talk, phase: str, due: float, *, burst: bool) -> None:

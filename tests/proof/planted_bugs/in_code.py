@@ -31,8 +31,10 @@ from tests.proof.planted_bugs.planted_bug import planted
 from tests.support.factories import PROVEN
 from turnstile.backends.postgres.database import Database
 from turnstile.errors import DatabaseUnavailableError, MalformedMessageError
-from turnstile.statements.settle import NoClaim, Settled, Superseded
+from turnstile.statements.claim import NoClaim
+from turnstile.statements.settle import Settled, Superseded
 from turnstile.statements.submit import Accepted
+from turnstile.turn.wire_format import decode
 from turnstile.worker.attempt.outcome import Snoozed, StopReason
 
 
@@ -155,7 +157,7 @@ def malformed_message_dropped() -> None:
     @instead_of(turnstile.worker.received_message.Delivery, "read")
     async def read(original: Any, self: Any, message: Any) -> Any:
         try:
-            turnstile.worker.received_message.decode(message.body)
+            decode(message.body)
         except MalformedMessageError:
             await self.delete(message)
             return None
@@ -171,7 +173,7 @@ def malformed_message_ends_the_poll() -> None:
         received = await original(self, queue, most, dead=dead, wait=wait)
         for message in received:
             if not dead:
-                turnstile.worker.received_message.decode(message.body)
+                decode(message.body)
         return received
 
 

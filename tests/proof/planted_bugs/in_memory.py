@@ -10,6 +10,7 @@ from tests.proof.planted_bugs.patching import alter, instead_of
 from tests.proof.planted_bugs.planted_bug import planted
 from turnstile.memory.item import Item
 from turnstile.memory.item_cache import ItemCache
+from turnstile.statements.session_head import IS_RUNNING
 
 
 @planted("I19", "worker-frozen", "worker-cut-off-from-postgres", lanes=3, seconds=20.0, clients=10, memory=0.5)
@@ -19,7 +20,7 @@ def fact_written_without_fence() -> None:
         turnstile.memory.durable_items,
         "WRITE_ITEMS",
         (
-            f"WHERE t.id = %(turn)s AND t.fence = %(fence)s AND {turnstile.memory.durable_items.IS_RUNNING} ",
+            f"WHERE t.id = %(turn)s AND t.fence = %(fence)s AND {IS_RUNNING} ",
             "WHERE t.id = %(turn)s ",
         ),
     )

@@ -36,7 +36,7 @@ def relay_keeps_rows_that_it_cannot_send() -> None:
     replace(turnstile.relay.wake_ups_and_dead_letters.RelaySends, "_give_back", lambda _: keep)
     replace(RelayQueues, "failed", lambda _: lambda self, line, now, chance: None)
     # Its occasion is a fleet in which only the relay's own process may send.
-    original: Any = turnstile.worker.worker_process.Relay
+    original: Any = vars(turnstile.worker.worker_process)["Relay"]
     replace(
         turnstile.worker.worker_process, "Relay", lambda _: lambda database, _, settings, evidence: original(
             database, _Refused(), settings.model_copy(update={"relay_tick_seconds": 0.02}), evidence

@@ -136,7 +136,7 @@ def write_day(connection: psycopg.Connection[Any], day: int, turns: int) -> None
 
 async def delete_old(database: Database, kept_since: float) -> list[tuple[float, int]]:
     """Deletes what ended before the moment `kept_since` (monotonic); milliseconds and deleted turns of each statement."""
-    found = []
+    found: list[tuple[float, int]] = []
     while True:
         await database.fetch("UPDATE retention SET due_at = clock_timestamp()", {})
         began = time.monotonic()

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import closing
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.sql import SQL
@@ -53,10 +53,14 @@ async def exhaust(scene: Scene) -> str | None:
     return f"{ended} back ends"
 
 
+def _connect(scene: Scene) -> "psycopg.Connection[Any]":
+    return psycopg.connect(scene.servers.admin_url)
+
+
 async def lock_rows(scene: Scene) -> str | None:
     """A transaction that was left open has locked rows of open turns, or their sessions."""
     what, rows = scene.rng.choice([("turns", LOCK_TURNS), ("sessions", LOCK_SESSIONS)])
-    with closing(await asyncio.to_thread(psycopg.connect, scene.servers.admin_url)) as other:
+    with closing(await asyncio.to_thread(_connect, scene)) as other:
         locked = await asyncio.to_thread(_count, other, rows, scene.rng.randint(1, 8))
         if locked:
             await scene.last(0.5, 4 * LEASE_SECONDS)
@@ -65,7 +69,7 @@ async def lock_rows(scene: Scene) -> str | None:
 
 async def lock_table(scene: Scene) -> str | None:
     """No process can write to the status table for longer than a lease, as while an index is built. No lease may be lost."""
-    with closing(await asyncio.to_thread(psycopg.connect, scene.servers.admin_url)) as other:
+    with closing(await asyncio.to_thread(_connect, scene)) as other:
         await asyncio.to_thread(other.execute, "LOCK TABLE turns IN SHARE MODE")
         # Past two leases the session locks have run out, too, and some renewals pause after their second time-out.
         await scene.last(1.2 * LEASE_SECONDS, 4.0 * LEASE_SECONDS)
@@ -74,7 +78,7 @@ async def lock_table(scene: Scene) -> str | None:
 
 async def lock_all_rows(scene: Scene) -> str | None:
     """A backfill has updated all rows and stays open. Their workers can't renew a lease, and live."""
-    with closing(await asyncio.to_thread(psycopg.connect, scene.servers.admin_url)) as other:
+    with closing(await asyncio.to_thread(_connect, scene)) as other:
         try:
             await asyncio.to_thread(other.execute, BACKFILL)
         except psycopg.errors.DeadlockDetected:
@@ -118,7 +122,7 @@ def _terminate(scene: Scene, share: float) -> int:
 
 def _limit(scene: Scene, connections: int) -> None:
     with psycopg.connect(scene.servers.admin_url, autocommit=True) as connection:
-        connection.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT {connections}")  # type: ignore[call-overload]
+        connection.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT {connections}")
 
 
 KINDS = (

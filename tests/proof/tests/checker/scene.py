@@ -297,7 +297,7 @@ class Scene:
 
     def _next_number(self) -> int:
         kinds = (self.evidence.audit, self.evidence.halts, self.evidence.joins, self.evidence.memory_changes)
-        return sum(map(len, kinds)) + 1
+        return sum(len(kind) for kind in kinds) + 1
 
     def _next_seq(self, session: str) -> int:
         self._seqs[session] = self._seqs.get(session, 0) + 1

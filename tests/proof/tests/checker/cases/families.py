@@ -1,5 +1,7 @@
 """Children, joins, recorded values and compensations: I1, I3, I4, I7, I15, I16."""
 
+from typing import Any
+
 from tests.proof.checker.evidence import Evidence
 from tests.proof.checker.tables import Change, Row
 from tests.proof.tests.checker.conviction import Convicts, Made, amended
@@ -69,7 +71,7 @@ def undone() -> Kinship:
     return scene.reply("undo", undid=scene.turns["undo"].content)
 
 
-def misinformed(words: str, **given: object) -> Convicts:
+def misinformed(words: str, **given: Any) -> Convicts:
     return Convicts("I3", words, failed().compensate("a", **given).rest_compensated(), "undo")
 
 

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from tests.proof.checker.evidence import Evidence, Said
+from tests.proof.checker.evidence import Evidence
+from tests.proof.checker.tables import Said
 from tests.proof.tests.checker.conviction import (
     CLAIMED,
     ENDED,

@@ -20,7 +20,7 @@ from tests.proof.tests.checker.conviction import (
 from tests.proof.tests.checker.scene import ECHO, Scene
 
 
-def merged(times: int = 1, **claim: int) -> Scene:
+def merged(times: int = 1, **claim: Any) -> Scene:
     scene = Scene().submit()
     for _ in range(times):
         scene.merge(content="and")

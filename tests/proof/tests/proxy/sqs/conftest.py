@@ -1,5 +1,6 @@
 """A gate in front of SQS, and clients behind it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
@@ -9,7 +10,6 @@ import pytest
 from botocore.config import Config
 
 from tests.proof.proxy.control import ProxyControl
-from tests.support.probes import until
 from turnstile.config.queue_settings import QueueSettings
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
@@ -60,9 +60,7 @@ async def receive(queues: MessageQueues, queue: str, many: int = 1, *, dead: boo
     """That many messages, in as many polls as it takes."""
     found: list[ReceivedMessage] = []
 
-    async def enough() -> bool:
-        found.extend(await queues.receive(queue, 10, dead=dead))
-        return len(found) >= many
-
-    await until(enough)
+    async with asyncio.timeout(30.0):
+        while len(found) < many:
+            found.extend(await queues.receive(queue, 10, dead=dead))
     return found
