@@ -427,7 +427,7 @@ erasures = _table(
     _optional("session_id", Text, "The session. NULL: all sessions of the tenant."),
     _optional("part_of", Uuid, "The erasure that it is a part of. The row of a part is deleted at its end."),
     _column("requested_by", Text, "The operator, or the caller of the API."),
-    _column("requested_at", TIME, "When it was requested.", NOW),
+    _column("requested_at", TIME, "When it was requested last.", NOW),
     _column("due_at", TIME, "When a relay goes on with it.", NOW),
     _optional("up_to_seq", BigInteger, "The last turn of the session that is erased. NULL: it has not begun."),
     _optional("reached", Text, "Of a tenant: the last session that became a part of it."),

@@ -17,7 +17,7 @@ from turnstile.backends.postgres.database import Connection, Database
 from turnstile.config.settings import Settings
 from turnstile.erasure.eraser import Eraser
 from turnstile.erasure.keys import RedisAwayError, SessionKeysInRedis
-from turnstile.erasure.request import read_erasure, request_erasure
+from turnstile.erasure.request import Erasure, read_erasure, request_erasure
 from turnstile.errors import DatabaseUnavailableError
 from turnstile.queries.session_messages import read_history
 from turnstile.statements.claim import NoClaim, claim
@@ -106,6 +106,39 @@ async def test_a_second_request_finds_the_first_one(database: Database, settings
     await end_turn(database, settings)
 
     assert (await request(database)).id == (await request(database)).id
+
+
+async def test_a_second_request_covers_what_was_submitted_since_the_first(
+    database: Database, settings: Settings, eraser: Eraser
+) -> None:
+    await end_turn(database, settings, content="forget this")
+    erasure = await request(database)
+    await submit(database, [make_submission(settings.queue, content="and this")], resend_seconds=60)
+    await request(database)
+    last = make_submission(settings.queue, content="hello again")
+    await submit(database, [last], resend_seconds=60)
+
+    await finish(database, eraser, erasure)
+
+    assert await in_table(database) == [last.turn_id]
+
+
+async def test_a_second_request_at_the_end_of_the_first_is_not_lost(
+    database: Database, settings: Settings, eraser: Eraser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await end_turn(database, settings, content="forget this")
+    erasure, end = await request(database), eraser._end
+
+    async def end_late(ending: Erasure) -> bool:
+        monkeypatch.setattr(eraser, "_end", end)
+        await submit(database, [make_submission(settings.queue, content="and this")], resend_seconds=60)
+        await request(database)
+        return await end(ending)
+
+    monkeypatch.setattr(eraser, "_end", end_late)
+    await finish(database, eraser, erasure)
+
+    assert await in_table(database) == []
 
 
 # --- turns that are open

@@ -100,7 +100,7 @@ def _of_clients() -> Iterator[str]:
 def _of_api() -> Iterator[str]:
     yield from _of_clients()
     yield session_turns.LOOK_AHEAD
-    yield from (erasure.OPEN, erasure.READ_OPEN, erasure.HALT, erasure.BEGIN)
+    yield from (erasure.OPEN, erasure.READ_OPEN, erasure.EXTEND, erasure.HALT, erasure.BEGIN)
     yield from (
         api_keys.READ,
         api_keys.READ_TOKENS,
@@ -154,7 +154,15 @@ def _of_operator() -> Iterator[str]:
     # `cancel`, `list` and `status` do what clients do; `submit --direct` does what applications do.
     yield from (*_CANCEL, *_CANCEL_SESSION, *_READ, *_lists())
     yield submit_in_transaction.SUBMIT_TURN
-    yield from (erasure.OPEN, erasure.READ_OPEN, erasure.REVOKE_KEYS, erasure.READ, remains.LEFT, *_erasure())
+    yield from (
+        erasure.OPEN,
+        erasure.READ_OPEN,
+        erasure.EXTEND,
+        erasure.REVOKE_KEYS,
+        erasure.READ,
+        remains.LEFT,
+        *_erasure(),
+    )
     yield from (
         audit.RECORD,
         read_audit.READ,

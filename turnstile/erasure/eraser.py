@@ -90,19 +90,18 @@ class Eraser:
         await self._database.fetch(statement, {**erasure.terms, "ids": ids})
 
     async def _end(self, erasure: Erasure) -> bool:
-        """True if parts of it have to end first."""
+        """True if parts of it have to end first, or if it was asked for again meanwhile, and covers more."""
         if erasure.session_id is not None:
             await self._keys.delete(self._keys.of_session(erasure.tenant_id, erasure.session_id))
         async with self._database.connection() as connection, connection.transaction():
             if erasure.session_id is not None:
                 await connection.execute(LOCK_NAMED_SESSION, erasure.terms)
                 await connection.execute(ERASE_MEMORY, erasure.terms)
-            if erasure.part_of is not None:
-                await connection.execute(END_PART, erasure.terms)
-            else:
-                ended = await (await connection.execute(END, erasure.terms)).fetchone()
-                if ended is None:
-                    return True
+            end = END if erasure.part_of is None else END_PART
+            ended = await (await connection.execute(end, erasure.terms)).fetchone()
+            if ended is None:
+                return True
+            if erasure.part_of is None:
                 await record(connection, _event(erasure, int(ended["turns"])))
             if erasure.session_id is not None:
                 await connection.execute(END_SESSION, erasure.terms)

@@ -11,7 +11,7 @@ from psycopg.rows import DictRow
 from turnstile.audit.event import AuditEvent, AuditKind
 from turnstile.audit.record import record
 from turnstile.backends.postgres.database import Connection, Database
-from turnstile.erasure.rows import BEGIN, HALT, OPEN, READ, READ_OPEN, REVOKE_KEYS
+from turnstile.erasure.rows import BEGIN, EXTEND, HALT, OPEN, READ, READ_OPEN, REVOKE_KEYS
 from turnstile.statements.cancel import LOCK_NAMED_SESSION, CanceledSession, cancel_open
 from turnstile.turn.cancel_reason import CancelReason
 
@@ -57,7 +57,9 @@ class Erasure:
 async def request_erasure(
     database: Database, tenant_id: str, session_id: str | None, requested_by: str
 ) -> tuple[Erasure, CanceledSession] | None:
-    """Begins the erasure of a session, or of all sessions of a tenant; or finds the one that is under way.
+    """Begins the erasure of a session, or of all sessions of a tenant.
+
+    One that is under way covers from now on what was submitted since it was asked for, too.
 
     Returns it with the turns that were cancelled; None if the tenant has no such session. From the commit on, no turn of the
     session begins, and the tenant's keys are revoked. Raises DatabaseUnavailableError (RowLockedError: another transaction has
@@ -67,15 +69,17 @@ async def request_erasure(
     async with database.transaction(tenant_id) as connection:
         if session_id is not None:
             await connection.execute(LOCK_NAMED_SESSION, wanted)
-        await connection.execute(OPEN, wanted)
+        is_new = (await connection.execute(OPEN, wanted)).rowcount > 0
         row = await (await connection.execute(READ_OPEN, wanted)).fetchone()
         if row is None:
             return None
         erasure = Erasure.of(row)
+        if not is_new:
+            await connection.execute(EXTEND, erasure.terms)
         canceled = CanceledSession((), ())
         if session_id is None:
             await _revoke_keys(connection, erasure)
-        elif erasure.up_to_seq is None:
+        else:
             canceled = await begin(connection, erasure, session_id)
     return erasure, canceled
 

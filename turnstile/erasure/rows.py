@@ -49,6 +49,14 @@ UPDATE erasures e SET up_to_seq = coalesce((
  WHERE e.id = %(id)s AND e.up_to_seq IS NULL
 """
 
+EXTEND: LiteralString = f"""
+UPDATE erasures e
+   SET requested_at = clock_timestamp(), reached = NULL, up_to_seq = CASE WHEN e.session_id IS NOT NULL THEN coalesce((
+       SELECT s.last_seq FROM sessions s WHERE {by_key("s.tenant_id", "%(tenant)s")} AND s.session_id = %(session)s), 0) END
+ WHERE e.id = %(id)s
+"""
+"""An erasure that is under way was asked for again: it covers what was submitted since. The caller has locked the session."""
+
 TAKE: LiteralString = f"""
 UPDATE erasures e SET due_at = clock_timestamp() + make_interval(secs => {AGAIN_SECONDS})
  WHERE e.id = (SELECT d.id FROM erasures d WHERE d.finished_at IS NULL AND d.due_at <= clock_timestamp()
@@ -138,14 +146,15 @@ UPDATE sessions s SET halted_by = NULL, updated_at = clock_timestamp()
 
 END_PART: LiteralString = """
 WITH ended AS (
-    DELETE FROM erasures e WHERE e.id = %(id)s RETURNING e.part_of, e.turns
+    DELETE FROM erasures e WHERE e.id = %(id)s AND e.requested_at = %(requested_at)s RETURNING e.part_of, e.turns
 )
-UPDATE erasures r SET turns = r.turns + ended.turns FROM ended WHERE r.id = ended.part_of
+UPDATE erasures r SET turns = r.turns + ended.turns FROM ended WHERE r.id = ended.part_of RETURNING ended.turns
 """
 
 END: LiteralString = """
 UPDATE erasures e SET finished_at = clock_timestamp()
- WHERE e.id = %(id)s AND e.finished_at IS NULL AND NOT EXISTS (SELECT FROM erasures p WHERE p.part_of = e.id)
+ WHERE e.id = %(id)s AND e.requested_at = %(requested_at)s AND e.finished_at IS NULL
+   AND NOT EXISTS (SELECT FROM erasures p WHERE p.part_of = e.id)
    AND NOT EXISTS (SELECT FROM erasures o WHERE e.session_id IS NULL AND o.tenant_id = e.tenant_id AND o.id <> e.id
                       AND o.finished_at IS NULL)
 RETURNING e.turns

@@ -11,6 +11,6 @@ GRANT SELECT (key_id, digest, tenant_id, role, expires_at, revoked_at, last_used
 GRANT SELECT, INSERT ON browser_tokens TO {role};
 GRANT INSERT (kind, actor, tenant_id, subject, counts, reason) ON audit TO {role};
 -- It begins the erasure of a session, which the relays go on with. A session may have nothing left but its memory.
-GRANT SELECT, INSERT (id, tenant_id, session_id, requested_by), UPDATE (up_to_seq) ON erasures TO {role};
+GRANT SELECT, INSERT (id, tenant_id, session_id, requested_by), UPDATE (requested_at, up_to_seq, reached) ON erasures TO {role};
 GRANT SELECT (tenant_id, session_id) ON memory_items TO {role};
 GRANT SELECT (queue, queue_latency_seconds, lease_seconds, seen_at) ON workers TO {role};

@@ -26,7 +26,7 @@ GRANT INSERT, DELETE ON archived_turns TO {role};
 GRANT DELETE ON turns, sessions, messages, turn_values, turn_attempts, turn_traces, webhooks, submissions, chosen_ids, api_keys TO {role};
 GRANT SELECT (tenant_id, expires_at), DELETE ON browser_tokens TO {role};
 GRANT SELECT, DELETE ON memory_items TO {role};
-GRANT SELECT, INSERT (id, tenant_id, session_id, part_of, requested_by), UPDATE (due_at, up_to_seq, reached, turns, finished_at), DELETE
+GRANT SELECT, INSERT (id, tenant_id, session_id, part_of, requested_by), UPDATE (requested_at, due_at, up_to_seq, reached, turns, finished_at), DELETE
    ON erasures TO {role};
 -- `submit --direct`.
 GRANT EXECUTE ON FUNCTION submit_turn TO {role};

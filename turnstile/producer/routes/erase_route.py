@@ -24,7 +24,7 @@ async def erase_session(backend: FoundBackend, caller: Operator, session_id: Ses
     CANCELED at once, and turns that run are asked to stop. It goes on by itself after this response, and takes some seconds.
 
     A turn that is submitted meanwhile waits, and begins a clean session. A repeat is answered 202 until nothing is left, then
-    404.
+    404; it erases what was submitted in between, too.
     """
     erasure = await backend.cancelling.erase_session(caller.tenant_id, session_id, f"key {caller.key_id}")
     if erasure is None:
