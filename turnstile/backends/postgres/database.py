@@ -48,6 +48,8 @@ IDLE_SECONDS = 60.0
 RECONNECT_SECONDS = 2.0
 """Short: after an outage a pool must not stay in a backoff of minutes."""
 
+_BEGIN_SNAPSHOT: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
 _decode_json = json.JSONDecoder().decode
 
 Connection = PipeliningConnection
@@ -297,13 +299,25 @@ class Database:
 
     async def fetch_pipelined(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
         """Runs several statements in one round trip and one commit; each sees the writes of the earlier ones."""
-        named: list[tuple[LiteralString, Parameters]] = []
+        named = self._naming_tenants(statements)
+        return (await self._send([*named, *statements]))[len(named) :]
+
+    async def fetch_snapshot(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
+        """Runs several reads in one round trip; all of them see the tables as they were at one moment."""
+        named = self._naming_tenants(statements)
+        return (await self._send([(_BEGIN_SNAPSHOT, {}), *named, *statements, ("COMMIT", {})]))[len(named) + 1 : -1]
+
+    def _naming_tenants(
+        self, statements: Sequence[tuple[LiteralString, Parameters]]
+    ) -> list[tuple[LiteralString, Parameters]]:
         if self._names_tenants and (tenants := tenants_in(parameters for _, parameters in statements)):
-            named = [(NAME_TENANTS, names_of(tenants))]
-        numbered = [(*number_placeholders(statement), parameters) for statement, parameters in (*named, *statements)]
+            return [(NAME_TENANTS, names_of(tenants))]
+        return []
+
+    async def _send(self, statements: Sequence[tuple[LiteralString, Parameters]]) -> list[list[DictRow]]:
+        numbered = [(*number_placeholders(statement), parameters) for statement, parameters in statements]
         async with self.connection() as connection:
-            rows = await connection.run([(text, bound(values, names)) for text, names, values in numbered])
-        return rows[len(named) :]
+            return await connection.run([(text, bound(values, names)) for text, names, values in numbered])
 
     @asynccontextmanager
     async def transaction(self, tenant_id: str) -> AsyncIterator[Connection]:

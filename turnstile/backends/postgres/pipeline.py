@@ -14,7 +14,7 @@ from typing import Any, Self
 from psycopg import Error, OperationalError, abc
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import DuplicatePreparedStatement, FeatureNotSupported, InvalidSqlStatementName, error_from_result
-from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PipelineStatus
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import DictRow
 from psycopg.waiting import Ready, Wait
@@ -80,6 +80,9 @@ class PipeliningConnection(BoundedAsyncConnection):
             self._statement_names.clear()
             # The server may still have some of them, and would refuse a second statement with the same name.
             self._forgotten += 1
+            if self.pgconn.transaction_status == TransactionStatus.INERROR:
+                # The statements have begun a transaction of their own.
+                await self.rollback()
             return await self._run(statements)
 
     async def _run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[DictRow]]:
