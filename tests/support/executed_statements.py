@@ -22,7 +22,9 @@ from turnstile.queries import (
     backlog,
     earlier_attempts,
     progress,
+    session_lists,
     session_messages,
+    session_state,
     session_turns,
     turn_lists,
     turns,
@@ -88,7 +90,7 @@ def _lists() -> Iterator[str]:
     yield turn_lists._page(filters, pending=True)
     yield turn_lists._page(filters | {"status"}, pending=False)
     yield turn_lists._page_in_reach(filters | {"status"})
-    yield turn_lists._end_of_reach(filters)
+    yield turn_lists.end_of_reach(filters)
 
 
 def _of_clients() -> Iterator[str]:
@@ -99,6 +101,8 @@ def _of_clients() -> Iterator[str]:
 
 def _of_api() -> Iterator[str]:
     yield from _of_clients()
+    yield from (session_state.READ_SESSION, session_state.OPEN_TURNS, session_state.ENDED_TURNS)
+    yield from (session_lists.FIRST_PAGE, session_lists.NEXT_PAGE)
     yield session_turns.LOOK_AHEAD
     yield from (erasure.OPEN, erasure.READ_OPEN, erasure.EXTEND, erasure.HALT, erasure.BEGIN)
     yield from (

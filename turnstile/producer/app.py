@@ -45,6 +45,7 @@ from turnstile.producer.routes import (
     erase_route,
     error_handlers,
     openapi,
+    session_routes,
     session_stream_route,
     stream_route,
     submit_route,
@@ -63,6 +64,7 @@ from turnstile.producer.submit_intake import Intake
 from turnstile.producer.watch.session_watch import SessionWatch
 from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.streaming.cancel_hints import CancelHints
+from turnstile.streaming.stream import EventReader
 from turnstile.submission.commit_then_wake import Submitting
 from turnstile.submission.turn_request import TurnRequest
 from turnstile.submission.wake_ups import WakeUpSending
@@ -192,6 +194,7 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
                 lists=FairPool(
                     lists, LIST_CONNECTIONS, LIST_WAIT_SECONDS, FairPlaces(MOST_WAITING, "lists", shared=shared)
                 ),
+                events=EventReader(redis.memory, contents),
                 watch=watch,
                 sessions=SessionWatch(settings, reads, watch),
                 places=FairPlaces(bounds.watches, "streams and waits", shared=shared, kind=Kind.TOO_MANY_STREAMS),
@@ -216,17 +219,18 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
         app.include_router(docs_page.routes)
         openapi.serve(app)
     for routes in (
-        submit_route.v1,
-        turn_routes.v1,
-        cancel_route.v1,
-        erase_route.v1,
-        stream_route.v1,
-        chat_route.v1,
-        session_stream_route.v1,
-        token_route.v1,
+        submit_route,
+        turn_routes,
+        session_routes,
+        cancel_route,
+        erase_route,
+        stream_route,
+        chat_route,
+        session_stream_route,
+        token_route,
     ):
         app.include_router(
-            routes,
+            routes.v1,
             dependencies=[Depends(refuse_unknown_parameters), Depends(keep_in_session)],
             responses=openapi.problems(414, 422, 431),
         )

@@ -19,6 +19,7 @@ from turnstile.producer.sharing.seen_tenants import SeenTenants
 from turnstile.producer.submit_intake import Intake
 from turnstile.producer.watch.session_watch import SessionWatch
 from turnstile.producer.watch.turn_watch import TurnWatch
+from turnstile.streaming.stream import EventReader
 from turnstile.submission.wake_ups import WakeUpSending
 
 
@@ -46,6 +47,7 @@ class Backend:
     """For new browser tokens."""
     lists: FairPool
     """For reads with filters that the caller chooses; these may be slow."""
+    events: EventReader
     watch: TurnWatch
     sessions: SessionWatch
     places: FairPlaces

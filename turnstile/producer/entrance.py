@@ -18,7 +18,7 @@ from turnstile.producer.routes.error_handlers import answer
 from turnstile.producer.routes.submit_route import SubmitTurn
 from turnstile.turn.identifiers import ID_PATTERN
 
-_SESSION = re.compile(rf"{PREFIX}sessions/({ID_PATTERN})/")
+_SESSION = re.compile(rf"{PREFIX}sessions/({ID_PATTERN})(?:/|$)")
 
 
 class Entrance:

@@ -1,6 +1,7 @@
 """The history of a session: the messages of its SUCCEEDED turns, read from Postgres."""
 
-from typing import LiteralString
+from collections.abc import Sequence
+from typing import Any, LiteralString
 
 from psycopg.rows import DictRow
 
@@ -80,8 +81,16 @@ async def read_history_page(
 ) -> tuple[list[Message], bool]:
     """The last messages before the place `before` (`seq`, ordinal), oldest first, and whether there are any before them. At most
     `limit` messages and `max_bytes` of JSON; a single message may be larger."""
+    parameters = history_page_parameters(tenant_id, session_id, limit=limit, before=before, max_bytes=max_bytes)
+    return open_history_page(await database.fetch(HISTORY_PAGE, parameters), database.contents, tenant_id, session_id)
+
+
+def history_page_parameters(
+    tenant_id: str, session_id: str, *, limit: int, before: tuple[int, int], max_bytes: int
+) -> dict[str, Any]:
+    """Of HISTORY_PAGE."""
     seq, ordinal = before
-    parameters = {
+    return {
         "tenant": tenant_id,
         "session": session_id,
         "seq": seq,
@@ -89,9 +98,13 @@ async def read_history_page(
         "limit": limit,
         "max_bytes": max_bytes,
     }
-    rows = await database.fetch(HISTORY_PAGE, parameters)
+
+
+def open_history_page(
+    rows: Sequence[DictRow], contents: Contents, tenant_id: str, session_id: str
+) -> tuple[list[Message], bool]:
+    """What `read_history_page` returns, from the rows of HISTORY_PAGE."""
     more = bool(rows) and rows[0]["found"] > len(rows)
-    contents = database.contents
     return [
         Message(
             turn_id=row["turn_id"],

@@ -73,7 +73,7 @@ async def list_page(
     found = await query_list(database, _page_in_reach(filters), values)
     if len(found) > limit:
         return found[:limit], _position(found[limit - 1])
-    ends = await _query(database, _end_of_reach(filters), values)
+    ends = await query_rows(database, end_of_reach(filters), values)
     if not ends:
         return found, None
     # Turns submitted since have moved this end towards newer turns: what is older comes with the next page.
@@ -95,7 +95,8 @@ def _page_in_reach(filters: frozenset[str]) -> LiteralString:
 
 
 @cache
-def _end_of_reach(filters: frozenset[str]) -> LiteralString:
+def end_of_reach(filters: frozenset[str]) -> LiteralString:
+    """The last of the `skipped` + 1 turns that a page reads: none if it reads the tenant's oldest turn."""
     return text_of(_newest(filters).offset(bindparam("skipped")).limit(literal_column("1")))
 
 
@@ -154,11 +155,12 @@ async def query_list(database: Database, statement: LiteralString, values: Param
     Raises ListTooBroadError if a rare status or queue is searched among too many turns: there is no index for that, because it
     would slow down the hot path.
     """
-    rows = await _query(database, statement, values)
+    rows = await query_rows(database, statement, values)
     return [open_record(TurnRecord.of(row), database.contents) for row in rows]
 
 
-async def _query(database: Database, statement: LiteralString, values: Parameters) -> list[DictRow]:
+async def query_rows(database: Database, statement: LiteralString, values: Parameters) -> list[DictRow]:
+    """The rows of a list. Raises ListTooBroadError."""
     try:
         return await database.fetch(statement, values)
     except DatabaseUnavailableError as error:

@@ -23,6 +23,7 @@ from turnstile.errors import ContentsUnreadableError
 from turnstile.sealing.contents import PLAIN, Contents
 from turnstile.sealing.place import Place, event_column
 from turnstile.streaming.event import EventId, MalformedEventIdError, Saying, TurnEvent
+from turnstile.streaming.partial_reply import UNKNOWN, PartialReply, fold_events
 
 APPEND_BATCH = 100
 CALL_CHARACTERS = 1_000_000
@@ -30,6 +31,8 @@ CALL_CHARACTERS = 1_000_000
 READ_BATCH = 200
 PAGE = 100
 """Events of one turn in one response: how far a reader may be ahead of its client."""
+MOST_CHARACTERS = 4_000_000
+"""Characters of events that `read_so_far` reads. A reply is shorter; other events of a handler may be many."""
 
 # An append is applied whole or not at all, and a repeat after a lost response finds its own entries. It restarts the
 # stream (and drops earlier entries) or continues it without a gap. If entries before it are missing, after a flush or a
@@ -122,6 +125,20 @@ class EventReader:
         self._contents = contents
         self.read: Batcher[Reading, list[TurnEvent] | None] = Batcher(self._read_many, limit=READ_BATCH)
         """Up to PAGE events; None if Redis is away."""
+
+    async def read_so_far(self, key: str) -> PartialReply:
+        """What the attempt that writes to this stream has said so far. UNKNOWN if Redis is away, or if it is very much."""
+        events: list[TurnEvent] = []
+        characters = 0
+        while characters <= MOST_CHARACTERS:
+            page = await self.read(Reading(key, events[-1].id if events else None))
+            if page is None:
+                return UNKNOWN
+            events += page
+            characters += sum(len(event.saying.data) for event in page)
+            if len(page) < PAGE:
+                return fold_events(events)
+        return UNKNOWN
 
     async def _read_many(self, readings: Sequence[Reading]) -> Sequence[list[TurnEvent] | None]:
         answers = await self._redis.run(

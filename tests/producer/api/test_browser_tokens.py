@@ -64,7 +64,7 @@ async def test_a_page_can_hold_its_conversation(client: AsyncClient) -> None:
     turn = submitted.headers["location"]
 
     assert submitted.status_code == 202
-    for path in (turn, "/v1/sessions/mine/turns", "/v1/sessions/mine/messages"):
+    for path in (turn, "/v1/sessions/mine", "/v1/sessions/mine/turns", "/v1/sessions/mine/messages"):
         assert (await client.get(path, headers=page)).status_code == 200, path
     assert (await client.post(f"{turn}/cancel", headers=page)).status_code == 202
     assert (await client.get(turn)).json()["status"] == "CANCELED"
@@ -83,6 +83,7 @@ async def test_another_session_of_the_same_tenant_is_like_one_that_does_not_exis
         ("POST", "/v1/turns/{}/cancel"),
         ("GET", "/v1/sessions/{}/turns"),
         ("GET", "/v1/sessions/{}/messages"),
+        ("GET", "/v1/sessions/{}"),
         ("POST", "/v1/sessions/{}/turns"),
     ):
         there, nowhere = ("other", "absent") if "sessions" in path else (other, ABSENT)
@@ -103,7 +104,8 @@ async def test_another_session_of_the_same_tenant_is_like_one_that_does_not_exis
 async def test_what_names_no_session_is_not_for_a_token(client: AsyncClient) -> None:
     page = await make(client)
 
-    expect_problem(await client.get("/v1/turns", headers=page), 403, "forbidden")
+    for path in ("/v1/turns", "/v1/sessions"):
+        expect_problem(await client.get(path, headers=page), 403, "forbidden")
     expect_problem(await ask(client, key=page["Authorization"].removeprefix("Bearer ")), 403, "forbidden")
     expect_problem(await client.post("/v1/sessions/mine/cancel", headers=page), 403, "forbidden")
 

@@ -48,7 +48,7 @@ async def test_turns_submitted_between_the_two_reads_of_a_page_repeat_nothing(
 ) -> None:
     """The second look ends nearer than the first: what lies between is the next page's."""
     canceled = await submit_and_cancel(client, {2}, REACH + 2)
-    look = reading._query
+    look = reading.query_rows
     looks = 0
 
     async def look_while_others_come(database: Database, statement: Any, values: Any) -> Any:
@@ -60,7 +60,7 @@ async def test_turns_submitted_between_the_two_reads_of_a_page_repeat_nothing(
                 await submit(client, f"between{number}")
         return found
 
-    monkeypatch.setattr(reading, "_query", look_while_others_come)
+    monkeypatch.setattr(reading, "query_rows", look_while_others_come)
 
     found = await read_all(client, status="canceled")
 

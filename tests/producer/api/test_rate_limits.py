@@ -98,6 +98,7 @@ async def test_a_rule_for_sessions_counts_each_session_of_a_tenant_apart(setting
     async with app.router.lifespan_context(app), call(app) as acme, call(app, "globex") as globex:
         assert statuses(await submits(acme, 3, "loud")) == [202, 202, 429]
         assert (await acme.post("/v1/sessions/loud/cancel")).status_code == 429
+        assert (await acme.get("/v1/sessions/loud")).status_code == 429
         assert statuses(await submits(acme, 1, "quiet")) == [202]
         assert statuses(await submits(globex, 1, "loud")) == [202]
         assert statuses([await acme.get("/v1/turns") for _ in range(3)]) == [200] * 3

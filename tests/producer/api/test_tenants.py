@@ -25,6 +25,7 @@ async def test_another_tenants_resources_are_not_found(
         ("GET", f"/v1/turns/{turn}/events"),
         ("GET", "/v1/sessions/s/turns"),
         ("GET", "/v1/sessions/s/messages"),
+        ("GET", "/v1/sessions/s?include=open,failed,canceled,partial"),
         ("POST", "/v1/sessions/s/cancel"),
     ]
     for route in routes:
@@ -40,6 +41,7 @@ async def test_another_tenants_resources_are_not_found(
     [
         ("GET", "/v1/sessions/{}/turns"),
         ("GET", "/v1/sessions/{}/turns?status=PENDING"),
+        ("GET", "/v1/sessions/{}"),
         ("GET", "/v1/sessions/{}/messages"),
         ("GET", "/v1/sessions/{}/messages?cursor=9.0"),
         ("POST", "/v1/sessions/{}/cancel"),

@@ -12,7 +12,8 @@ from turnstile.ops.sessions import halted_session as halting
 from turnstile.ops.sessions import wake_turn
 from turnstile.ops.turns import attempts
 from turnstile.ops.why import read_wait_facts
-from turnstile.queries import open_turns, session_messages, session_turns
+from turnstile.queries import open_turns, session_messages, session_state, session_turns
+from turnstile.queries.session_state import RECENT_TURNS
 from turnstile.retention import delete_turns
 from turnstile.sealing.contents import PLAIN
 from turnstile.statements import cancel as cancellation
@@ -173,6 +174,9 @@ def _of_a_long_session() -> Iterator[Call]:
     yield Call("look ahead, of a long session", session_turns.LOOK_AHEAD, {**sessions, **told}, long=True)
     yield Call("busy with, of a long session", double_texting.BUSY_WITH, session, long=True)
     yield Call("lock open turns, of a long session", cancellation.LOCK_OPEN, {**session, "scheduled": True}, long=True)
+    shown = {**session, "most": TURNS, "max_bytes": 1_000_000, "recent": RECENT_TURNS, "statuses": ["FAILED"]}
+    yield Call("open turns with inputs, of a long session", session_state.OPEN_TURNS, shown, long=True)
+    yield Call("ended turns with inputs, of a long session", session_state.ENDED_TURNS, shown, long=True)
 
 
 def calls() -> Iterator[Call]:
@@ -245,6 +249,7 @@ def calls() -> Iterator[Call]:
     yield Call("delete items", memory_items.DELETE_ITEMS, _items())
     yield Call("read items", memory_items.READ_ITEMS, {**_session("running"), "keys": None})
     yield Call("version", session_messages.VERSION, {**_long(), "before": 2**62}, pinned_only=True)
+    yield Call("read a session", session_state.READ_SESSION, _session("waiting"))
     yield Call("history page", session_messages.HISTORY_PAGE, _long(), pinned_only=True)
     yield Call("history as text", session_messages.HISTORY_AS_TEXT, _long(), pinned_only=True)
     yield Call("lock what a redrive changes", revive.LOCK_FAILED, _revive())

@@ -107,10 +107,8 @@ class WebhookState(BaseModel):
     error: str | None
 
 
-class TurnDetail(TurnSummary):
-    """A turn with its input and its reply. `output` is null unless the turn has SUCCEEDED; `webhook` is null until the turn has
-    ended, and if it has none.
-    """
+class TurnWithInput(TurnSummary):
+    """A turn with its input."""
 
     input: Annotated[
         Any,
@@ -118,6 +116,13 @@ class TurnDetail(TurnSummary):
             description="The user's input. Merged strings are joined by a line break; other merged inputs are a list."
         ),
     ]
+
+
+class TurnDetail(TurnWithInput):
+    """A turn with its input and its reply. `output` is null unless the turn has SUCCEEDED; `webhook` is null until the turn has
+    ended, and if it has none.
+    """
+
     output: Any
     webhook: WebhookState | None
 
@@ -199,14 +204,22 @@ def summary(record: TurnRecord) -> TurnSummary:
     return TurnSummary.model_validate(_fields(record))
 
 
+def with_input(record: TurnRecord) -> TurnWithInput:
+    """A row with its input. Raises ContentsUnreadableError."""
+    return TurnWithInput.model_validate({**_fields(record), "input": _input(record)})
+
+
 def detail(record: TurnRecord) -> TurnDetail:
     """A row with its input, its reply and its webhook. Raises ContentsUnreadableError."""
-    for content in (*(record.inputs or ()), record.output):
-        if isinstance(content, Unopened):
-            raise content.error
-    inputs = [without_secrets(content, record.session_id) for content in record.inputs or ()]
-    said = {"input": join_inputs(inputs), "output": record.output, "webhook": record.webhook}
+    said = {"input": _input(record), "output": _opened(record.output), "webhook": record.webhook}
     return TurnDetail.model_validate({**_fields(record), **said})
+
+
+def _opened(content: Any) -> Any:
+    """The content. Raises ContentsUnreadableError."""
+    if isinstance(content, Unopened):
+        raise content.error
+    return content
 
 
 def session_message(message: Message, session_id: str) -> SessionMessage:
@@ -236,6 +249,10 @@ def _fields(record: TurnRecord) -> dict[str, Any]:
     error = None if record.error_class is None else {"class": record.error_class, "message": message}
     plain = {name: getattr(record, name) for name in TurnSummary.model_fields if name not in {"error", "links"}}
     return {**plain, "error": error, "links": links(record.id, record.session_id)}
+
+
+def _input(record: TurnRecord) -> Any:
+    return join_inputs([without_secrets(_opened(content), record.session_id) for content in record.inputs or ()])
 
 
 def without_secrets(content: Any, session_id: str) -> Any:
