@@ -22,8 +22,9 @@ from turnstile.process.gc_tuning import spare_collector
 from turnstile.process.metrics_export import exporting_metrics
 from turnstile.process.redis_clients import RedisClients
 from turnstile.process.startup_check import check_servers
-from turnstile.producer import cancel_intake, session_gate, submit_intake
+from turnstile.producer import batch_intake, cancel_intake, session_gate, submit_intake
 from turnstile.producer.backend import Backend
+from turnstile.producer.batch_intake import BatchIntake
 from turnstile.producer.cancel_intake import Cancelling
 from turnstile.producer.credentials.credentials import Credentials
 from turnstile.producer.credentials.issuer_keys import IssuerKeys
@@ -39,6 +40,7 @@ from turnstile.producer.http.refused_keys import RefusedKeys
 from turnstile.producer.http.request_metrics import RequestMetrics
 from turnstile.producer.rates.rate_limits import open_rate_limits
 from turnstile.producer.routes import (
+    batch_route,
     cancel_route,
     chat_route,
     docs_page,
@@ -66,12 +68,13 @@ from turnstile.producer.watch.turn_watch import TurnWatch
 from turnstile.streaming.cancel_hints import CancelHints
 from turnstile.streaming.stream import EventReader
 from turnstile.submission.commit_then_wake import Submitting
+from turnstile.submission.turn_batch import TurnBatch
 from turnstile.submission.turn_request import TurnRequest
 from turnstile.submission.wake_ups import WakeUpSending
 from turnstile.telemetry import tracing
 from turnstile.telemetry.own_log import log
 
-SUBMIT_CONNECTIONS = submit_intake.LANES + session_gate.LANES + session_gate.LOCKED_LANES
+SUBMIT_CONNECTIONS = submit_intake.LANES + batch_intake.LANES + session_gate.LANES + session_gate.LOCKED_LANES
 """One for each submit statement that may run at a time, so that none waits for a connection."""
 READ_LANES = 5
 READ_CONNECTIONS = READ_LANES + 4
@@ -174,15 +177,16 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
             rates = open_rate_limits(settings) if settings.rates else None
             if rates is not None:
                 stack.push_async_callback(rates.close)
+            gate = SessionGate(shared=shared)
+            intake = Intake(settings, submitting, hints, gate, shared=shared, caps=_caps(settings, reads))
             app.state.backend = Backend(
                 settings=settings,
                 credentials=Credentials(settings.api_keys, keys, may_be_open=settings.may_be_open, jwts=jwts),
                 use_log=use_log,
                 tenants=shared,
                 rates=rates,
-                intake=Intake(
-                    settings, submitting, hints, SessionGate(shared=shared), shared=shared, caps=_caps(settings, reads)
-                ),
+                intake=intake,
+                batches=BatchIntake(intake, submitting, gate, rates, shared=shared),
                 sending=sending,
                 cancelling=Cancelling(cancels, hints, sending, SessionGate(cancel_intake.LANES, shared=shared)),
                 queues=queues,
@@ -234,10 +238,16 @@ def create_app(settings: Settings, traces: tracing.Traces = None) -> FastAPI:
             dependencies=[Depends(refuse_unknown_parameters), Depends(keep_in_session)],
             responses=openapi.problems(414, 422, 431),
         )
+    # It names no session in its path, and keeps each of its turns in the session of the caller's token.
+    app.include_router(
+        batch_route.v1,
+        dependencies=[Depends(refuse_unknown_parameters)],
+        responses=openapi.problems(414, 422, 431),
+    )
     app.include_router(health)
     app.state.connections = connections
     error_handlers.install(app)
-    openapi.describe(app, TurnRequest, token_route.TokenRequest)
+    openapi.describe(app, TurnRequest, TurnBatch, token_route.TokenRequest)
     app.add_middleware(Entrance, state=app.state, submits=submit_route.SubmitTurn(app.state))
     app.add_middleware(error_handlers.LastResort)
     if settings.api_cors_origins:

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from turnstile.backends.shared_answer import SharedAnswer
 from turnstile.config.settings import Settings
 from turnstile.message_queue import MessageQueues
+from turnstile.producer.batch_intake import BatchIntake
 from turnstile.producer.cancel_intake import Cancelling
 from turnstile.producer.credentials.credentials import Credentials
 from turnstile.producer.credentials.use_log import UseLog
@@ -36,6 +37,7 @@ class Backend:
     rates: RateLimits | None
     """None: no rate is limited."""
     intake: Intake
+    batches: BatchIntake
     sending: WakeUpSending
     cancelling: Cancelling
     queues: MessageQueues

@@ -61,11 +61,16 @@ class Intake:
         began_at = time.time_ns()
         with _failures_counted(submission.queue):
             submission = self._submitting.decide_sampling(submission)
-            if self._caps is not None:
-                await self._admit(self._caps, submission)
-            accepted = await self._commit(submission)
+            await self.admit(submission)
+            accepted = await self.commit(submission)
             if isinstance(accepted, SubmissionRefusedError):
                 raise accepted
+        await self.report(submission, accepted, began_at)
+        return accepted
+
+    async def report(self, submission: Submission, accepted: Accepted, began_at: int) -> None:
+        """Sends the wake-up of a turn that was committed, and notes it. `began_at`: when its request came (Unix time in
+        nanoseconds)."""
         TURNS_SUBMITTED.add(1, submission.queue, "repeated" if accepted.replayed else "accepted")
         sent = await self._submitting.wake(submission, accepted)
         log.info(
@@ -81,20 +86,23 @@ class Intake:
             sent=bool(sent),
         )
         self._submitting.trace(submission, accepted, began_at)
-        return accepted
 
-    async def _admit(self, caps: OpenTurnCaps, submission: Submission) -> None:
+    async def admit(self, submission: Submission) -> None:
+        """Counts the turn against the caps on open turns. Raises TooManyOpenTurnsError, or DatabaseUnavailableError."""
+        if self._caps is None:
+            return
         # The other policies leave at most one turn waiting behind the one that runs.
         enqueues = submission.on_busy is OnBusy.ENQUEUE
         try:
-            await caps.admit(submission.tenant_id, submission.session_id, lengthens_session=enqueues)
+            await self._caps.admit(submission.tenant_id, submission.session_id, lengthens_session=enqueues)
         except TooManyOpenTurnsError:
             # A repeat adds no turn, and its client must learn that the first one was accepted.
             if not await self._submitting.is_recorded(submission):
                 raise
 
-    async def _commit(self, submission: Submission) -> Accepted | SubmissionRefusedError:
-        session = _session_of(submission)
+    async def commit(self, submission: Submission) -> Accepted | SubmissionRefusedError:
+        """Commits one turn. Raises what `accept` raises; some refusals are returned."""
+        session = session_of(submission)
         if submission.on_busy is not OnBusy.ENQUEUE:
             async with self._gate.enter(session):
                 texted = await self._submitting.commit_on_busy(submission)
@@ -119,7 +127,7 @@ class Intake:
         except RowLockedError:
             # Which session is locked is unknown. All are suspects until one of their turns is recorded alone, so that the next
             # batch does not wait for the same lock.
-            self._gate.suspect(map(_session_of, submissions))
+            self._gate.suspect(map(session_of, submissions))
             return [None] * len(submissions)
 
 
@@ -129,17 +137,19 @@ def begin_metrics(queues: Iterable[str]) -> None:
         TURNS_SUBMITTED.add(0, queue, "accepted")
 
 
+def count_failure(queue: str, error: Exception) -> None:
+    """Counts a submit to the queue that got this error."""
+    TURNS_SUBMITTED.add(1, queue, "failed" if isinstance(error, DatabaseUnavailableError) else "refused")
+
+
 @contextmanager
 def _failures_counted(queue: str) -> Iterator[None]:
     try:
         yield
-    except (SubmissionRefusedError, NoPlaceError):
-        TURNS_SUBMITTED.add(1, queue, "refused")
-        raise
-    except DatabaseUnavailableError:
-        TURNS_SUBMITTED.add(1, queue, "failed")
+    except (SubmissionRefusedError, NoPlaceError, DatabaseUnavailableError) as error:
+        count_failure(queue, error)
         raise
 
 
-def _session_of(submission: Submission) -> Session:
+def session_of(submission: Submission) -> Session:
     return submission.tenant_id, submission.session_id

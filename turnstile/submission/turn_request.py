@@ -167,6 +167,12 @@ class NotJsonError(InvalidRequestError):
 def read_turn_request(body: bytes, now: datetime) -> TurnRequest:
     """Validates a JSON text. Raises InvalidRequestError, which names invalid fields, MOST_FAULTS at most, but quotes no value."""
     request = read_request(TurnRequest, body)
+    check_fields_together(request, now)
+    return request
+
+
+def check_fields_together(request: TurnRequest, now: datetime) -> None:
+    """Raises InvalidRequestError for a time that is out of bounds, and for fields that contradict each other."""
     if request.execute_at is not None and not EARLIEST <= request.execute_at <= now + MAX_AHEAD:
         fault = f"must lie between {EARLIEST:%Y-%m-%d} and {MAX_AHEAD.days} days from now"
         raise InvalidRequestError([("/execute_at", fault)])
@@ -179,20 +185,24 @@ def read_turn_request(body: bytes, now: datetime) -> TurnRequest:
         raise InvalidRequestError(
             [("/on_busy", "merged input does not become a turn of its own; leave out webhook_url")]
         )
-    return request
 
 
 def read_request(kind: type[Request], body: bytes) -> Request:
     """Validates a JSON text by a model. Raises InvalidRequestError."""
+    request = validate_request(kind, body)
+    refuse_repeated_members(body)
+    return request
+
+
+def validate_request(kind: type[Request], body: bytes) -> Request:
+    """The same, but of two members of one name the last counts."""
     try:
-        request = kind.model_validate_json(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         if details[0]["type"] == "json_invalid":
             raise _unreadable(details[0]) from None
         raise InvalidRequestError([_fault(detail) for detail in details[:MOST_FAULTS]]) from None
-    refuse_repeated_members(body)
-    return request
 
 
 def refuse_repeated_members(text: bytes) -> None:
@@ -218,6 +228,32 @@ def read_submission(
     Raises InvalidRequestError, UnknownQueueError, WebhookNotAllowedError.
     """
     request = read_turn_request(body, now)
+    return make_submission(
+        settings,
+        tenant_id,
+        session_id,
+        request,
+        key=key,
+        now=now,
+        random_bits=random_bits,
+        traceparent=traceparent,
+        xray=xray,
+    )
+
+
+def make_submission(
+    settings: Settings,
+    tenant_id: str,
+    session_id: str,
+    request: TurnRequest,
+    *,
+    key: str | None,
+    now: datetime,
+    random_bits: int,
+    traceparent: str | None = None,
+    xray: str | None = None,
+) -> Submission:
+    """The submission for a request, as `read_submission` makes it."""
     if request.turn_id is not None and not may_choose(tenant_id, request.turn_id):
         prefix = chosen_prefix(tenant_id)
         rule = f"must begin with {prefix[:8]}-{prefix[8:]}, which is your tenant's, and must not be of version 7"

@@ -95,7 +95,13 @@ def invalid_parameters(*faults: Fault) -> ProblemError:
 
 
 def respond(error: ProblemError) -> JSONResponse:
-    body = ProblemBody(
+    content = describe(error).model_dump(mode="json", exclude_none=True)
+    return JSONResponse(content, error.kind.status, dict(error.headers or {}), MEDIA_TYPE)
+
+
+def describe(error: ProblemError) -> ProblemBody:
+    """What a response says of the error."""
+    return ProblemBody(
         type=error.kind.type,
         title=error.kind.title,
         status=error.kind.status,
@@ -103,8 +109,6 @@ def respond(error: ProblemError) -> JSONResponse:
         turn_id=error.turn_id,
         errors=error.errors or None,
     )
-    content = body.model_dump(mode="json", exclude_none=True)
-    return JSONResponse(content, error.kind.status, dict(error.headers or {}), MEDIA_TYPE)
 
 
 def unavailable(detail: str) -> ProblemError:

@@ -84,22 +84,22 @@ async def answer(error: Exception, path: str, state: State) -> JSONResponse:
     A refusal for overload waits, as long as connections are free: clients that repeat their requests at once would keep the event
     loop busy with refusals, and other tenants' requests would wait for it.
     """
-    if isinstance(error, (ContentsUnreadableError, FirstRequestSealedError)):
-        state.contents_unreadable.note(path=path, error=str(error))
-    if isinstance(error, ConnectionsBusyError):
-        state.overloaded.note(what="calls of Postgres", path=path)
-    problem = translate(error, path, state.database_away)
+    problem = translate(error, path, state)
     if isinstance(problem, NoPlaceError) and state.connections.may_wait:
         await asyncio.sleep(REFUSAL_SECONDS)
     return respond(problem)
 
 
-def translate(error: Exception, path: str, away: Tally) -> ProblemError:
-    """The problem for an error of a route, noted in `away` if the database is. Raises an unexpected error again."""
+def translate(error: Exception, path: str, state: State) -> ProblemError:
+    """The problem for an error of a route, noted if operators must know of it. Raises an unexpected error again."""
+    if isinstance(error, (ContentsUnreadableError, FirstRequestSealedError)):
+        state.contents_unreadable.note(path=path, error=str(error))
+    if isinstance(error, ConnectionsBusyError):
+        state.overloaded.note(what="calls of Postgres", path=path)
     # The pool logs unfit tables once, not once for each call.
     answers = (RowLockedError, DatabaseUnfitError, ConnectionsBusyError)
     if isinstance(error, DatabaseUnavailableError) and not isinstance(error, answers):
-        away.note(path=path, error=str(error))
+        state.database_away.note(path=path, error=str(error))
     for kind in type(error).__mro__:
         if kind in _TRANSLATIONS:
             problem: ProblemError = _TRANSLATIONS[kind](error)
