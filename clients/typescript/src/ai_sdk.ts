@@ -1,6 +1,6 @@
 import type { ChatTransport, UIMessage, UIMessageChunk } from "ai";
 
-import type { Input, ServerEvent, SubmitOptions, Turnstile } from "./index.js";
+import type { Input, ServerEvent, SessionDetail, SubmitOptions, Turnstile } from "./index.js";
 
 export interface TransportOptions<Message extends UIMessage> {
   client: Turnstile;
@@ -20,10 +20,20 @@ export class TurnstileChatTransport<Message extends UIMessage = UIMessage> imple
   private readonly client: Turnstile;
   private readonly toInput: (message: Message) => Input;
   private readonly resumes = new Map<string, symbol>();
+  /** The open turns that `load` has found, by their chats, without those that were resumed since. */
+  private readonly found = new Map<string, string[]>();
 
   constructor({ client, toInput = inputOf }: TransportOptions<Message>) {
     this.client = client;
     this.toInput = toInput;
+  }
+
+  /** What was said in the chat, for `messages` of `useChat`. With `resume`, the replies that are still missing follow. */
+  async load(chatId: string): Promise<Message[]> {
+    const session = await this.client.session(chatId).read({ include: ["open", "failed", "canceled"], limit: 100 });
+    const open = session?.open?.filter((turn) => turn.seq !== null) ?? [];
+    this.found.set(chatId, open.map((turn) => turn.id));
+    return session === undefined ? [] : messagesOf<Message>(session, open);
   }
 
   /** Submits the last message, and returns the stream of its turn. */
@@ -45,12 +55,16 @@ export class TurnstileChatTransport<Message extends UIMessage = UIMessage> imple
   async reconnectToStream({ chatId, abortSignal }: Resumed<Message>): Promise<ReadableStream<UIMessageChunk> | null> {
     const own = Symbol(chatId);
     this.resumes.set(chatId, own);
-    const events = this.follow(`/v1/sessions/${encodeURIComponent(chatId)}/stream`, abortSignal);
+    // A turn that was open when the chat was loaded may have ended since: its own stream has the reply all the same.
+    const turnId = this.found.get(chatId)?.[0];
+    const path = turnId === undefined ? `/v1/sessions/${encodeURIComponent(chatId)}/stream` : `/v1/turns/${turnId}/events`;
+    const events = this.follow(path, abortSignal);
     const first = await events.next();
     if (first.done) {
       return null;
     }
     const resumed = (JSON.parse(first.value.data) as { messageId: string }).messageId;
+    this.found.set(chatId, this.found.get(chatId)?.filter((id) => id !== resumed) ?? []);
     abortSignal?.addEventListener("abort", () => {
       // `useChat` aborts a resume also to begin another one, at once. That stops nothing.
       queueMicrotask(() => {
@@ -69,6 +83,28 @@ export class TurnstileChatTransport<Message extends UIMessage = UIMessage> imple
 
 /** What the AI SDK's stream ends with. */
 const DONE = "[DONE]";
+
+/** The messages of the answered turns, and the inputs of the others, in the order of the session. */
+function messagesOf<Message extends UIMessage>(session: SessionDetail, open: NonNullable<SessionDetail["open"]>): Message[] {
+  const unanswered = [...(session.failed ?? []), ...(session.canceled ?? []), ...open];
+  const inputs = unanswered.map((turn) => ({ turn_id: turn.id, seq: turn.seq ?? 0, role: "user", content: turn.input }));
+  return [...session.messages, ...inputs]
+    .sort((one, other) => one.seq - other.seq)
+    .map(({ turn_id, role, content }) => ({
+      // The stream of a turn gives its reply the turn's id.
+      id: role === "assistant" ? turn_id : `${turn_id}:${role}`,
+      role,
+      parts: partsOf(content),
+    })) as Message[];
+}
+
+/** The reverse of `inputOf`. */
+function partsOf(content: unknown): UIMessage["parts"] {
+  if (content !== null && typeof content === "object" && "parts" in content && Array.isArray(content.parts)) {
+    return content.parts as UIMessage["parts"];
+  }
+  return [{ type: "text", text: typeof content === "string" ? content : JSON.stringify(content) }];
+}
 
 function inputOf(message: UIMessage): Input {
   const texts = message.parts.map((part) => (part.type === "text" ? part.text : undefined));

@@ -5,10 +5,14 @@ export type { components, paths } from "./openapi.js";
 export { type Problem, ProblemError, UnreachableError } from "./problems.js";
 export type { ServerEvent, StreamOptions } from "./resumed_stream.js";
 export {
+  type FollowOptions,
   type Input,
   type MessagePage,
   type PageOptions,
+  type Part,
+  type ReadOptions,
   Session,
+  type SessionDetail,
   type SessionProgress,
   type SubmitOptions,
   type TurnPage,

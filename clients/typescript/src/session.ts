@@ -1,9 +1,11 @@
 import { type Api, answerOf } from "./api.js";
 import { isEnd, readTurnEvent, type TurnEvent, textAfter } from "./events.js";
 import type { components } from "./openapi.js";
+import { ProblemError } from "./problems.js";
 import { resumedStream } from "./resumed_stream.js";
 import { type Signalled, Turn } from "./turn.js";
 
+export type SessionDetail = components["schemas"]["SessionDetail"];
 export type MessagePage = components["schemas"]["MessagePage"];
 export type TurnPage = components["schemas"]["TurnPage"];
 type TurnRequest = components["schemas"]["TurnRequest"];
@@ -16,12 +18,25 @@ export interface SubmitOptions extends Omit<TurnRequest, "input">, Signalled {
   key?: string;
 }
 
+export interface ReadOptions extends Signalled {
+  include?: Part[];
+  /** 1 to 100 messages; 20 if left out. */
+  limit?: number;
+}
+
+export interface FollowOptions extends Signalled {
+  since?: SessionDetail | undefined;
+}
+
 export interface PageOptions extends Signalled {
   /** 1 to 100 entries; 20 if left out. */
   limit?: number;
   /** `next_cursor` of the page before. */
   cursor?: string;
 }
+
+/** What a read of a session has besides its messages. */
+export type Part = "open" | "failed" | "canceled" | "partial";
 
 /** An event of one of the session's turns, with the text of that turn's reply so far. */
 export type SessionProgress = TurnEvent & { turnId: string; text: string };
@@ -47,11 +62,33 @@ export class Session {
   }
 
   /**
+   * What a page shows after a reload, read at one moment: the last messages, and the turns that `include` names. Undefined: no
+   * turn was submitted to the session yet.
+   */
+  async read({ include = [], limit, signal }: ReadOptions = {}): Promise<SessionDetail | undefined> {
+    const query = { ...(include.length > 0 && { include: include.join(",") }), ...(limit && { limit }) };
+    const params = { path: { session_id: this.id }, query };
+    try {
+      return answerOf(await this.api.calls.GET("/v1/sessions/{session_id}", { params, ...(signal && { signal }) }));
+    } catch (error) {
+      if (error instanceof ProblemError && error.status === 404) {
+        return undefined;
+      }
+      throw error;
+    }
+  }
+
+  /**
    * The events of the session's turns, one turn after the other: of those that are open, and of all that are submitted later, by
    * whomever. It ends only by `signal`.
+   *
+   * `since`: what `read` has returned. Nothing that happens after that read is left out.
    */
-  async *follow({ signal }: Signalled = {}): AsyncGenerator<SessionProgress, void, undefined> {
-    const path = `/v1/sessions/${encodeURIComponent(this.id)}/stream?wait=true`;
+  async *follow({ since, signal }: FollowOptions = {}): AsyncGenerator<SessionProgress, void, undefined> {
+    const place = placeAfter(since);
+    const after = place === undefined ? "" : `&starting_after=${place.turnId}:0-0`;
+    const path = `/v1/sessions/${encodeURIComponent(this.id)}/stream?wait=true${after}`;
+    let known = place?.isKnown ? place.turnId : undefined;
     let turnId = "";
     let text = "";
     let ended = true;
@@ -70,7 +107,11 @@ export class Session {
       }
       ended = isEnd(event);
       text = textAfter(text, event);
-      yield { ...event, turnId, text };
+      if (turnId !== known) {
+        yield { ...event, turnId, text };
+      } else if (ended) {
+        known = undefined;
+      }
     }
   }
 
@@ -85,6 +126,17 @@ export class Session {
     const params = { path: { session_id: this.id }, query };
     return answerOf(await this.api.calls.GET("/v1/sessions/{session_id}/turns", { params, ...(signal && { signal }) }));
   }
+}
+
+/** The turn with which a stream has to begin, and whether the page has all of it already. */
+function placeAfter(since: SessionDetail | undefined): { turnId: string; isKnown: boolean } | undefined {
+  const head = since?.open?.find((turn) => turn.seq !== null);
+  if (head !== undefined) {
+    return { turnId: head.id, isKnown: false };
+  }
+  const turns = [...(since?.failed ?? []), ...(since?.canceled ?? [])].map(({ id, seq }) => ({ turn_id: id, seq: seq ?? 0 }));
+  const [last] = [...(since?.messages ?? []), ...turns].sort((one, other) => other.seq - one.seq);
+  return last && { turnId: last.turn_id, isKnown: true };
 }
 
 type TurnStatusText = components["schemas"]["TurnStatus"];

@@ -139,6 +139,43 @@ test("a resume without an open turn shows nothing new", async (t) => {
   assert.equal(received[0]?.url, "/v1/sessions/s/stream?as=ai-sdk");
 });
 
+const SESSION = json({
+  messages: [
+    { turn_id: "a", seq: 1, role: "user", content: "first" },
+    { turn_id: "a", seq: 1, role: "assistant", content: "one" },
+    { turn_id: "c", seq: 3, role: "user", content: "third" },
+    { turn_id: "c", seq: 3, role: "assistant", content: "three" },
+  ],
+  failed: [{ id: "b", seq: 2, input: "second" }],
+  canceled: [],
+  open: [
+    { id: "t", seq: 4, input: "hi" },
+    { id: "later", seq: null, input: "at ten o'clock" },
+  ],
+});
+
+test("a reload shows what was said, and the reply that is still missing after it", async (t) => {
+  const { transport, received } = await transportTo(t, SESSION, stream(RESUMED, says("Hello", "1-2"), FINISH), NOTHING);
+  const chat = new Chat(transport, await transport.load("s"));
+
+  await chat.resumeStream();
+  await chat.resumeStream();
+
+  assert.deepEqual(chat.shown, [
+    ["a:user", "user", "first"],
+    ["a", "assistant", "one"],
+    ["b:user", "user", "second"],
+    ["c:user", "user", "third"],
+    ["c", "assistant", "three"],
+    ["t:user", "user", "hi"],
+    ["t", "assistant", "Hello"],
+  ]);
+  assert.deepEqual(
+    received.slice(1).map((one) => one.url),
+    ["/v1/turns/t/events?as=ai-sdk", "/v1/sessions/s/stream?as=ai-sdk"],
+  );
+});
+
 test("a resume that replaces another in the same moment cancels nothing, and shows the reply once", async (t) => {
   const open: Answer = silentStream(RESUMED, says("Hel", "t:1-2"));
   const { transport, received } = await transportTo(t, open, stream(RESUMED, says("Hello", "t:1-2"), FINISH));
