@@ -3,8 +3,10 @@
 With the roles of infra/README.md.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any, LiteralString
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -13,6 +15,7 @@ from psycopg.sql import SQL, Identifier
 from tests.support.database_roles import RoleUrls, database_with_roles
 from tests.support.outside import outside
 from tests.support.stacks.stack import Stack
+from turnstile.ops.roles.kinds import Kind
 
 Connection = psycopg.Connection[Any]
 
@@ -110,6 +113,25 @@ def test_a_turn_that_ends_by_hand_owes_its_webhook_to_ours_and_not_to_a_table_of
 
         assert master.execute("SELECT url FROM turnstile.webhooks").fetchall() == [("https://example.com",)]
         assert master.execute("SELECT url FROM public.webhooks").fetchall() == []
+
+
+UNNAMEABLE: list[dict[str, Any]] = [
+    {"tenant_id": "a b"}, {"tenant_id": None}, {"session_id": ".."}, {"session_id": "s" * 129}, {"session_id": "s\n"},
+    {"session_id": "compensation:s"}, {"queue": ""}, {"trace_id": "1"}, {"span_id": "f" * 17},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", UNNAMEABLE, ids=repr)
+def test_by_hand_no_turn_is_submitted_that_no_message_can_name(roles: RoleUrls, wrong: dict[str, Any]) -> None:
+    right = {
+        "id": str(UUID(int=1)), "tenant_id": "t", "session_id": "s" * 128, "queue": "q", "expires_in": 60, "metadata": {},
+        "trace_id": "0" * 32, "span_id": "f" * 16, "content": "x",
+    }  # fmt: skip
+    call = "SELECT submit_turn(%s)"
+    with psycopg.connect(outside(roles.of[Kind.SUBMITTER])) as connection:
+        connection.execute(call, [json.dumps(right)])
+        with pytest.raises((psycopg.errors.InvalidParameterValue, psycopg.errors.NotNullViolation)):
+            connection.execute(call, [json.dumps({**right, "id": str(UUID(int=2)), **wrong})])
 
 
 def test_what_runs_as_the_owner_is_bound_to_the_schema(application: Connection) -> None:

@@ -11,6 +11,7 @@ CREATE FUNCTION submit_turn(request text) RETURNS text LANGUAGE plpgsql SECURITY
 DECLARE
     r record;
     met record;
+    name_rule constant text := '^[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,127}$';
     at timestamptz := clock_timestamp();
     later timestamptz;
     expires timestamptz;
@@ -22,6 +23,11 @@ BEGIN
         id uuid, tenant_id text, session_id text, queue text, key text, fingerprint text, chosen boolean, execute_at timestamptz,
         expires_in float8, max_attempts integer, timeout_seconds float8, trace_id text, span_id text, parent_span_id text,
         webhook_url text, head_start float8);
+    -- What travels in messages. turnstile.submit has checked all of it; a role that may only submit may also call this by hand.
+    IF NOT (r.tenant_id ~ name_rule AND r.session_id ~ name_rule AND r.queue ~ name_rule)
+       OR r.session_id LIKE 'compensation:%' OR r.trace_id !~ '^[0-9a-f]{32}$' OR r.span_id !~ '^[0-9a-f]{16}$' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'no message can name this turn: submit it by turnstile.submit';
+    END IF;
     later := CASE WHEN r.execute_at > at THEN r.execute_at END;
     expires := coalesce(later, at) + make_interval(secs => r.expires_in);
     answer := jsonb_build_object(
