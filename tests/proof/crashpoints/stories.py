@@ -131,7 +131,7 @@ STORIES: dict[str, Story] = {
     ),
     "connection broken": Story(
         scene=_TWO_TURNS,
-        preludes=_prelude("turnstile.backends.postgres.database.Database.fetch_pipelined: run", FaultKind.CUT),
+        preludes=_prelude("turnstile.backends.postgres.database.Database._send: run", FaultKind.CUT),
     ),
     "receive response lost": Story(scene=_TWO_TURNS, preludes=_prelude(RECEIVE, FaultKind.LOST)),
     "family": Story(scene=_FAMILY),

@@ -83,7 +83,7 @@ async def test_a_hang_ends_only_by_cancellation(faults: Faults) -> None:
 @pytest.mark.parametrize(
     ("point", "answered_by", "shown"),
     [
-        ("turnstile.backends.postgres.database.Database.fetch_pipelined: run", "postgres", psycopg.OperationalError),
+        ("turnstile.backends.postgres.database.Database._send: run", "postgres", psycopg.OperationalError),
         (POINT, "postgres", DatabaseUnavailableError),
         ("turnstile.worker.received_message.Delivery._delete_many: delete", "sqs", QueueUnavailableError),
     ],
