@@ -11,10 +11,13 @@ The import is light: other services import it, and it loads no driver and no par
 
 from turnstile.client.async_client import AsyncClient, AsyncSession
 from turnstile.client.documents import (
+    BatchTurn,
     BrowserToken,
     CancelAnswer,
     SessionCancelAnswer,
+    SessionDetail,
     SessionMessage,
+    SessionSummary,
     Submitted,
     Turn,
     TurnError,
@@ -44,6 +47,7 @@ __all__ = [
     "ApiUnreachableError",
     "AsyncClient",
     "AsyncSession",
+    "BatchTurn",
     "Begin",
     "BrowserToken",
     "CancelAnswer",
@@ -61,7 +65,9 @@ __all__ = [
     "Reset",
     "Session",
     "SessionCancelAnswer",
+    "SessionDetail",
     "SessionMessage",
+    "SessionSummary",
     "Status",
     "Submitted",
     "TooManyRequestsError",

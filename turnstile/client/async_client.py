@@ -15,13 +15,17 @@ from typing import Any, Self, Unpack
 import httpx2
 
 from turnstile.backends.jitter import CHANCE
-from turnstile.client import calls, following
+from turnstile.client import batch, calls, following
 from turnstile.client.async_shell import AsyncShell
 from turnstile.client.documents import (
+    BatchTurn,
     BrowserToken,
     CancelAnswer,
+    Part,
     SessionCancelAnswer,
+    SessionDetail,
     SessionMessage,
+    SessionSummary,
     Status,
     Submitted,
     Turn,
@@ -77,6 +81,18 @@ class AsyncClient:
         """A conversation. Makes no call. Raises ValueError for an id that no session can have."""
         return AsyncSession(self._shell, self._terms, check_session(session_id))
 
+    def sessions(self) -> AsyncGenerator[SessionSummary, None]:
+        """The tenant's sessions, newest turn first, read page by page."""
+        return self._shell.tell(calls.list_sessions(self._terms))
+
+    async def submit_batch(self, turns: Sequence[BatchTurn]) -> list[batch.Result]:
+        """Submits many turns, in few requests. The results are in their order: the turn, or the ProblemError why it was refused.
+
+        The turns of a session keep their order. Give each an `idempotency_key` if your program may submit the same again.
+        """
+        keys = [uuid.uuid4().hex for _ in turns]
+        return await self._shell.run(batch.submit_batch(turns, keys, self._terms))
+
     async def read(self, turn_id: str) -> Turn:
         """The turn as it is now."""
         return await self._shell.run(calls.read(turn_id, self._terms))
@@ -117,6 +133,10 @@ class AsyncSession:
         """Submits a turn. Equal submits with the same `key` are one turn; without a key, each call is one."""
         given = key or uuid.uuid4().hex
         return await self._shell.run(calls.submit(self.id, content, given, options, self._terms))
+
+    async def read(self, include: Sequence[Part] = ()) -> SessionDetail:
+        """What a page shows of the session after a reload, read at one moment: the last messages and what `include` names."""
+        return await self._shell.run(calls.read_session(self.id, include, self._terms))
 
     def follow(self, after: str | None = None, *, waits: bool = False) -> AsyncGenerator[Event, None]:
         """The events of the open turns, one turn after the other: each from its `Begin` to its `End`.

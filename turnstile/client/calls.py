@@ -11,7 +11,9 @@ from turnstile.client.documents import (
     ENDED,
     BrowserToken,
     CancelAnswer,
+    Part,
     SessionCancelAnswer,
+    SessionDetail,
     Submitted,
     Turn,
     TurnOptions,
@@ -94,6 +96,18 @@ def list_turns(session_id: str | None, wanted: Mapping[str, str | None], terms: 
     """Tells the turns, newest first."""
     path = "/v1/turns" if session_id is None else f"{session_path(session_id)}/turns"
     return _tell_pages(path, "turns", wanted, terms, newest_last=False)
+
+
+def list_sessions(terms: Terms) -> Steps[None]:
+    """Tells the sessions, newest turn first."""
+    return _tell_pages("/v1/sessions", "sessions", {}, terms, newest_last=False)
+
+
+def read_session(session_id: str, include: Sequence[Part], terms: Terms) -> Steps[SessionDetail]:
+    """The session as a page shows it."""
+    params = {"include": ",".join(include)} if include else {}
+    answer = yield from ask_until_answered(Request("GET", session_path(session_id), params=params), terms)
+    return cast("SessionDetail", read_document(answer, terms))
 
 
 def list_messages(session_id: str, terms: Terms) -> Steps[None]:

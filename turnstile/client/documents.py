@@ -1,7 +1,7 @@
 """The documents of the API, as its OpenAPI document describes them: JSON as it came, with types. Times are ISO 8601 texts."""
 
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, Required, TypedDict
 
 Status = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELED"]
 
@@ -9,6 +9,9 @@ ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
 """The statuses of a turn that has ended."""
 
 Verb = Literal["read", "submit", "cancel"]
+
+Part = Literal["open", "failed", "canceled", "partial"]
+"""What a read of a session includes beside its messages."""
 
 
 class TurnOptions(TypedDict, total=False):
@@ -26,6 +29,14 @@ class TurnOptions(TypedDict, total=False):
     turn_id: str
     webhook_url: str
     on_busy: Literal["enqueue", "reject", "interrupt", "merge"]
+
+
+class BatchTurn(TurnOptions):
+    """One turn of a batch."""
+
+    session_id: Required[str]
+    input: Required[Any]
+    idempotency_key: NotRequired[str]
 
 
 class TurnLinks(TypedDict):
@@ -107,10 +118,15 @@ class WebhookState(TypedDict):
     error: str | None
 
 
-class Turn(TurnSummary):
-    """A turn with its input and its reply. `output` is None unless the turn has SUCCEEDED."""
+class TurnWithInput(TurnSummary):
+    """A turn with its input, without its reply."""
 
     input: Any
+
+
+class Turn(TurnWithInput):
+    """A turn with its input and its reply. `output` is None unless the turn has SUCCEEDED."""
+
     output: Any
     webhook: WebhookState | None
 
@@ -139,6 +155,53 @@ class SessionMessage(TypedDict):
     role: Literal["user", "assistant"]
     content: Any
     created_at: str
+
+
+class SessionLinks(TypedDict):
+    """Paths of the API."""
+
+    self: str
+    turns: str
+    messages: str
+
+
+class SessionSummary(TypedDict):
+    """A session in a list, without what was said in it."""
+
+    id: str
+    created_at: str
+    last_turn_at: str
+    last_turn_id: str
+    has_open_turns: bool
+    halted_by: str | None
+    links: SessionLinks
+
+
+class RunningReply(TypedDict):
+    """What the running turn has said so far. `client.follow(turn_id, after=last_event_id)` goes on from there."""
+
+    turn_id: str
+    text: str | None
+    """None: not known now."""
+    custom: list[Any]
+    last_event_id: str
+
+
+class SessionDetail(TypedDict):
+    """A session as a page shows it, read at one moment. What was not asked for is None."""
+
+    id: str
+    created_at: str
+    halted_by: str | None
+    messages: list[SessionMessage]
+    """The last ones, oldest first."""
+    next_cursor: str | None
+    open: list[TurnWithInput] | None
+    more_open: bool
+    failed: list[TurnWithInput] | None
+    canceled: list[TurnWithInput] | None
+    partial: RunningReply | None
+    links: SessionLinks
 
 
 class BrowserToken(TypedDict):
