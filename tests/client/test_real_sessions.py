@@ -24,9 +24,10 @@ async def test_a_batch_has_a_result_for_each_turn_and_a_lost_answer_makes_no_tur
         accepted = await listed(client.turns())
         sessions = await listed(client.sessions())
     assert isinstance(refused, InvalidRequestError)
-    assert [turn["id"] for turn in accepted] == [last["id"], first["id"]]
+    # Turns of several sessions that came at the same time have no order.
+    assert sorted(turn["id"] for turn in accepted) == sorted([first["id"], last["id"]])
     assert (first["replayed"], last["replayed"]) == (True, True)
-    assert [session["id"] for session in sessions] == ["b", "a"]
+    assert sorted(session["id"] for session in sessions) == ["a", "b"]
 
 
 @both
