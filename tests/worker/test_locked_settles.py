@@ -203,6 +203,8 @@ class UnderWay:
     contents = PLAIN
     _names_tenants = False
     fetch_pipelined: Any = Database.fetch_pipelined
+    _naming_tenants: Any = Database._naming_tenants
+    _send: Any = Database._send
 
 
 async def test_a_repeated_settle_finds_the_claim_of_an_earlier_call_under_way(

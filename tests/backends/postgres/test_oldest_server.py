@@ -33,7 +33,7 @@ pytestmark = [
 def oldest(tmp_path: Path) -> Iterator[DatabasePlace]:
     """Migrated tables on that server, which stops after the test."""
     run_as = choose(tmp_path)
-    server = maker_of(PACKAGED[min(PACKAGED)])(tmp_path, run_as, choose_free(), "a-password", durable=False)
+    server = maker_of(PACKAGED[min(PACKAGED)])(tmp_path, run_as, choose_free(), "a-password", {}, durable=False)
     server.start()
     try:
         apply(place := DatabasePlace(server.url))

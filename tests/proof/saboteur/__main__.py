@@ -33,6 +33,12 @@ ROOT = Path(__file__).parents[3]
 HANGS_SECONDS = 240.0
 ENDS_SECONDS = 60.0
 """How long a run that was interrupted may take to stop its stack."""
+_PYTEST = """
+import signal, sys, pytest
+# A shell starts what runs in its background with SIGINT ignored, and pytest would not hear it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(pytest.main(sys.argv[1:]))
+"""
 _CONVICTION = re.compile(r"^FAILED \S+?::(\S+)", re.MULTILINE)
 
 
@@ -69,7 +75,7 @@ def run_tests(
     # Before the installed package, which is the tree that nobody touches; also for processes that tests start.
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     running = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *given],
+        [sys.executable, "-c", _PYTEST, *given],
         cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     try:
