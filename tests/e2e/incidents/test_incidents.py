@@ -115,15 +115,31 @@ async def test_deaf_worker(product: Product, start_worker: StartWorker, on_call:
 
 
 async def test_bad_deploy(product: Product, start_worker: StartWorker, on_call: OperatorOnCall) -> None:
-    """The new version of the handler fails with each turn."""
+    """The new version of the handler fails with each turn: its worker takes no more."""
+    bad = start_worker()
+    for number in range(6):
+        await product.submit({"do": "bug"}, session=f"s{number}")
+    await until(lambda: bad.said("worker.handler_broken"))
+    await until(lambda: product.fetch("SELECT FROM workers WHERE broken_by IS NOT NULL"))
+
+    await on_call.runs("doctor", "--no-dlq")
+    await on_call.runs("workers")
+
+    assert on_call.has_read("worker-broken", "docs/runbooks/bad-deploy.md", "broken ValueError")
+
+
+async def test_failing_turns(product: Product, start_worker: StartWorker, on_call: OperatorOnCall) -> None:
+    """The handler has worked before, and now fails with each turn."""
     start_worker()
+    await product.submit({"do": "echo"}, session="well")
+    await product.ended()
     for number in range(6):
         await product.submit({"do": "bug"}, session=f"s{number}")
     await product.ended()
 
     await on_call.runs("doctor", "--no-dlq")
 
-    assert on_call.has_read("failing", "6 of 6, most often ValueError", "turnstile dlq list --groups")
+    assert on_call.has_read("failing", "6 of 7, most often ValueError", "turnstile dlq list --groups")
 
 
 async def test_poison_pill(product: Product, start_worker: StartWorker, on_call: OperatorOnCall) -> None:
@@ -273,6 +289,8 @@ async def test_stuck_session(
 async def test_dead_letter_flood(product: Product, start_worker: StartWorker, on_call: OperatorOnCall) -> None:
     """Turns have failed for good for three reasons."""
     start_worker()
+    await product.submit({"do": "echo"}, session="well")
+    await product.ended()
     for reason, turns in (("bug", 6), ("fail", 4), ("nonsense", 2)):
         for number in range(turns):
             await product.submit({"do": reason}, session=f"{reason}{number}", max_attempts=1)
@@ -285,8 +303,10 @@ async def test_dead_letter_flood(product: Product, start_worker: StartWorker, on
 
 async def test_two_releases(product: Product, start_worker: StartWorker, on_call: OperatorOnCall) -> None:
     """The old and the new version of the handler run side by side, and the new one takes a text for an object."""
-    start_worker(TURNSTILE_RELEASE="r7")
     start_worker(TURNSTILE_RELEASE="r8", TURNSTILE_HANDLER="tests.e2e.handlers:remember_in_thread")
+    await product.submit({"word": "hello"}, session="well")
+    await product.ended()
+    start_worker(TURNSTILE_RELEASE="r7")
     sessions = iter(range(1000))
 
     async def both_have_worked() -> bool:
@@ -300,7 +320,7 @@ async def test_two_releases(product: Product, start_worker: StartWorker, on_call
 
     await on_call.runs("stats", "--by", "release")
 
-    assert on_call.has_read(f"r8 {failed['turns']} {failed['turns']} AttributeError", "r7")
+    assert on_call.has_read(f"r8 {failed['turns'] + 1} {failed['turns']} AttributeError", "r7")
 
 
 async def test_slow_clients(start_worker: StartWorker, on_call: OperatorOnCall) -> None:
