@@ -60,8 +60,8 @@ def described(event_id: str = EVENT_ID, **headers: str) -> dict[str, Any]:
         "type": "object",
         "properties": {
             "event": {
-                "enum": [kind.value for kind in EventKind if kind is not EventKind.UNREADABLE],
-                "description": "In Turnstile's own wire only, which always has it.",
+                "enum": [*(kind.value for kind in EventKind if kind is not EventKind.UNREADABLE), "message"],
+                "description": "`message`: in the other wires, whose events have no name. Turnstile's own always have one.",
             },
             "data": {
                 "type": "string",
