@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -85,6 +86,15 @@ def test_its_containers_are_those_of_turnstile(project: Path) -> None:
     assert statements == (ROOT / "infra/compose/roles.sql").read_text().splitlines()[1:]
 
 
+@pytest.mark.parametrize("cookie", ["", "session=no%20session"], ids=["none", "of no session"])
+def test_its_server_refuses_a_request_without_its_cookie(project: Path, cookie: str) -> None:
+    with serving_page(project, f"http://127.0.0.1:{choose_free()}", "a-key-of-nobody") as browser:
+        refused = httpx.post(browser.base_url.join("/token"), headers={"Cookie": cookie})
+
+    assert refused.status_code == 400
+    assert "open the page" in refused.json()["title"]
+
+
 @pytest.fixture
 def dev(project: Path, stack: LocalStack) -> Iterator[RunningDev]:
     running = RunningDev(stack, project)
@@ -96,26 +106,34 @@ def dev(project: Path, stack: LocalStack) -> Iterator[RunningDev]:
 @pytest.mark.not_on("containers", "it is about the embedded stack")
 def test_its_page_gets_a_streamed_answer(dev: RunningDev, project: Path) -> None:
     wait_until(dev.is_ready, within=SECONDS)
-    port = choose_free()
-    environment = {**os.environ, "TURNSTILE_API_URL": dev.url, "TURNSTILE_API_KEY": dev.key, "PORT": str(port)}
-    page = subprocess.Popen([sys.executable, "web.py"], cwd=project, env=environment)
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS) as browser:
-            wait_until(lambda: page.poll() is None and answers(browser), within=SECONDS)
-            access = browser.post("/token").json()
-        from_page = {"Authorization": f"Bearer {access['token']}", "Origin": f"http://127.0.0.1:{port}"}
+    with serving_page(project, dev.url, dev.key) as browser:
+        origin = str(browser.base_url).rstrip("/")
+        access = browser.post("/token").json()
+        from_page = {"Authorization": f"Bearer {access['token']}", "Origin": origin}
         with httpx.Client(base_url=access["api"], headers=from_page, timeout=SECONDS) as api:
             asked = api.post(f"/v1/sessions/{access['session_id']}/turns", json={"input": "Good morning"})
             with api.stream("GET", f"/v1/turns/{asked.json()['id']}/events") as events:
                 lines = list(events.iter_lines())
-    finally:
-        page.terminate()
-        page.wait()
 
-    assert asked.headers["Access-Control-Allow-Origin"] == f"http://127.0.0.1:{port}"
+    assert asked.headers["Access-Control-Allow-Origin"] == origin
     assert lines.count("event: delta") > 3
     assert lines.count("event: end") == 1
     assert "You said: Good morning" in dev.client.get(f"/v1/turns/{asked.json()['id']}").json()["output"]
+
+
+@contextmanager
+def serving_page(project: Path, api: str, key: str) -> Iterator[httpx.Client]:
+    """A browser that has opened the page of the project's own server."""
+    port = choose_free()
+    environment = {**os.environ, "TURNSTILE_API_URL": api, "TURNSTILE_API_KEY": key, "PORT": str(port)}
+    page = subprocess.Popen([sys.executable, "web.py"], cwd=project, env=environment)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS) as browser:
+            wait_until(lambda: page.poll() is None and answers(browser), within=SECONDS)
+            yield browser
+    finally:
+        page.terminate()
+        page.wait()
 
 
 def answers(browser: httpx.Client) -> bool:

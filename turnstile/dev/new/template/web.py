@@ -27,7 +27,10 @@ async def show_page(request: web.Request) -> web.FileResponse:
 
 async def make_token(request: web.Request) -> web.Response:
     """What the page needs to call the API in the name of its session."""
-    session = request.app[TURNSTILE].session(request.cookies["session"])
+    try:
+        session = request.app[TURNSTILE].session(request.cookies.get("session", ""))
+    except ValueError:
+        return web.json_response({"title": "there is no session: open the page first"}, status=400)
     try:
         token = await session.make_token(["read", "submit", "cancel"])
     except ProblemError as problem:
