@@ -1,5 +1,6 @@
 """Whether a worker's first turns show that its handler is broken."""
 
+import asyncio
 from dataclasses import replace
 from uuid import UUID
 
@@ -110,10 +111,10 @@ async def test_after_a_while_some_turns_are_tried_and_handed_back_at_the_first_e
     judge_all(watch, *[BUG] * MOST_ALIKE)
     await until(lambda: not pause.is_on)
 
-    judged = judge_all(watch, replace(BUG, traceback=THERE), BUG)
+    judged = judge_all(watch, replace(BUG, error_class="KeyError", traceback=THERE), BUG)
 
     assert judged == [HANDED_BACK, HANDED_BACK]
-    assert pause.is_on
+    assert (pause.is_on, watch.error_class) == (True, "KeyError")
 
 
 async def test_a_broken_handler_that_answers_after_all_works() -> None:
@@ -127,3 +128,15 @@ async def test_a_broken_handler_that_answers_after_all_works() -> None:
     assert judged == [Succeeded("hi"), BUG]
     assert (pause.is_on, watch.error_class) == (False, None)
     assert [line["event"] for line in lines] == ["worker.handler_works"]
+
+
+async def test_a_handler_that_works_is_not_tried_again() -> None:
+    watch, later = BrokenHandlerWatch(QueuePause(), again_seconds=0.01), asyncio.Event()
+
+    with capture_logs() as lines:
+        judge_all(watch, *[BUG] * MOST_ALIKE, Succeeded("hi"))
+        # Timers fire in their order: the try would come before it.
+        asyncio.get_running_loop().call_later(0.02, later.set)
+        await later.wait()
+
+    assert "worker.tries_handler_again" not in [line["event"] for line in lines]

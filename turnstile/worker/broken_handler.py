@@ -66,7 +66,7 @@ class BrokenHandlerWatch:
         cause = f"{failed.error_class} {_place(failed)}"
         if self._state is _State.UNTRIED:
             if cause != self._cause:
-                self._cause, self._error_class = cause, failed.error_class
+                self._cause = cause
                 self._turns.clear()
             self._turns.add(turn.id)
             if len(self._turns) < MOST_ALIKE:
@@ -102,7 +102,6 @@ class BrokenHandlerWatch:
         self._state = _State.WORKS
         if self._again is not None:
             self._again.cancel()
-            self._again = None
         self._pause.set_broken(False)
 
 
