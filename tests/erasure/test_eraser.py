@@ -141,6 +141,41 @@ async def test_a_second_request_at_the_end_of_the_first_is_not_lost(
     assert await in_table(database) == []
 
 
+async def test_a_second_request_for_a_tenant_covers_sessions_that_are_being_erased(
+    database: Database, settings: Settings, eraser: Eraser
+) -> None:
+    await submit(database, [make_submission(settings.queue, content="forget this")], resend_seconds=60)
+    erasure = await request(database, None)
+    for _ in ("the session is found", "its erasure begins"):
+        await make_due(database)
+        await eraser.step()
+    await submit(database, [make_submission(settings.queue, content="and this")], resend_seconds=60)
+
+    await request(database, None)
+    await finish(database, eraser, erasure)
+
+    assert await in_table(database) == []
+
+
+async def test_a_step_under_way_does_not_skip_what_a_second_request_covers(
+    database: Database, settings: Settings, eraser: Eraser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await submit(database, [make_submission(settings.queue, content="forget this")], resend_seconds=60)
+    go_on = eraser._erase_tenant
+    await request(database, None)
+
+    async def erase_late(erasure: Erasure) -> bool:
+        await request(database, None)
+        return await go_on(erasure)
+
+    monkeypatch.setattr(eraser, "_erase_tenant", erase_late)
+    await make_due(database)
+    await eraser.step()
+
+    [whole] = await database.fetch("SELECT reached FROM erasures WHERE session_id IS NULL", {})
+    assert whole["reached"] is None
+
+
 # --- turns that are open
 
 

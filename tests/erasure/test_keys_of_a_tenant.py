@@ -39,6 +39,16 @@ async def test_the_request_revokes_the_keys_and_the_audit_names_each(database: D
     ]  # fmt: skip
 
 
+async def test_a_second_request_revokes_the_keys_that_were_made_since(database: Database) -> None:
+    await request(database, None)
+    await store_key(database, "t")
+
+    await request(database, None)
+
+    [key] = await database.fetch("SELECT revoked_by FROM api_keys WHERE tenant_id = 't'", {})
+    assert key["revoked_by"] is not None
+
+
 async def test_a_session_takes_no_key_with_it(database: Database, settings: Settings, eraser: Eraser) -> None:
     await end_turn(database, settings)
     key = id_of(await store_key(database, "t"))

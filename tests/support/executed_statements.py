@@ -104,7 +104,7 @@ def _of_api() -> Iterator[str]:
     yield from (session_state.READ_SESSION, session_state.OPEN_TURNS, session_state.ENDED_TURNS)
     yield from (session_lists.FIRST_PAGE, session_lists.NEXT_PAGE)
     yield session_turns.LOOK_AHEAD
-    yield from (erasure.OPEN, erasure.READ_OPEN, erasure.EXTEND, erasure.HALT, erasure.BEGIN)
+    yield from (erasure.OPEN, erasure.READ_OPEN, erasure.EXTEND_PARTS, erasure.EXTEND, erasure.HALT, erasure.BEGIN)
     yield from (
         api_keys.READ,
         api_keys.READ_TOKENS,
@@ -161,6 +161,7 @@ def _of_operator() -> Iterator[str]:
     yield from (
         erasure.OPEN,
         erasure.READ_OPEN,
+        erasure.EXTEND_PARTS,
         erasure.EXTEND,
         erasure.REVOKE_KEYS,
         erasure.READ,

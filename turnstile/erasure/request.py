@@ -11,7 +11,7 @@ from psycopg.rows import DictRow
 from turnstile.audit.event import AuditEvent, AuditKind
 from turnstile.audit.record import record
 from turnstile.backends.postgres.database import Connection, Database
-from turnstile.erasure.rows import BEGIN, EXTEND, HALT, OPEN, READ, READ_OPEN, REVOKE_KEYS
+from turnstile.erasure.rows import BEGIN, EXTEND, EXTEND_PARTS, HALT, OPEN, READ, READ_OPEN, REVOKE_KEYS
 from turnstile.statements.cancel import LOCK_NAMED_SESSION, CanceledSession, cancel_open
 from turnstile.turn.cancel_reason import CancelReason
 
@@ -69,13 +69,14 @@ async def request_erasure(
     async with database.transaction(tenant_id) as connection:
         if session_id is not None:
             await connection.execute(LOCK_NAMED_SESSION, wanted)
-        is_new = (await connection.execute(OPEN, wanted)).rowcount > 0
-        row = await (await connection.execute(READ_OPEN, wanted)).fetchone()
+        await connection.execute(EXTEND_PARTS, wanted)
+        row = await (await connection.execute(EXTEND, wanted)).fetchone()
+        if row is None:
+            await connection.execute(OPEN, wanted)
+            row = await (await connection.execute(READ_OPEN, wanted)).fetchone()
         if row is None:
             return None
         erasure = Erasure.of(row)
-        if not is_new:
-            await connection.execute(EXTEND, erasure.terms)
         canceled = CanceledSession((), ())
         if session_id is None:
             await _revoke_keys(connection, erasure)

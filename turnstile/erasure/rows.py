@@ -29,10 +29,11 @@ ON CONFLICT DO NOTHING
 """
 """Nothing for a session that does not exist, or that is being erased."""
 
-READ_OPEN: LiteralString = """
-SELECT e.* FROM erasures e
- WHERE e.tenant_id = %(tenant)s AND coalesce(e.session_id, '') = coalesce(%(session)s, '') AND e.finished_at IS NULL
+_IS_OPEN: LiteralString = """
+e.tenant_id = %(tenant)s AND coalesce(e.session_id, '') = coalesce(%(session)s, '') AND e.finished_at IS NULL
 """
+
+READ_OPEN: LiteralString = f"SELECT e.* FROM erasures e WHERE {_IS_OPEN}"
 
 READ: LiteralString = "SELECT e.* FROM erasures e WHERE e.id = %(id)s"
 
@@ -49,13 +50,12 @@ UPDATE erasures e SET up_to_seq = coalesce((
  WHERE e.id = %(id)s AND e.up_to_seq IS NULL
 """
 
-EXTEND: LiteralString = f"""
-UPDATE erasures e
-   SET requested_at = clock_timestamp(), reached = NULL, up_to_seq = CASE WHEN e.session_id IS NOT NULL THEN coalesce((
-       SELECT s.last_seq FROM sessions s WHERE {by_key("s.tenant_id", "%(tenant)s")} AND s.session_id = %(session)s), 0) END
- WHERE e.id = %(id)s
-"""
-"""An erasure that is under way was asked for again: it covers what was submitted since. The caller has locked the session."""
+_BEGIN_AGAIN: LiteralString = "UPDATE erasures e SET requested_at = clock_timestamp(), reached = NULL, up_to_seq = NULL"
+
+# In this order, which is that of END_PART: two transactions that lock a part and its whole do not wait for each other.
+EXTEND_PARTS: LiteralString = f"{_BEGIN_AGAIN} WHERE e.part_of = (SELECT e.id FROM erasures e WHERE {_IS_OPEN})"
+EXTEND: LiteralString = f"{_BEGIN_AGAIN} WHERE {_IS_OPEN} RETURNING e.*"
+"""An erasure that is under way was asked for again: it and its parts begin again, and cover what was submitted since."""
 
 TAKE: LiteralString = f"""
 UPDATE erasures e SET due_at = clock_timestamp() + make_interval(secs => {AGAIN_SECONDS})
@@ -160,7 +160,7 @@ UPDATE erasures e SET finished_at = clock_timestamp()
 RETURNING e.turns
 """
 
-# From one session to the next one by its name. Their number has no bound.
+# From one session to the next one by its name. Their number has no bound. Who asks again meanwhile has it begin with the first.
 FIND_SESSIONS: LiteralString = f"""
 WITH next AS MATERIALIZED (
     SELECT n.session_id FROM (
@@ -179,7 +179,7 @@ WITH next AS MATERIALIZED (
     SELECT gen_random_uuid(), %(tenant)s, n.session_id, %(id)s, %(requested_by)s FROM next n ON CONFLICT DO NOTHING
 ), noted AS (
     UPDATE erasures e SET reached = n.session_id FROM (SELECT max(session_id) AS session_id FROM next) n
-     WHERE e.id = %(id)s AND n.session_id IS NOT NULL
+     WHERE e.id = %(id)s AND e.requested_at = %(requested_at)s AND n.session_id IS NOT NULL
 )
 SELECT count(*) AS found FROM next
 """
