@@ -1,12 +1,13 @@
 """A request is repeated while that can help, as the API asks, and no longer than the client has patience."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.client.playing import TERMS, answer, gone, play
-from turnstile.client import calls
+from turnstile.client import batch, calls
 from turnstile.client.errors import (
     ApiUnreachableError,
     ClientError,
@@ -20,7 +21,7 @@ from turnstile.client.errors import (
     UnavailableError,
     UnexpectedAnswerError,
 )
-from turnstile.client.exchange import Outcome
+from turnstile.client.exchange import Outcome, Steps
 
 TURN = answer(200, b'{"id": "t", "status": "PENDING"}')
 
@@ -116,6 +117,36 @@ def test_whether_a_request_may_have_been_done_is_known() -> None:
         return raised.value.sent
 
     assert [sent(gone(sent=True, took=40)), sent(gone(sent=False, took=40))] == [True, False]
+
+
+def test_a_request_may_have_been_done_by_any_of_its_tries() -> None:
+    with pytest.raises(ApiUnreachableError) as raised:
+        play(calls.read("t", TERMS), gone(sent=True), gone(sent=False, took=40))
+
+    assert raised.value.sent
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: calls.read("t", TERMS),
+        lambda: calls.wait("t", 5, TERMS),
+        lambda: calls.submit("s", "hi", "k", {}, TERMS),
+        lambda: calls.cancel("t", TERMS),
+        lambda: calls.list_turns(None, {}, TERMS),
+        lambda: batch.submit_batch([{"session_id": "s", "input": "hi"}], ["k"], TERMS),
+    ],
+    ids=["read", "wait", "submit", "cancel", "list", "batch"],
+)
+def test_an_object_of_another_program_is_named_as_such(call: Callable[[], Steps[Any]]) -> None:
+    with pytest.raises(UnexpectedAnswerError):
+        play(call(), answer(200, b'{"ok": true}'))
+
+
+def test_a_pause_that_is_no_number_of_seconds_is_not_one() -> None:
+    played = play(calls.read("t", TERMS), problem(503, retry_after="\u00b2"), TURN)
+
+    assert played.pauses == [0.2]
 
 
 def test_every_error_is_one_kind() -> None:

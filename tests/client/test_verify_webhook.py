@@ -51,6 +51,13 @@ def test_a_post_without_one_of_the_headers_is_refused_and_it_is_named(name: str)
         verify_webhook(headers, BODY, OLD, NOW)
 
 
+def test_half_of_a_surrogate_pair_in_a_header_is_refused() -> None:
+    """As a server has it that decodes headers with `surrogateescape`."""
+    headers = {**signed_headers([OLD], "turn_1", NOW, BODY), "webhook-id": "\udcff"}
+
+    assert not takes(headers, BODY, OLD, NOW)
+
+
 def test_a_secret_that_is_none_is_the_receivers_fault() -> None:
     with pytest.raises(ValueError, match="must be whsec_"):
         verify_webhook(signed_headers([OLD], "turn_1", NOW, BODY), BODY, "secret", NOW)

@@ -18,13 +18,15 @@ NO_ROOM = 429
 def ask_until_answered(request: Request, terms: Terms) -> Steps[Answer]:
     """The response of the API, whose status is 2xx. Raises ClientError."""
     patience = terms.patience()
+    arrived = False
     while True:
         outcome = yield from ask(request)
         if isinstance(outcome, Answer) and not may_repeat(outcome):
             return accept(outcome, terms)
+        arrived |= isinstance(outcome, Broken) and outcome.sent
         pause = patience.after_failure(outcome.took, asked_pause(outcome))
         if pause is None:
-            raise failure(outcome, terms)
+            raise failure(outcome, terms, arrived=arrived)
         yield Pause(pause)
 
 
@@ -48,10 +50,10 @@ def accept(answer: Answer, terms: Terms) -> Answer:
     raise failure(answer, terms)
 
 
-def failure(outcome: Answer | Broken, terms: Terms) -> ClientError:
-    """What to raise for a request that was not answered, or was refused."""
+def failure(outcome: Answer | Broken, terms: Terms, *, arrived: bool = False) -> ClientError:
+    """What to raise for a request that was not answered, or was refused. `arrived`: an earlier try may have reached the API."""
     if isinstance(outcome, Broken):
-        return ApiUnreachableError(terms.url, outcome.reason, sent=outcome.sent)
+        return ApiUnreachableError(terms.url, outcome.reason, sent=outcome.sent or arrived)
     try:
         document = json.loads(outcome.body)
     except ValueError:
@@ -61,12 +63,12 @@ def failure(outcome: Answer | Broken, terms: Terms) -> ClientError:
     return problem(document, outcome.status, asked_pause(outcome))
 
 
-def read_document(answer: Answer, terms: Terms) -> Any:
-    """The JSON object of an answer. Raises UnexpectedAnswerError."""
+def read_document(answer: Answer, terms: Terms, *names: str) -> Any:
+    """The JSON object of an answer, which has these members. Raises UnexpectedAnswerError."""
     try:
         document = json.loads(answer.body)
     except ValueError:
         document = None
-    if not isinstance(document, dict):
+    if not isinstance(document, dict) or not document.keys() >= set(names):
         raise UnexpectedAnswerError(terms.url, answer.status)
     return document

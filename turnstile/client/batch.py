@@ -35,7 +35,7 @@ def submit_batch(turns: Sequence[BatchTurn], keys: Sequence[str], terms: Terms) 
         body = b'{"turns": [' + b", ".join(texts[place] for place in sent) + b"]}"
         answer = yield from ask_until_answered(Request("POST", "/v1/turns/batch", body=body), terms)
         again, after = [], 0.0
-        for place, result in zip(sent, read_document(answer, terms)["results"], strict=True):
+        for place, result in zip(sent, read_document(answer, terms, "results")["results"], strict=True):
             results[place] = _read_result(result)
             seconds = result.get("retry_after_seconds")
             if seconds is not None:

@@ -35,13 +35,13 @@ def submit(session_id: str, content: Any, key: str, options: TurnOptions, terms:
     request = submit_request(f"{session_path(session_id)}/turns", content, key, options)
     answer = yield from ask_until_answered(request, terms)
     replayed = answer.headers.get("idempotency-replayed") == "true"
-    return cast("Submitted", {**read_document(answer, terms), "replayed": replayed})
+    return cast("Submitted", {**read_document(answer, terms, "id"), "replayed": replayed})
 
 
 def read(turn_id: str, terms: Terms) -> Steps[Turn]:
     """The turn as it is now."""
     answer = yield from ask_until_answered(Request("GET", turn_path(turn_id)), terms)
-    return cast("Turn", read_document(answer, terms))
+    return cast("Turn", read_document(answer, terms, "status"))
 
 
 def wait(turn_id: str, seconds: float, terms: Terms) -> Steps[Turn]:
@@ -52,7 +52,7 @@ def wait(turn_id: str, seconds: float, terms: Terms) -> Steps[Turn]:
         params = {"wait": longest} if longest else {}
         request = Request("GET", turn_path(turn_id), params=params, silence_seconds=longest + MARGIN_SECONDS)
         answer = yield from ask_until_answered(request, terms)
-        turn = cast("Turn", read_document(answer, terms))
+        turn = cast("Turn", read_document(answer, terms, "status"))
         left -= answer.took
         if turn["status"] in ENDED or left <= 0:
             return turn
@@ -66,7 +66,7 @@ def wait(turn_id: str, seconds: float, terms: Terms) -> Steps[Turn]:
 def cancel(turn_id: str, terms: Terms) -> Steps[CancelAnswer]:
     """Cancels the turn, also before it is submitted."""
     answer = yield from ask_until_answered(Request("POST", f"{turn_path(turn_id)}/cancel"), terms)
-    return cast("CancelAnswer", read_document(answer, terms))
+    return cast("CancelAnswer", read_document(answer, terms, "status"))
 
 
 def cancel_session(session_id: str, terms: Terms) -> Steps[SessionCancelAnswer]:
@@ -89,7 +89,7 @@ def make_token(session_id: str, verbs: Sequence[Verb], terms: Terms) -> Steps[Br
     """A token with which a page may call the API for this session."""
     body = json_body({"session_id": session_id, "verbs": list(verbs)})
     answer = yield from ask_until_answered(Request("POST", "/v1/tokens", body=body), terms)
-    return cast("BrowserToken", read_document(answer, terms))
+    return cast("BrowserToken", read_document(answer, terms, "token"))
 
 
 def list_turns(session_id: str | None, wanted: Mapping[str, str | None], terms: Terms) -> Steps[None]:
@@ -126,7 +126,7 @@ def _tell_pages(
     params["limit"] = PAGE
     while True:
         answer = yield from ask_until_answered(Request("GET", path, params=dict(params)), terms)
-        page = read_document(answer, terms)
+        page = read_document(answer, terms, name, "next_cursor")
         for entry in reversed(page[name]) if newest_last else page[name]:
             yield Tell(entry)
         if page["next_cursor"] is None:

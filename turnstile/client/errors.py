@@ -13,7 +13,7 @@ class ClientError(TurnstileError):
 class ApiUnreachableError(ClientError):
     """There was no connection, or it broke, again and again for as long as the client has patience.
 
-    `sent`: whether the last request may have reached the API. A submit may then have been done: with the same key it is one turn.
+    `sent`: whether any try may have reached the API. A submit may then have been done: with the same key it is one turn.
     """
 
     def __init__(self, url: str, reason: str, *, sent: bool) -> None:
@@ -73,7 +73,7 @@ class InvalidRequestError(ProblemError):
 
 
 class TooManyRequestsError(ProblemError):
-    """429: a limit is used up. Nothing was done."""
+    """429: a limit is used up. This try has done nothing; an earlier one, whose answer was lost, may have."""
 
 
 class UnavailableError(ProblemError):

@@ -77,6 +77,7 @@ def _events_at(path: str, reader: Reader, params: Mapping[str, str] | None = Non
 def _follow(connect: Callable[[], Request], reader: Reader, terms: Terms) -> Steps[None]:
     """Tells events until the reader has ended, or the API says that nothing follows."""
     patience = terms.patience()
+    arrived = False
     while True:
         outcome = yield from open_stream(connect())
         if isinstance(outcome, Answer) and outcome.status == NO_MORE:
@@ -90,9 +91,10 @@ def _follow(connect: Callable[[], Request], reader: Reader, terms: Terms) -> Ste
             fault = outcome
         if isinstance(fault, Answer) and not may_repeat(fault):
             raise failure(fault, terms)
+        arrived |= isinstance(fault, Broken) and fault.sent
         pause = patience.after_failure(fault.took, asked_pause(fault))
         if pause is None:
-            raise failure(fault, terms)
+            raise failure(fault, terms, arrived=arrived)
         yield Pause(pause)
 
 

@@ -179,7 +179,7 @@ def _submit_by_sqlalchemy(where: Any, call: _Call) -> SubmittedTurn | Awaitable[
     statement = text(call.terms.for_sqlalchemy)
     if isinstance(where, Connection | Session | scoped_session):
         return call.read(where.execute(statement, call.parameters).one())
-    # It can't be imported without greenlet. Who has one of its connections has imported it.
+    # `sqlalchemy.ext.asyncio` can't be imported without greenlet. A caller that has one of its connections has imported it.
     of_asyncio = sys.modules.get("sqlalchemy.ext.asyncio")
     names = ("AsyncConnection", "AsyncSession", "async_scoped_session")
     if of_asyncio is None or not isinstance(where, tuple(getattr(of_asyncio, name) for name in names)):
@@ -224,7 +224,7 @@ def _body_of(said: dict[str, Any], max_bytes: int) -> bytes:
     try:
         body = encode(fields).encode()
     except UnicodeEncodeError:
-        # Its text has the input's.
+        # `from None`: the text of the error quotes the input.
         raise InvalidRequestError([("", "has half of a surrogate pair, which UTF-8 does not have")]) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequestError([("", f"can't be written as JSON: {error}")]) from None
